@@ -1,0 +1,1 @@
+//! The ways into a session: each translates between a wire, or a screen, and the session.

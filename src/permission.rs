@@ -1,0 +1,271 @@
+//! Whether a tool call may run: the policy, and what the user said always to allow.
+
+pub mod rules;
+pub mod shell;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use self::rules::{Part, Risk};
+use crate::sync::Mutex;
+use crate::tools::Access;
+
+/// How much is allowed without a question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Reading.
+    #[default]
+    Default,
+    /// Also changing files of the workspace, and reading the web.
+    AutoEdit,
+    /// Everything.
+    Yolo,
+    /// Reading; all else is refused.
+    Plan,
+}
+
+impl Mode {
+    /// All of them, with the names that users give them.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("default", Self::Default),
+        ("auto_edit", Self::AutoEdit),
+        ("yolo", Self::Yolo),
+        ("plan", Self::Plan),
+    ];
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, mode)| *mode).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("must be one of {}", names.join(", "))
+        })
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(_, mode)| mode == self).map_or("", |(name, _)| name);
+        f.pad(name)
+    }
+}
+
+/// What the policy says of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Run it.
+    Allow,
+    /// Ask the user.
+    Ask(Question),
+    /// Do not run it; why, for the model.
+    Deny(String),
+}
+
+/// What the user is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Which rule asks, and of a command line which part.
+    pub why: String,
+    /// Of a command line: the names of its commands that were not always allowed before.
+    pub commands: Vec<String>,
+    /// What "always" can mean here, narrow before broad. May be empty.
+    pub scopes: Vec<Scope>,
+}
+
+/// What the user always allows, until the session ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// Changing files of the workspace.
+    Edits,
+    /// Commands that begin with one of these words: `git commit`, `make`.
+    Commands(Vec<String>),
+    /// Reading from these hosts.
+    Hosts(Vec<String>),
+    /// Everything that one tool does.
+    Tool(String),
+    /// Every tool of one MCP server.
+    Server(String),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[String]| {
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Edits => f.write_str("all edits in the workspace"),
+            Self::Commands(prefixes) => write!(f, "commands that begin with {}", list(prefixes)),
+            Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
+            Self::Tool(tool) => write!(f, "every call of `{tool}`"),
+            Self::Server(server) => write!(f, "every tool of the server `{server}`"),
+        }
+    }
+}
+
+/// The policy of one session.
+pub struct Permissions {
+    mode: Mutex<Mode>,
+    /// The workspace's directories, real paths.
+    roots: Vec<PathBuf>,
+    /// What the user always allows.
+    allowed: Mutex<Vec<Scope>>,
+}
+
+impl Permissions {
+    /// The policy of a session on these directories (real paths).
+    pub fn new(mode: Mode, roots: &[PathBuf]) -> Self {
+        Self { mode: Mutex::new(mode), roots: roots.to_owned(), allowed: Mutex::default() }
+    }
+
+    /// How much is allowed without a question.
+    pub fn mode(&self) -> Mode {
+        *self.mode.lock()
+    }
+
+    /// Changes how much is allowed without a question.
+    pub fn set_mode(&self, mode: Mode) {
+        *self.mode.lock() = mode;
+    }
+
+    /// From now on, allows what the user said always to allow.
+    pub fn allow(&self, scope: Scope) {
+        let mut allowed = self.allowed.lock();
+        if !allowed.contains(&scope) {
+            allowed.push(scope);
+        }
+    }
+
+    /// Applies the policy.
+    pub fn check(&self, tool: &str, access: &Access) -> Verdict {
+        let mode = self.mode();
+        if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
+            return Verdict::Allow;
+        }
+        if let Access::Execute { command, directory } = access {
+            return self.check_command(mode, tool, command, directory);
+        }
+        if mode == Mode::Plan {
+            return match access {
+                Access::Fetch { .. } => Verdict::Allow,
+                _ => Verdict::Deny(PLAN.to_owned()),
+            };
+        }
+        if self.always(&Scope::Tool(tool.to_owned())) {
+            return Verdict::Allow;
+        }
+        match access {
+            Access::Edit { path } => self.check_edit(mode, tool, path),
+            Access::Fetch { urls } => self.check_fetch(mode, tool, urls),
+            Access::Mcp { server, .. } if self.always(&Scope::Server(server.clone())) => {
+                Verdict::Allow
+            }
+            Access::Mcp { server, .. } => ask(
+                "tools of MCP servers are asked for",
+                vec![Scope::Tool(tool.to_owned()), Scope::Server(server.clone())],
+            ),
+            _ => ask(
+                "this mode asks before it does more than read",
+                vec![Scope::Tool(tool.to_owned())],
+            ),
+        }
+    }
+
+    fn always(&self, scope: &Scope) -> bool {
+        self.allowed.lock().contains(scope)
+    }
+
+    fn check_edit(&self, mode: Mode, tool: &str, path: &Path) -> Verdict {
+        let scopes = vec![Scope::Edits, Scope::Tool(tool.to_owned())];
+        if let Some(why) = rules::sensitive(path) {
+            return ask(why, Vec::new());
+        }
+        if mode == Mode::AutoEdit || self.always(&Scope::Edits) {
+            return Verdict::Allow;
+        }
+        ask("this mode asks before it changes files", scopes)
+    }
+
+    fn check_fetch(&self, mode: Mode, tool: &str, urls: &[String]) -> Verdict {
+        let mut hosts: Vec<String> = urls.iter().map(|url| host(url).to_owned()).collect();
+        hosts.sort();
+        hosts.dedup();
+        let allowed = self.allowed.lock();
+        let known = |host: &String| {
+            allowed.iter().any(|scope| matches!(scope, Scope::Hosts(hosts) if hosts.contains(host)))
+        };
+        if mode == Mode::AutoEdit || (!hosts.is_empty() && hosts.iter().all(known)) {
+            return Verdict::Allow;
+        }
+        ask(
+            "this mode asks before it reads the web",
+            vec![Scope::Hosts(hosts), Scope::Tool(tool.to_owned())],
+        )
+    }
+
+    fn check_command(&self, mode: Mode, tool: &str, command: &str, directory: &Path) -> Verdict {
+        let parts = match rules::judge(command, directory, &self.roots) {
+            Ok(parts) => parts,
+            Err(_) if mode == Mode::Plan => return Verdict::Deny(PLAN.to_owned()),
+            Err(why) => return ask(why, Vec::new()),
+        };
+        let all_tool = self.always(&Scope::Tool(tool.to_owned()));
+        let asks = |part: &&Part| match part.risk {
+            Risk::None => false,
+            Risk::Forced(_) => true,
+            Risk::Writes(_) if mode == Mode::AutoEdit => false,
+            Risk::Writes(_) | Risk::Runs(_) => {
+                mode == Mode::Plan || !(all_tool || self.remembers(part))
+            }
+        };
+        let asking: Vec<&Part> = parts.iter().filter(asks).collect();
+        if asking.is_empty() {
+            return Verdict::Allow;
+        }
+        if mode == Mode::Plan {
+            return Verdict::Deny(PLAN.to_owned());
+        }
+        let why: Vec<String> = asking.iter().map(|part| part.why()).collect();
+        let mut question =
+            Question { why: why.join("; "), commands: Vec::new(), scopes: Vec::new() };
+        for part in &parts {
+            if !question.commands.contains(&part.name) && !self.remembers(part) {
+                question.commands.push(part.name.clone());
+            }
+        }
+        if !asking.iter().any(|part| matches!(part.risk, Risk::Forced(_))) {
+            let mut prefixes: Vec<String> = asking.iter().map(|part| part.prefix.clone()).collect();
+            prefixes.sort();
+            prefixes.dedup();
+            question.scopes = vec![Scope::Commands(prefixes), Scope::Tool(tool.to_owned())];
+        }
+        Verdict::Ask(question)
+    }
+
+    /// Whether the user said always to allow what a part begins with.
+    fn remembers(&self, part: &Part) -> bool {
+        self.allowed.lock().iter().any(
+            |scope| matches!(scope, Scope::Commands(prefixes) if prefixes.contains(&part.prefix)),
+        )
+    }
+}
+
+const PLAN: &str =
+    "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
+
+fn ask(why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
+    Verdict::Ask(Question { why: why.into(), commands: Vec::new(), scopes })
+}
+
+/// The host of a URL, or all of it if it has none.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}

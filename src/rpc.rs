@@ -1,0 +1,308 @@
+//! A JSON-RPC connection over any byte stream, one message a line.
+//!
+//! [`serve`] reads and answers; the [`Peer`] it hands out calls the other side. Two tasks touch
+//! the stream: the reader (`serve` itself), which waits for nothing but input, and the writer,
+//! which alone writes. Requests are begun in the order read and end in any order.
+
+mod lines;
+mod outbox;
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use self::lines::{Line, Lines};
+use self::outbox::Outbox;
+pub use self::outbox::PACKET;
+use crate::protocol::jsonrpc::{Error, Invalid, Message, Params, Request, Response};
+use crate::sync::Mutex;
+
+/// How many unwritten bytes of answers are kept for a peer that sends and does not read; over
+/// that, the reader waits. No peer that reads what it is sent comes near.
+const MAX_UNREAD: usize = 8 << 20;
+
+/// What a connection is told from outside.
+pub struct Options {
+    /// The longest line read, in bytes; a longer one is skipped and answered by an error.
+    pub max_line: usize,
+    /// Sees every line, for a transcript.
+    pub tap: Option<Tap>,
+}
+
+/// Sees a line, without its end, as it is read or written.
+pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
+
+/// Which way a line goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the peer.
+    In,
+    /// To the peer.
+    Out,
+}
+
+/// Answers the other side's calls.
+pub trait Handler {
+    /// Begins to answer a request; called in the order read. What takes time keeps the
+    /// `responder` and answers later.
+    fn request(&self, method: &str, params: Params<'_>, responder: Responder);
+}
+
+/// Answers one request, exactly once: an unanswered one answers with an error when dropped.
+pub struct Responder {
+    /// `None` if the request has no id, and so wants no answer.
+    id: Option<Box<RawValue>>,
+    connection: Arc<Connection>,
+    answered: bool,
+    /// While it lives, the connection does not end by itself.
+    _open: TaskTrackerToken,
+}
+
+/// Calls the other side. Cheap to clone; outlives the connection harmlessly.
+#[derive(Clone)]
+pub struct Peer(Arc<Connection>);
+
+#[derive(Default)]
+struct Connection {
+    outbox: Outbox,
+    calls: Mutex<Calls>,
+    /// The requests that are not answered yet.
+    open: TaskTracker,
+}
+
+/// The calls sent and not answered yet.
+#[derive(Default)]
+struct Calls {
+    next_id: u64,
+    waiting: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, Error>>>,
+    /// No answer can come any more.
+    closed: bool,
+}
+
+/// Serves one connection until the other side sends no more and all it asked for is answered.
+/// An error says that nobody reads the answers.
+pub async fn serve<H: Handler>(
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    options: Options,
+    handler: impl FnOnce(Peer) -> H,
+) -> anyhow::Result<()> {
+    let Options { max_line, tap } = options;
+    let connection = Arc::new(Connection::default());
+    let handler = handler(Peer(Arc::clone(&connection)));
+    let writing = {
+        let (connection, tap) = (Arc::clone(&connection), tap.clone());
+        async move { connection.outbox.write_to(output, tap.as_ref()).await }
+    };
+    let mut writer = AbortOnDropHandle::new(tokio::spawn(writing));
+
+    let finish = async {
+        connection.read(Lines::new(input, max_line), tap.as_ref(), &handler).await;
+        connection.close_calls();
+        connection.open.close();
+        connection.open.wait().await;
+        connection.outbox.close();
+        std::future::pending().await
+    };
+    let written = tokio::select! {
+        written = &mut writer => written,
+        never = finish => never,
+    };
+    connection.close_calls();
+    written.context("the writer panicked")?.context("cannot write to the peer")
+}
+
+impl Connection {
+    async fn read(
+        self: &Arc<Self>,
+        mut lines: Lines<impl AsyncRead + Unpin>,
+        tap: Option<&Tap>,
+        handler: &impl Handler,
+    ) {
+        let max_line = lines.max_line();
+        loop {
+            match lines.next().await {
+                Ok(Some(Line::Whole(line))) => {
+                    let line = line.trim_ascii();
+                    if line.is_empty() {
+                        continue;
+                    }
+                    if let Some(tap) = tap {
+                        tap(Direction::In, line);
+                    }
+                    self.dispatch(line, handler);
+                }
+                Ok(Some(Line::TooLong)) => {
+                    let error = Error::invalid_request(format_args!(
+                        "a line of more than {max_line} bytes was skipped"
+                    ));
+                    self.refuse(Invalid { id: None, error });
+                }
+                Ok(None) => return,
+                Err(err) => {
+                    tracing::warn!(%err, "cannot read from the peer");
+                    return;
+                }
+            }
+            self.outbox.room(MAX_UNREAD).await;
+        }
+    }
+
+    fn dispatch(self: &Arc<Self>, line: &[u8], handler: &impl Handler) {
+        match Message::read(line) {
+            Ok(Message::Request(Request { id, method, params })) => {
+                let (connection, open) = (Arc::clone(self), self.open.token());
+                let responder = Responder { id, connection, answered: false, _open: open };
+                let begin = AssertUnwindSafe(|| handler.request(&method, params, responder));
+                if catch_unwind(begin).is_err() {
+                    tracing::error!(%method, "the handler panicked");
+                }
+            }
+            Ok(Message::Response(response)) => self.complete(response),
+            Err(invalid) => self.refuse(invalid),
+        }
+    }
+
+    fn refuse(&self, Invalid { id, error }: Invalid) {
+        tracing::warn!(%error, "not a message");
+        let id = id.as_deref().unwrap_or(RawValue::NULL);
+        self.outbox.push(|line| write_json(line, &Failure { jsonrpc: V2, id, error }));
+    }
+
+    fn complete(&self, Response { id, result }: Response<'_>) {
+        let waiting = id.and_then(|id| self.calls.lock().waiting.remove(&id));
+        match (waiting, result) {
+            // The caller may have stopped waiting; its answer is then of no use.
+            (Some(waiting), result) => drop(waiting.send(result.map(ToOwned::to_owned))),
+            (None, Err(error)) => tracing::warn!(?id, %error, "the peer refused a call"),
+            (None, Ok(_)) => tracing::trace!(?id, "an answer that nobody waits for"),
+        }
+    }
+
+    /// Lets every caller know that no answer will come.
+    fn close_calls(&self) {
+        let mut calls = self.calls.lock();
+        calls.closed = true;
+        calls.waiting.clear();
+    }
+}
+
+impl Responder {
+    /// Answers.
+    pub fn send(mut self, result: Result<impl Serialize, Error>) {
+        self.answered = true;
+        let Some(id) = self.id.as_deref() else {
+            if let Err(error) = result {
+                tracing::warn!(%error, "a request without an id failed");
+            }
+            return;
+        };
+        self.connection.outbox.push(|line| match result {
+            Ok(result) => write_json(line, &Success { jsonrpc: V2, id, result }),
+            Err(error) => write_json(line, &Failure { jsonrpc: V2, id, error }),
+        });
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if let (false, Some(id)) = (self.answered, self.id.as_deref()) {
+            let error = Error::internal("the agent could not handle this request");
+            let answer = Failure { jsonrpc: V2, id, error };
+            self.connection.outbox.push(|line| write_json(line, &answer));
+        }
+    }
+}
+
+impl Peer {
+    /// Sends a request at once; the future waits for its answer, and fails when none can come.
+    pub fn call<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> BoxFuture<'static, anyhow::Result<R>> {
+        let (sender, answer) = oneshot::channel();
+        self.request(method, params, Some(sender));
+        let answer = async move {
+            let result = answer.await.context("the peer has gone")??;
+            serde_json::from_str(result.get())
+                .with_context(|| format!("the peer's answer cannot be read: {result}"))
+        };
+        answer.boxed()
+    }
+
+    /// Sends a request at once and does not wait for its answer.
+    pub fn send(&self, method: &str, params: &impl Serialize) {
+        self.request(method, params, None);
+    }
+
+    /// Waits until no more than `bytes` are unwritten.
+    pub async fn room(&self, bytes: usize) {
+        self.0.outbox.room(bytes).await;
+    }
+
+    /// How many bytes are not written yet.
+    pub fn backlog(&self) -> usize {
+        self.0.outbox.backlog()
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        waiting: Option<oneshot::Sender<Result<Box<RawValue>, Error>>>,
+    ) {
+        // Held while the line is queued, so that ids ascend on the wire.
+        let mut calls = self.0.calls.lock();
+        let id = calls.next_id;
+        calls.next_id += 1;
+        if let (Some(waiting), false) = (waiting, calls.closed) {
+            calls.waiting.insert(id, waiting);
+        }
+        self.0.outbox.push(|line| write_json(line, &Call { jsonrpc: V2, id, method, params }));
+    }
+}
+
+const V2: &str = "2.0";
+
+#[derive(Serialize)]
+struct Call<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: &'a P,
+}
+
+#[derive(Serialize)]
+struct Success<'a, R> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    result: R,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    error: Error,
+}
+
+/// Writes into memory, which cannot fail; nor can our types, which have only string keys.
+fn write_json(line: &mut Vec<u8>, message: &impl Serialize) {
+    let before = line.len();
+    if let Err(err) = serde_json::to_writer(&mut *line, message) {
+        tracing::error!(%err, "a message cannot be written");
+        line.truncate(before);
+    }
+}

@@ -1,0 +1,140 @@
+//! Takes a byte stream apart into lines, with bounded memory.
+
+use std::io;
+use std::ops::Range;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// How much is read at once, and how much memory a reader keeps between lines.
+const BUFFER: usize = 64 * 1024;
+
+/// Reads lines. Not to be dropped between two that belong together: it holds what it read ahead.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: Box<[u8]>,
+    /// What of `buffer` is read and not handed out yet.
+    unread: Range<usize>,
+    /// The beginning of a line that did not fit into `buffer`.
+    begun: Vec<u8>,
+    max_line: usize,
+}
+
+/// One line, or what stands in its place.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line<'a> {
+    /// Without its end.
+    Whole(&'a [u8]),
+    /// Longer than allowed; skipped to its end.
+    TooLong,
+}
+
+/// Where the next line is.
+enum Found {
+    Buffered(Range<usize>),
+    Begun,
+    TooLong,
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(input: R, max_line: usize) -> Self {
+        let buffer = vec![0; BUFFER].into_boxed_slice();
+        Self { input, buffer, unread: 0..0, begun: Vec::new(), max_line }
+    }
+
+    /// The longest line handed out, in bytes.
+    pub(super) fn max_line(&self) -> usize {
+        self.max_line
+    }
+
+    /// The next line; `None` at the end of input. A last line needs no line end.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        if self.begun.capacity() > BUFFER {
+            self.begun = Vec::new();
+        }
+        self.begun.clear();
+        Ok(match self.find().await? {
+            Found::Buffered(range) => Some(Line::Whole(&self.buffer[range])),
+            Found::Begun => Some(Line::Whole(&self.begun)),
+            Found::TooLong => Some(Line::TooLong),
+            Found::End => None,
+        })
+    }
+
+    async fn find(&mut self) -> io::Result<Found> {
+        let mut too_long = false;
+        loop {
+            let start = self.unread.start;
+            let end = memchr::memchr(b'\n', &self.buffer[self.unread.clone()]).map(|n| start + n);
+            let piece = start..end.unwrap_or(self.unread.end);
+            too_long |= self.begun.len() + piece.len() > self.max_line;
+            if let Some(end) = end {
+                self.unread.start = end + 1;
+                return Ok(match (too_long, self.begun.is_empty()) {
+                    (true, _) => Found::TooLong,
+                    (false, true) => Found::Buffered(piece),
+                    (false, false) => {
+                        self.begun.extend_from_slice(&self.buffer[piece]);
+                        Found::Begun
+                    }
+                });
+            }
+            if too_long {
+                self.begun = Vec::new();
+            } else {
+                self.begun.extend_from_slice(&self.buffer[piece]);
+            }
+            let read = self.input.read(&mut self.buffer).await?;
+            self.unread = 0..read;
+            if read == 0 {
+                return Ok(match (too_long, self.begun.is_empty()) {
+                    (true, _) => Found::TooLong,
+                    (false, true) => Found::End,
+                    (false, false) => Found::Begun,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(input: &[u8], expected: &[&str]) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let lines = runtime.block_on(async {
+            let mut lines = Lines::new(input, 100_000);
+            let mut all = Vec::new();
+            while let Some(line) = lines.next().await.unwrap() {
+                all.push(match line {
+                    Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
+                    Line::TooLong => "(too long)".to_owned(),
+                });
+            }
+            assert!(lines.begun.capacity() <= BUFFER * 2, "memory is given back");
+            all
+        });
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn lines_are_taken_apart() {
+        check(b"", &[]);
+        check(b"a\nbc\r\n\nd", &["a", "bc\r", "", "d"]);
+    }
+
+    #[test]
+    fn a_line_that_spans_reads_is_put_together() {
+        let long = "x".repeat(BUFFER + 10);
+        check(format!("{long}\ny\n").as_bytes(), &[&long, "y"]);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_skipped_to_its_end() {
+        let long = "x".repeat(300_000);
+        check(format!("a\n{long}\nb\n").as_bytes(), &["a", "(too long)", "b"]);
+        check(long.as_bytes(), &["(too long)"]);
+    }
+}

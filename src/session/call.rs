@@ -1,0 +1,245 @@
+//! The calls of one answer: prepared, asked about if need be, run, and always finished.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::join_all;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
+use crate::model::Call;
+use crate::permission::{Question, Verdict};
+use crate::sync::Mutex;
+use crate::tools::{Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+
+/// How long a cancelled call has to end by itself before it is dropped.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How many calls that only read run at once.
+const TOGETHER: usize = 8;
+
+/// Runs the calls of one answer: neighbours that only read together, all else one by one.
+pub(super) async fn run_all(session: &Session, calls: Vec<Call>, cancel: &CancellationToken) {
+    let mut rest = VecDeque::from(calls);
+    while !rest.is_empty() {
+        if cancel.is_cancelled() {
+            for call in rest {
+                let outcome = ToolOutcome::Cancelled;
+                session.log.append(Event::CallFinished { call: call.id, outcome });
+            }
+            return;
+        }
+        let readers = rest.iter().take_while(|call| session.only_reads(call)).count();
+        let batch: Vec<Call> = rest.drain(..readers.clamp(1, TOGETHER)).collect();
+        let prepared = batch.into_iter().map(|call| prepare(session, call, cancel));
+        let prepared = join_all(prepared).await;
+        // Polled in order, and so announced in order.
+        join_all(prepared.into_iter().map(|ready| run(session, ready, Caller::Model, cancel)))
+            .await;
+    }
+}
+
+/// Runs one call that the user's prompt asks for.
+pub(super) async fn run_for_prompt(session: &Session, call: Call, cancel: &CancellationToken) {
+    let ready = prepare(session, call, cancel).await;
+    run(session, ready, Caller::Prompt, cancel).await;
+}
+
+/// A call and what would happen, or why it cannot.
+struct Ready {
+    call: Call,
+    kind: Kind,
+    invocation: Result<Invocation, ToolError>,
+}
+
+async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> Ready {
+    let Some((tool, spec)) = session.tool(&call.name) else {
+        let known: Vec<_> = session.declarations.iter().map(|tool| tool.name.as_str()).collect();
+        let message = format!("There is no tool `{}`. There are: {}.", call.name, known.join(", "));
+        let invocation = Err(ToolError::new("tool_not_registered", message));
+        return Ready { call, kind: Kind::Other, invocation };
+    };
+    let cx = session.context(cancel, |_| ());
+    let prepared = AssertUnwindSafe(tool.prepare(call.args.clone(), &cx)).catch_unwind();
+    let invocation = match cancel.run_until_cancelled(prepared).await {
+        Some(Ok(invocation)) => invocation,
+        Some(Err(_)) => Err(panicked(&call)),
+        None => Err(ToolError::cancelled()),
+    };
+    Ready { call, kind: spec.kind, invocation }
+}
+
+async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &CancellationToken) {
+    let Ready { call, kind, invocation } = ready;
+    let id = call.id.clone();
+    let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
+    let (summary, access) = (invocation.summary.clone(), invocation.access.clone());
+    let name = call.name.clone();
+    let announce = |question| {
+        let started = CallStarted { call, caller, kind, summary, access, question };
+        session.log.append(Event::CallStarted(Box::new(started)));
+    };
+    let outcome = match session.permissions.check(&name, &invocation.access) {
+        Verdict::Allow => {
+            announce(None);
+            execute(session, &id, invocation, None, cancel).await
+        }
+        Verdict::Deny(why) => {
+            announce(None);
+            ToolOutcome::Failed(ToolError::new("policy_denied", why))
+        }
+        Verdict::Ask(question) => {
+            let answer = ask(session, &id, question, announce, cancel).await;
+            match permitted(session, answer, cancel) {
+                Ok(edited) => execute(session, &id, invocation, edited, cancel).await,
+                Err(outcome) => outcome,
+            }
+        }
+    };
+    session.finish_call(id, outcome);
+}
+
+/// Announces the question and waits for its answer; none if the turn is cancelled first.
+async fn ask(
+    session: &Session,
+    id: &str,
+    question: Question,
+    announce: impl FnOnce(Option<Question>),
+    cancel: &CancellationToken,
+) -> Option<Answer> {
+    let answer = session.questions.open(id, question.clone());
+    announce(Some(question));
+    let answer = cancel.run_until_cancelled(answer).await.and_then(Result::ok);
+    session.questions.withdraw(id);
+    session.log.append(Event::QuestionClosed { call: id.to_owned(), answer: answer.clone() });
+    // What is said after the cancel does not count.
+    answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
+}
+
+/// With which content a call may run, or what becomes of it instead.
+fn permitted(
+    session: &Session,
+    answer: Option<Answer>,
+    cancel: &CancellationToken,
+) -> Result<Option<String>, ToolOutcome> {
+    match answer {
+        Some(Answer::Once { edited }) => Ok(edited),
+        Some(Answer::Always(scope)) => {
+            session.permissions.allow(scope);
+            Ok(None)
+        }
+        Some(Answer::Reject) => Err(ToolOutcome::Rejected),
+        Some(Answer::Cancel) => {
+            cancel.cancel();
+            Err(ToolOutcome::Cancelled)
+        }
+        Some(Answer::Unclear(why)) => {
+            let message = format!("Not run: the answer to the question was not understood: {why}");
+            Err(ToolOutcome::Failed(ToolError::new("answer_unclear", message)))
+        }
+        None => Err(ToolOutcome::Cancelled),
+    }
+}
+
+async fn execute(
+    session: &Session,
+    id: &str,
+    invocation: Invocation,
+    edited: Option<String>,
+    cancel: &CancellationToken,
+) -> ToolOutcome {
+    let progress = {
+        let (progress, call) = (Arc::clone(&session.progress), id.to_owned());
+        let log = session.log.clone();
+        progress.lock().insert(call.clone(), None);
+        move |output: String| {
+            // Gone when the call has finished: what comes late is not shown.
+            if let Some(last) = progress.lock().get_mut(&call) {
+                let event = Event::CallProgress { call: call.clone(), output };
+                *last = Some(log.supersede(*last, event));
+            }
+        }
+    };
+    let cx = session.context(cancel, progress);
+    let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
+    let result = tokio::select! {
+        result = &mut run => result,
+        () = cancel.cancelled() => match tokio::time::timeout(GRACE, run).await {
+            Ok(result) => result,
+            Err(_) => return ToolOutcome::Cancelled,
+        },
+    };
+    outcome(result.unwrap_or_else(|_| Err(crashed())), cancel)
+}
+
+fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) -> ToolOutcome {
+    match result {
+        Ok(output) => ToolOutcome::Done(output),
+        Err(_) if cancel.is_cancelled() => ToolOutcome::Cancelled,
+        Err(error) => ToolOutcome::Failed(error),
+    }
+}
+
+/// What is shown of a call whose arguments could not be made out.
+fn brief(call: &Call) -> Summary {
+    let mut label = match &call.args {
+        Value::Object(args) if args.is_empty() => call.name.clone(),
+        args => format!("{} {args}", call.name),
+    };
+    if let Some((at, _)) = label.char_indices().nth(120) {
+        label.truncate(at);
+        label.push('…');
+    }
+    Summary::new(label)
+}
+
+fn panicked(call: &Call) -> ToolError {
+    tracing::error!(call = call.name, "a tool panicked");
+    crashed()
+}
+
+fn crashed() -> ToolError {
+    ToolError::new(
+        "internal",
+        "The tool failed because of a fault in this agent; the log says more.",
+    )
+}
+
+/// Where the last progress event of each running call is.
+pub(super) type ProgressAt = Arc<Mutex<std::collections::HashMap<String, Option<usize>>>>;
+
+impl Session {
+    fn tool(&self, name: &str) -> Option<(&Arc<dyn Tool>, &ToolSpec)> {
+        let found =
+            self.specs.iter().position(|spec| spec.name == name || spec.aliases.contains(&name))?;
+        Some((&self.tools[found], &self.specs[found]))
+    }
+
+    fn only_reads(&self, call: &Call) -> bool {
+        self.tool(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
+    }
+
+    fn context(
+        &self,
+        cancel: &CancellationToken,
+        progress: impl Fn(String) + Send + Sync + 'static,
+    ) -> ToolContext {
+        ToolContext {
+            workspace: Arc::clone(&self.workspace),
+            processes: Arc::clone(&self.processes),
+            limits: Arc::clone(&self.limits),
+            cancel: cancel.clone(),
+            progress: Arc::new(progress),
+        }
+    }
+
+    fn finish_call(&self, call: String, outcome: ToolOutcome) {
+        let last = self.progress.lock().remove(&call).flatten();
+        self.log.supersede(last, Event::CallFinished { call, outcome });
+    }
+}

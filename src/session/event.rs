@@ -1,0 +1,136 @@
+//! What happens in a session: plain data, the only lasting state.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{self, Call, FinishReason, Native, Retry, Usage};
+use crate::permission::{Question, Scope};
+use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
+
+/// A turn's number, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TurnId(pub u64);
+
+/// Which front end something came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// An editor, over ACP.
+    Editor,
+}
+
+/// A part of what the user said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PromptPart {
+    /// Markdown.
+    Text(String),
+    /// A file or directory that is mentioned; its content goes with the prompt.
+    Path(String),
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are said once, for the variant")]
+pub enum Event {
+    /// The user said something. It waits until the turns before it have ended.
+    TurnQueued { turn: TurnId, prompt: Vec<PromptPart>, origin: Origin },
+    /// Its turn has come.
+    TurnStarted { turn: TurnId },
+    /// The model says more.
+    Text(String),
+    /// The model thinks aloud.
+    Thought(String),
+    /// The model is asked again.
+    Retry(Retry),
+    /// Something that people should know and the model need not.
+    Notice(String),
+    /// The model's answer is whole; its calls, as the provider sent it, and what it cost.
+    AnswerFinished { calls: Vec<Call>, reason: FinishReason, usage: Usage, native: Option<Native> },
+    /// A call begins, or is asked about.
+    CallStarted(Box<CallStarted>),
+    /// All that a running call has said so far. Takes the place of the one before.
+    CallProgress { call: String, output: String },
+    /// A question is closed; by whom, unless the turn's end closed it.
+    QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
+    /// A call has ended.
+    CallFinished { call: String, outcome: ToolOutcome },
+    /// The turn has ended.
+    TurnFinished { turn: TurnId, reason: StopReason },
+}
+
+/// A call that begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallStarted {
+    /// What is called.
+    pub call: Call,
+    /// Who wants it.
+    pub caller: Caller,
+    /// What kind of tool it is.
+    pub kind: Kind,
+    /// What people are shown of it.
+    pub summary: Summary,
+    /// What it would touch.
+    pub access: Access,
+    /// What is asked first; nothing if it runs at once.
+    pub question: Option<Question>,
+}
+
+/// Who wants a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Caller {
+    /// The model asked for it.
+    Model,
+    /// The prompt mentions paths, and this reads them.
+    Prompt,
+}
+
+/// The user's answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// This once; with the content the user put in place of what was proposed, if so.
+    Once {
+        /// Only for a change of a file.
+        edited: Option<String>,
+    },
+    /// From now on; one of the question's scopes.
+    Always(Scope),
+    /// No.
+    Reject,
+    /// No, and the turn ends.
+    Cancel,
+    /// The front end could not make out its user's answer; why. The call fails.
+    Unclear(String),
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToolOutcome {
+    /// It worked.
+    Done(ToolOutput),
+    /// It did not, or may not.
+    Failed(ToolError),
+    /// The user did not want it.
+    Rejected,
+    /// The turn was cancelled first.
+    Cancelled,
+}
+
+/// Why a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// The model had nothing more to say.
+    EndTurn,
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Whether the model was answering, rather than a call running or being asked about.
+        answering: bool,
+    },
+    /// The model's answer was cut at its output limit.
+    MaxTokens,
+    /// The model asked for more rounds of calls than are allowed; how many those are.
+    MaxRounds(usize),
+    /// The provider would not have it said; why. The turn is left out of what the model is told.
+    Refused(String),
+    /// The model could not be reached, or answered nonsense.
+    Failed(model::Error),
+    /// A fault of this program.
+    Crashed,
+}

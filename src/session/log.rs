@@ -1,0 +1,103 @@
+//! The events of a session, kept in order and read by any number of readers.
+//!
+//! Readers pull at their own pace from one shared list, so a slow one loses nothing, holds up
+//! nobody and needs no queue of its own; a late or returning one starts anywhere. The price is
+//! that a session keeps all its events.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Event;
+use crate::sync::Mutex;
+
+/// The list. Cheap to clone: all clones are the same list.
+#[derive(Clone, Default)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// `None` where a later event has taken the place of an earlier one.
+    events: Mutex<Vec<Option<Arc<Event>>>>,
+    /// How many there are; readers wait on it.
+    count: watch::Sender<usize>,
+}
+
+impl Log {
+    /// Adds an event; its index.
+    pub(super) fn append(&self, event: Event) -> usize {
+        tracing::trace!(?event);
+        let mut events = self.shared.events.lock();
+        events.push(Some(Arc::new(event)));
+        let count = events.len();
+        self.shared.count.send_replace(count);
+        count - 1
+    }
+
+    /// Adds an event that takes the place of the one at `earlier`: a reader that has not read
+    /// that one never will, and its memory is free.
+    pub(super) fn supersede(&self, earlier: Option<usize>, event: Event) -> usize {
+        if let Some(earlier) = earlier {
+            self.shared.events.lock()[earlier] = None;
+        }
+        self.append(event)
+    }
+
+    /// Everything from the index `from` on, past and to come.
+    pub fn read(&self, from: usize) -> Reader {
+        Reader {
+            shared: Arc::clone(&self.shared),
+            count: self.shared.count.subscribe(),
+            next: from,
+        }
+    }
+}
+
+/// Reads a log from an index on.
+pub struct Reader {
+    shared: Arc<Shared>,
+    count: watch::Receiver<usize>,
+    next: usize,
+}
+
+impl Reader {
+    /// The next event, when there is one.
+    pub async fn next(&mut self) -> Arc<Event> {
+        loop {
+            if let Some(event) = self.try_next() {
+                return event;
+            }
+            let next = self.next;
+            // It cannot fail: `shared` holds the sender.
+            let _ = self.count.wait_for(|count| *count > next).await;
+        }
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Arc<Event>> {
+        let events = self.shared.events.lock();
+        while let Some(event) = events.get(self.next) {
+            self.next += 1;
+            if let Some(event) = event {
+                return Some(Arc::clone(event));
+            }
+        }
+        None
+    }
+
+    /// The event that [`Reader::try_next`] would give, left where it is.
+    pub fn peek(&mut self) -> Option<Arc<Event>> {
+        let event = self.try_next();
+        if event.is_some() {
+            self.next -= 1;
+        }
+        event
+    }
+
+    /// The index of the event after the last one given.
+    pub fn position(&self) -> usize {
+        self.next
+    }
+}

@@ -1,0 +1,159 @@
+//! The conversation as the model is told it, made from the events.
+//!
+//! One more reader of the log: it folds each event in once, however often the model is asked.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use super::event::{Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
+use super::log::Reader;
+use crate::model::{Assistant, Call, Message, Part, ToolResult};
+
+/// What has been folded in so far.
+pub(super) struct Transcript {
+    log: Reader,
+    messages: Vec<Arc<Message>>,
+    /// Prompts whose turn has not come.
+    queued: HashMap<TurnId, Vec<PromptPart>>,
+    /// The turn that runs, and where its messages begin.
+    running: Option<(TurnId, usize)>,
+    /// The user's message, until the model is asked: what it mentions is still added.
+    user: Vec<Part>,
+    /// The calls that read what the prompt mentions.
+    mentioned: Vec<String>,
+    /// What has come of the answer that is being streamed.
+    text: String,
+    /// The calls of the last answer, and what has come of each.
+    calls: Vec<(Call, Option<ToolOutcome>)>,
+}
+
+impl Transcript {
+    pub(super) fn new(log: Reader) -> Self {
+        Self {
+            log,
+            messages: Vec::new(),
+            queued: HashMap::new(),
+            running: None,
+            user: Vec::new(),
+            mentioned: Vec::new(),
+            text: String::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    /// The conversation up to now.
+    pub(super) fn messages(&mut self) -> Vec<Arc<Message>> {
+        while let Some(event) = self.log.try_next() {
+            self.fold(&event);
+        }
+        self.flush();
+        self.messages.clone()
+    }
+
+    fn fold(&mut self, event: &Event) {
+        match event {
+            Event::TurnQueued { turn, prompt, .. } => {
+                self.queued.insert(*turn, prompt.clone());
+            }
+            Event::TurnStarted { turn } => {
+                self.flush();
+                self.running = Some((*turn, self.messages.len()));
+                self.user = user(self.queued.remove(turn).unwrap_or_default());
+            }
+            Event::Text(more) => self.text.push_str(more),
+            Event::Retry(retry) if retry.discard => self.text.clear(),
+            Event::AnswerFinished { calls, native, .. } => {
+                self.flush_user();
+                let text = mem::take(&mut self.text);
+                let answer = Assistant { text, calls: calls.clone(), native: native.clone() };
+                self.messages.push(Arc::new(Message::Assistant(answer)));
+                self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
+            }
+            Event::CallStarted(started) if started.caller == Caller::Prompt => {
+                self.mentioned.push(started.call.id.clone());
+            }
+            Event::CallFinished { call, outcome } => self.finished(call, outcome),
+            Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
+            Event::Thought(_)
+            | Event::Retry(_)
+            | Event::Notice(_)
+            | Event::CallStarted(_)
+            | Event::CallProgress { .. }
+            | Event::QuestionClosed { .. } => {}
+        }
+    }
+
+    fn turn_finished(&mut self, turn: TurnId, reason: &StopReason) {
+        // A turn that only waited leaves nothing behind.
+        self.queued.remove(&turn);
+        if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
+            self.flush();
+            if matches!(reason, StopReason::Refused(_)) {
+                self.messages.truncate(begins);
+            }
+        }
+    }
+
+    fn finished(&mut self, id: &str, outcome: &ToolOutcome) {
+        if let Some((_, came)) = self.calls.iter_mut().find(|(call, _)| call.id == id) {
+            *came = Some(outcome.clone());
+        } else if self.mentioned.iter().any(|mentioned| mentioned == id)
+            && let ToolOutcome::Done(output) = outcome
+        {
+            let heading = "\n\n--- Content from referenced files ---\n";
+            self.user.push(Part::Text(format!("{heading}{}", output.text)));
+            self.user.extend(output.media.iter().cloned().map(Part::Media));
+        }
+    }
+
+    /// Ends whatever is being put together.
+    fn flush(&mut self) {
+        self.flush_user();
+        if !self.text.is_empty() {
+            let text = mem::take(&mut self.text);
+            let answer = Assistant { text, ..Assistant::default() };
+            self.messages.push(Arc::new(Message::Assistant(answer)));
+        }
+        if !self.calls.is_empty() {
+            let calls = mem::take(&mut self.calls);
+            let results = calls.into_iter().map(|(call, outcome)| result(call, outcome)).collect();
+            self.messages.push(Arc::new(Message::Results(results)));
+        }
+    }
+
+    fn flush_user(&mut self) {
+        if !self.user.is_empty() {
+            self.messages.push(Arc::new(Message::User(mem::take(&mut self.user))));
+        }
+        self.mentioned.clear();
+    }
+}
+
+/// The user's words, with `@path` where a path is mentioned.
+fn user(prompt: Vec<PromptPart>) -> Vec<Part> {
+    let text: String = prompt
+        .into_iter()
+        .map(|part| match part {
+            PromptPart::Text(text) => text,
+            PromptPart::Path(path) => format!("@{path}"),
+        })
+        .collect();
+    vec![Part::Text(text)]
+}
+
+/// What the model is told of a call. A call that nothing came of was cut off.
+fn result(call: Call, outcome: Option<ToolOutcome>) -> ToolResult {
+    let (text, failed, media) = match outcome {
+        Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
+        Some(ToolOutcome::Failed(error)) => (error.message, true, Vec::new()),
+        Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) | None => (CANCELLED.to_owned(), true, Vec::new()),
+    };
+    ToolResult { call: call.id, name: call.name, text, failed, media }
+}
+
+const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
+    another way: go on without it, or ask what they want instead.";
+const CANCELLED: &str = "The user cancelled the turn before this call ended. It may have had part \
+    of its effect.";

@@ -1,0 +1,76 @@
+//! One turn: ask the model, run the calls it asks for, until it asks for none.
+
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Event, PromptPart, StopReason};
+use super::{Session, call, mention};
+use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
+
+pub(super) async fn run(
+    session: &Session,
+    prompt: &[PromptPart],
+    cancel: &CancellationToken,
+) -> StopReason {
+    mention::read(session, prompt, cancel).await;
+    for _ in 0..session.max_rounds {
+        if cancel.is_cancelled() {
+            return StopReason::Cancelled { answering: false };
+        }
+        let Some(answer) = cancel.run_until_cancelled(ask_model(session)).await else {
+            return StopReason::Cancelled { answering: true };
+        };
+        let (calls, reason) = match answer {
+            Ok(answer) => answer,
+            Err(model::Error::Refused(why)) => return StopReason::Refused(why),
+            Err(error) => return StopReason::Failed(error),
+        };
+        if !calls.is_empty() {
+            call::run_all(session, calls, cancel).await;
+            continue;
+        }
+        return match reason {
+            FinishReason::Stop => StopReason::EndTurn,
+            FinishReason::MaxTokens => StopReason::MaxTokens,
+            FinishReason::Refused(why) => StopReason::Refused(why),
+        };
+    }
+    if cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    StopReason::MaxRounds(session.max_rounds)
+}
+
+/// Streams one answer of the model; what is left to do is the calls it asks for.
+async fn ask_model(session: &Session) -> Result<(Vec<Call>, FinishReason), model::Error> {
+    let prompt = Prompt {
+        system: session.system.clone(),
+        messages: session.transcript.lock().messages(),
+        tools: session.declarations.clone(),
+    };
+    let mut chunks = session.model.stream(prompt);
+    let mut calls = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        match chunk? {
+            Chunk::Text(text) => _ = session.log.append(Event::Text(text)),
+            Chunk::Thought(text) => _ = session.log.append(Event::Thought(text)),
+            Chunk::Call(call) => calls.push(session.unique(call)),
+            Chunk::Retry(retry) => {
+                if retry.discard {
+                    calls.clear();
+                }
+                session.log.append(Event::Retry(retry));
+            }
+            Chunk::Finish(Finish { reason, usage, native }) => {
+                session.log.append(Event::AnswerFinished {
+                    calls: calls.clone(),
+                    reason: reason.clone(),
+                    usage,
+                    native,
+                });
+                return Ok((calls, reason));
+            }
+        }
+    }
+    Err(model::Error::BadAnswer("the model's answer ended before it was whole".to_owned()))
+}
