@@ -1,5 +1,7 @@
 //! What a session needs of a language model: it is told a conversation and streams an answer.
 
+pub mod gemini;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,3 +224,25 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// A key that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Without the white space that comes with copying.
+    pub fn new(key: &str) -> Self {
+        Self(key.trim().to_owned())
+    }
+
+    /// The key itself, to be sent and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
