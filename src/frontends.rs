@@ -1,1 +1,3 @@
 //! The ways into a session: each translates between a wire, or a screen, and the session.
+
+pub mod acp;

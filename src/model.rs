@@ -1,6 +1,7 @@
 //! What a session needs of a language model: it is told a conversation and streams an answer.
 
 pub mod gemini;
+pub mod replay;
 
 use std::fmt;
 use std::sync::Arc;

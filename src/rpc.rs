@@ -8,6 +8,7 @@ mod lines;
 mod outbox;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -72,6 +73,29 @@ pub struct Responder {
 /// Calls the other side. Cheap to clone; outlives the connection harmlessly.
 #[derive(Clone)]
 pub struct Peer(Arc<Connection>);
+
+/// Why a call brought no result.
+#[derive(Debug)]
+pub enum CallError {
+    /// No answer can come any more.
+    Gone,
+    /// The peer answered with an error.
+    Refused(Error),
+    /// The peer's result is not what the method returns.
+    Unreadable(serde_json::Error),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the peer has gone"),
+            Self::Refused(error) => error.fmt(f),
+            Self::Unreadable(error) => write!(f, "the answer cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
 
 #[derive(Default)]
 struct Connection {
@@ -231,13 +255,12 @@ impl Peer {
         &self,
         method: &str,
         params: &impl Serialize,
-    ) -> BoxFuture<'static, anyhow::Result<R>> {
+    ) -> BoxFuture<'static, Result<R, CallError>> {
         let (sender, answer) = oneshot::channel();
         self.request(method, params, Some(sender));
         let answer = async move {
-            let result = answer.await.context("the peer has gone")??;
-            serde_json::from_str(result.get())
-                .with_context(|| format!("the peer's answer cannot be read: {result}"))
+            let result = answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
+            serde_json::from_str(result.get()).map_err(CallError::Unreadable)
         };
         answer.boxed()
     }

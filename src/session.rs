@@ -6,6 +6,7 @@
 
 mod call;
 mod event;
+mod gate;
 mod log;
 mod mention;
 mod prompt;
@@ -24,6 +25,8 @@ use self::call::ProgressAt;
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
+use self::gate::Gate;
+pub use self::gate::Watching;
 pub use self::log::{Log, Reader};
 pub use self::question::AnswerError;
 use self::question::Questions;
@@ -72,6 +75,7 @@ pub struct Session {
     max_rounds: usize,
     permissions: Permissions,
     questions: Questions,
+    gate: Gate,
     progress: ProgressAt,
     /// The ids that calls have had.
     call_ids: Mutex<HashSet<String>>,
@@ -113,6 +117,7 @@ impl Session {
         Arc::new(Self {
             declarations: declarations.collect(),
             specs,
+            gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
             system: prompt::system(&parts.workspace).into(),
@@ -211,6 +216,17 @@ impl Session {
     /// Answers the question about a call; the first answer counts.
     pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
         self.questions.answer(call, answer, by)
+    }
+
+    /// From now on, as long as the guard lives, a call that needs no question runs only when its
+    /// front end says that it is [shown](Self::shown), or says nothing for two seconds.
+    pub fn watch_calls(self: &Arc<Self>) -> Watching {
+        Watching::new(self)
+    }
+
+    /// Tells that a call is shown to the user; or why it cannot be, and then it does not run.
+    pub fn shown(&self, call: &str, shown: Result<(), String>) {
+        self.gate.pass(call, shown);
     }
 
     /// All events from the index `from` on, past and to come.

@@ -4,8 +4,12 @@
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
+mod plain;
 pub mod process;
+mod run_shell_command;
+mod shorten;
 pub mod workspace;
+mod write_todos;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +30,7 @@ use crate::media::Media;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
-    vec![]
+    vec![Arc::new(run_shell_command::RunShellCommand), Arc::new(write_todos::WriteTodos)]
 }
 
 /// Something the model can ask for.
@@ -132,7 +136,7 @@ impl Default for Limits {
             output_chars: 40_000,
             files: 2000,
             search_time: Duration::from_secs(30),
-            shell_idle: Duration::from_secs(300),
+            shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,
         }
     }
@@ -335,18 +339,20 @@ pub enum TodoStatus {
 }
 
 /// Why a call failed. The model reads it, and so do people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolError {
     /// A name for programs, such as `file_not_found`.
     pub kind: String,
     /// What went wrong, and what to do instead.
     pub message: String,
+    /// For people, where it is not the message.
+    pub shown: Option<Content>,
 }
 
 impl ToolError {
     /// An error of a kind.
     pub fn new(kind: &str, message: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into() }
+        Self { kind: kind.to_owned(), message: message.into(), shown: None }
     }
 
     /// The arguments do not fit the tool's schema.

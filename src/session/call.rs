@@ -86,8 +86,12 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
     };
     let outcome = match session.permissions.check(&name, &invocation.access) {
         Verdict::Allow => {
+            let shown = session.gate.open(&id);
             announce(None);
-            execute(session, &id, invocation, None, cancel).await
+            match shown.passed(cancel).await {
+                Ok(()) => execute(session, &id, invocation, None, cancel).await,
+                Err(outcome) => outcome,
+            }
         }
         Verdict::Deny(why) => {
             announce(None);

@@ -24,7 +24,7 @@ pub(super) async fn read(session: &Session, prompt: &[PromptPart], cancel: &Canc
         match cancel.run_until_cancelled(search).await {
             Some(Ok(Ok(found))) if !include.contains(&found) => include.push(found),
             Some(Ok(Err(why))) => {
-                _ = session.log.append(Event::Notice(format!("@{mentioned}: {why}")))
+                session.log.append(Event::Notice(format!("@{mentioned}: {why}")));
             }
             Some(_) => {}
             None => return,

@@ -48,7 +48,7 @@ pub struct Processes {
     mark: String,
     started: AtomicU64,
     /// Says of an environment variable (name, value) whether commands must not see it.
-    secret: Box<dyn Fn(&str, &str) -> bool + Send + Sync>,
+    secret: IsSecret,
     /// The groups that may have members, by leader, with their marks.
     groups: Mutex<HashMap<i32, String>>,
     /// Started with the first command.
@@ -57,6 +57,8 @@ pub struct Processes {
     tasks: TaskTracker,
     ending: CancellationToken,
 }
+
+type IsSecret = Box<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 struct Guard {
     child: Child,
@@ -70,7 +72,8 @@ pub struct Running {
     pub group: i32,
     /// What it writes, standard output and error in the order written.
     pub output: pipe::Receiver,
-    exit: watch::Receiver<Option<ExitStatus>>,
+    /// Tells when the command itself has ended; what it left in its group may still run.
+    pub exit: Exit,
     /// Ended by whom, if not by itself.
     end: CancellationToken,
     _end_on_drop: DropGuard,
@@ -117,7 +120,7 @@ impl Processes {
         Ok(Running {
             group,
             output: pipe::Receiver::from_owned_fd(OwnedFd::from(output))?,
-            exit,
+            exit: Exit(exit),
             _end_on_drop: end.clone().drop_guard(),
             end,
         })
@@ -145,7 +148,9 @@ impl Processes {
         self.tasks.wait().await;
         let left: Vec<_> = self.groups.lock().drain().collect();
         if !left.is_empty() {
-            left.iter().for_each(|(group, _)| signal_group(*group, Signal::KILL));
+            for (group, _) in left {
+                signal_group(group, Signal::KILL);
+            }
             kill_marked(format!("{MARK}={}-", self.mark)).await;
         }
         let guard = self.guard.lock().take();
@@ -182,25 +187,27 @@ fn start_guard() -> io::Result<Guard> {
 }
 
 impl Running {
-    /// Waits until the command itself has ended; what it left behind in its group may still run.
-    pub async fn exited(&mut self) -> Option<ExitStatus> {
-        match self.exit.wait_for(Option::is_some).await {
-            Ok(status) => *status,
-            // The watching task was dropped with its runtime.
-            Err(_) => None,
-        }
-    }
-
     /// Ends the whole group and waits until it has ended.
     pub async fn end(&mut self) {
         self.end.cancel();
         // The sender goes when the group has ended.
-        while self.exit.changed().await.is_ok() {}
+        while self.exit.0.changed().await.is_ok() {}
     }
 
     /// What is left of the group, the command itself not counted.
     pub fn left_behind(&self) -> Vec<i32> {
         members(self.group)
+    }
+}
+
+/// Tells when a command has ended.
+pub struct Exit(watch::Receiver<Option<ExitStatus>>);
+
+impl Exit {
+    /// Waits for it; `None` if how it ended is not known.
+    pub async fn wait(&mut self) -> Option<ExitStatus> {
+        // An error says that the watching task was dropped with its runtime.
+        self.0.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 }
 

@@ -1,0 +1,141 @@
+//! An editor drives the session over the Agent Client Protocol 0.0.9.
+//!
+//! [`serve`] answers the editor's calls; [`view`] shows it what happens, and answers each
+//! `sendUserMessage` when all of its turn has been shown.
+
+mod cards;
+mod content;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::view::View;
+use crate::protocol::acp::{
+    AUTHENTICATE, CANCEL_SEND_MESSAGE, INITIALIZE, InitializeParams, InitializeResponse,
+    SEND_USER_MESSAGE, SendUserMessageParams, UserMessageChunk, VERSION,
+};
+use crate::protocol::jsonrpc::{Error, Params};
+use crate::rpc::{self, Responder};
+use crate::session::{Origin, PromptPart, Session, TurnId};
+use crate::sync::Mutex;
+
+/// Gets hold of credentials; the error says what to do. Ends when that is complete.
+pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// Serves one editor until it hangs up and all that it asked for is answered. An error says that
+/// nobody reads the answers any more.
+pub async fn serve(
+    session: Arc<Session>,
+    authenticate: Authenticate,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    options: rpc::Options,
+) -> anyhow::Result<()> {
+    let view_ended = CancellationToken::new();
+    let ended = view_ended.clone();
+    let served = rpc::serve(input, output, options, |peer| {
+        let replies = Replies::default();
+        let plans = Arc::new(AtomicBool::new(false));
+        let view = View::new(&session, peer, Arc::clone(&replies), Arc::clone(&plans));
+        let guard = ended.drop_guard();
+        let task = tokio::spawn(async move {
+            let _guard = guard;
+            view.run().await;
+        });
+        let turn = Mutex::default();
+        Editor { session, authenticate, replies, turn, plans, _view: AbortOnDropHandle::new(task) }
+    });
+    tokio::select! {
+        served = served => served,
+        // It only ends by a panic.
+        () = view_ended.cancelled() => Err(anyhow::anyhow!("the editor can be shown no more")),
+    }
+}
+
+/// The prompts that are not answered yet.
+type Replies = Arc<Mutex<HashMap<TurnId, Responder>>>;
+
+/// One editor, as the session's user.
+struct Editor {
+    session: Arc<Session>,
+    authenticate: Authenticate,
+    replies: Replies,
+    /// The last turn that it began.
+    turn: Mutex<Option<TurnId>>,
+    /// Whether it knows `updatePlan`.
+    plans: Arc<AtomicBool>,
+    _view: AbortOnDropHandle<()>,
+}
+
+impl rpc::Handler for Editor {
+    fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
+        match method {
+            INITIALIZE => responder.send(self.initialize(params)),
+            AUTHENTICATE => {
+                let authenticated = (self.authenticate)();
+                tokio::spawn(async move {
+                    responder.send(authenticated.await.map_err(Error::internal));
+                });
+            }
+            SEND_USER_MESSAGE => self.send_user_message(params, responder),
+            CANCEL_SEND_MESSAGE => self.cancel_send_message(responder),
+            _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
+        }
+    }
+}
+
+impl Editor {
+    fn initialize(&self, params: Params<'_>) -> Result<InitializeResponse, Error> {
+        let params = match params.0 {
+            Some(_) => params.parse()?,
+            None => InitializeParams::default(),
+        };
+        let version = params.protocol_version.as_str().unwrap_or_default();
+        let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
+        self.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
+        let is_authenticated = self.session.ready().is_ok();
+        Ok(InitializeResponse { protocol_version: VERSION, is_authenticated })
+    }
+
+    /// Begins a turn. The view answers, when it has ended and all of it has been shown.
+    fn send_user_message(&self, params: Params<'_>, responder: Responder) {
+        let params: SendUserMessageParams = match params.parse() {
+            Ok(params) => params,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        if let Err(error) = self.session.ready() {
+            return responder.send(Err::<(), _>(Error::internal(error)));
+        }
+        let chunks = params.chunks.into_iter().map(|chunk| match chunk {
+            UserMessageChunk::Text(text) => PromptPart::Text(text),
+            UserMessageChunk::Path(path) => PromptPart::Path(path),
+        });
+        let mut turn = self.turn.lock();
+        // The protocol's first agent: a second message ends the turn of the first.
+        if let Some(before) = *turn {
+            self.session.cancel(before);
+        }
+        // Held over both, or the view could look for a responder that is not there yet.
+        let mut replies = self.replies.lock();
+        let begun = self.session.prompt(chunks.collect(), Origin::Editor);
+        replies.insert(begun, responder);
+        *turn = Some(begun);
+    }
+
+    /// Ends the editor's own turn, or else whatever turn runs. Answered before the turn's prompt.
+    fn cancel_send_message(&self, responder: Responder) {
+        let own = self.turn.lock().filter(|turn| self.session.pending(*turn));
+        let Some(turn) = own.or_else(|| self.session.running()) else {
+            return responder.send(Err::<(), _>(Error::internal("Not currently generating")));
+        };
+        responder.send(Ok(()));
+        self.session.cancel(turn);
+    }
+}

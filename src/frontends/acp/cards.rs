@@ -1,0 +1,186 @@
+//! The calls that an editor is shown, each under the id that the editor gives it.
+//!
+//! The id comes in the editor's answer to `pushToolCall` or `requestToolCallConfirmation`. A
+//! small task a call waits for it; what happens before it is known is shown when it is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::content::{confirmation, ended, icon, live, locations, proposal};
+use crate::protocol::acp::{
+    PUSH_TOOL_CALL, PushToolCallParams, PushToolCallResponse, REQUEST_TOOL_CALL_CONFIRMATION,
+    RequestToolCallConfirmationParams, RequestToolCallConfirmationResponse,
+    ToolCallConfirmationOutcome, ToolCallContent, ToolCallId, ToolCallStatus, UPDATE_TOOL_CALL,
+    UpdateToolCallParams,
+};
+use crate::rpc::{CallError, Peer};
+use crate::session::{Answer, CallStarted, Event, Origin, Question, Scope, Session};
+use crate::sync::Mutex;
+
+/// The calls that have not ended.
+pub(super) struct Cards {
+    session: Arc<Session>,
+    peer: Peer,
+    open: HashMap<String, Arc<Mutex<Card>>>,
+}
+
+/// One call.
+#[derive(Default)]
+struct Card {
+    /// The editor's id for it, once it has said it.
+    id: Option<ToolCallId>,
+    /// The editor's user said no: it shows that by itself, and wants no update.
+    declined: bool,
+    /// How the call ended, if that came before the id.
+    end: Option<Arc<Event>>,
+}
+
+impl Cards {
+    pub(super) fn new(session: &Arc<Session>, peer: &Peer) -> Self {
+        Self { session: Arc::clone(session), peer: peer.clone(), open: HashMap::new() }
+    }
+
+    /// Shows a call that begins.
+    pub(super) fn start(&mut self, started: &CallStarted) {
+        let card = Arc::default();
+        self.open.insert(started.call.id.clone(), Arc::clone(&card));
+        match &started.question {
+            None => self.push(started, card),
+            Some(question) => self.ask(started, question, card),
+        }
+    }
+
+    /// Shows live output, if the editor has an id to show it under.
+    pub(super) fn progress(&self, call: &str, output: &str) {
+        let Some(card) = self.open.get(call) else { return };
+        if let Some(id) = &card.lock().id {
+            update(&self.peer, id, ToolCallStatus::Running, Some(live(output)));
+        }
+    }
+
+    /// Shows how a call ended: now, or when the editor says under which id.
+    pub(super) fn finish(&mut self, call: &str, end: &Arc<Event>) {
+        let Some(card) = self.open.remove(call) else { return };
+        let mut card = card.lock();
+        card.end = Some(Arc::clone(end));
+        card.show_end(&self.peer);
+    }
+
+    fn push(&self, started: &CallStarted, card: Arc<Mutex<Card>>) {
+        let params = PushToolCallParams {
+            icon: icon(started.kind),
+            label: &started.summary.label,
+            locations: locations(&started.summary.locations),
+        };
+        let answer = self.peer.call::<PushToolCallResponse>(PUSH_TOOL_CALL, &params);
+        let (session, peer) = (Arc::clone(&self.session), self.peer.clone());
+        let call = started.call.id.clone();
+        tokio::spawn(async move {
+            let shown = match answer.await {
+                Ok(PushToolCallResponse { id }) => {
+                    card.lock().identified(id, &peer);
+                    Ok(())
+                }
+                // It hung up; what it asked for goes on.
+                Err(CallError::Gone) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            };
+            session.shown(&call, shown);
+        });
+    }
+
+    fn ask(&self, started: &CallStarted, question: &Question, card: Arc<Mutex<Card>>) {
+        let params = RequestToolCallConfirmationParams {
+            label: &started.summary.label,
+            icon: icon(started.kind),
+            content: proposal(started),
+            confirmation: confirmation(started, question),
+            locations: locations(&started.summary.locations),
+        };
+        let asked = self.peer.call(REQUEST_TOOL_CALL_CONFIRMATION, &params);
+        let (session, peer) = (Arc::clone(&self.session), self.peer.clone());
+        let (call, question) = (started.call.id.clone(), question.clone());
+        tokio::spawn(async move {
+            let (answer, id) = read_answer(asked.await, &question);
+            let declined = matches!(answer, Answer::Reject | Answer::Cancel);
+            // Somebody else may have been faster, or the turn has ended: then the log says so.
+            if let Err(error) = session.answer(&call, answer, Origin::Editor) {
+                tracing::debug!(call, ?error, "the editor's answer does not count");
+            }
+            let mut card = card.lock();
+            card.declined = declined;
+            if let Some(id) = id {
+                card.identified(id, &peer);
+            }
+        });
+    }
+}
+
+impl Card {
+    fn identified(&mut self, id: ToolCallId, peer: &Peer) {
+        self.id = Some(id);
+        self.show_end(peer);
+    }
+
+    fn show_end(&self, peer: &Peer) {
+        let (Some(id), Some(end), false) = (&self.id, &self.end, self.declined) else { return };
+        if let Event::CallFinished { outcome, .. } = &**end {
+            let (status, content) = ended(outcome);
+            update(peer, id, status, content);
+        }
+    }
+}
+
+fn update(
+    peer: &Peer,
+    tool_call_id: &ToolCallId,
+    status: ToolCallStatus,
+    content: Option<ToolCallContent<'_>>,
+) {
+    peer.send(UPDATE_TOOL_CALL, &UpdateToolCallParams { tool_call_id, status, content });
+}
+
+/// What the editor's answer says, and its id for the call.
+fn read_answer(
+    answer: Result<RequestToolCallConfirmationResponse, CallError>,
+    question: &Question,
+) -> (Answer, Option<ToolCallId>) {
+    match answer {
+        Ok(RequestToolCallConfirmationResponse { id: Some(id), outcome }) => {
+            (read_outcome(&outcome, question), Some(id))
+        }
+        Ok(RequestToolCallConfirmationResponse { id: None, .. }) => {
+            (Answer::Unclear("it has no `id` for the call".to_owned()), None)
+        }
+        // Nobody is left to ask.
+        Err(CallError::Gone) => (Answer::Cancel, None),
+        Err(error) => (Answer::Unclear(error.to_string()), None),
+    }
+}
+
+fn read_outcome(outcome: &Value, question: &Question) -> Answer {
+    use ToolCallConfirmationOutcome as Outcome;
+    match serde_json::from_value(outcome.clone()) {
+        Ok(Outcome::Allow) => Answer::Once { edited: None },
+        Ok(Outcome::AlwaysAllow) => always(question, |_| true),
+        Ok(Outcome::AlwaysAllowTool) => always(question, |scope| matches!(scope, Scope::Tool(_))),
+        Ok(Outcome::AlwaysAllowMcpServer) => {
+            always(question, |scope| matches!(scope, Scope::Server(_) | Scope::Tool(_)))
+        }
+        Ok(Outcome::Reject) => Answer::Reject,
+        Ok(Outcome::Cancel) => Answer::Cancel,
+        Err(_) => Answer::Unclear(format!("`outcome` is {outcome}")),
+    }
+}
+
+/// "Always", in the first scope that fits, else the narrowest; this once where nothing can be
+/// remembered.
+fn always(question: &Question, fits: impl Fn(&Scope) -> bool) -> Answer {
+    let fitting = question.scopes.iter().find(|scope| fits(scope));
+    match fitting.or(question.scopes.first()) {
+        Some(scope) => Answer::Always(scope.clone()),
+        None => Answer::Once { edited: None },
+    }
+}

@@ -1,0 +1,158 @@
+//! What calls look like in ACP 0.0.9: icons, questions, contents.
+
+use std::borrow::Cow;
+
+use crate::protocol::acp::{
+    Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
+    ToolCallLocation, ToolCallStatus, UpdatePlanParams,
+};
+use crate::session::{
+    Access, CallStarted, Content, FileDiff, Kind, Location, Question, Todo, TodoStatus, ToolOutcome,
+};
+
+/// The icon of a kind of tool.
+pub(super) fn icon(kind: Kind) -> Icon {
+    match kind {
+        Kind::Read | Kind::Find => Icon::FileSearch,
+        Kind::List => Icon::Folder,
+        Kind::Search => Icon::Regex,
+        Kind::Edit => Icon::Pencil,
+        Kind::Execute => Icon::Terminal,
+        Kind::Fetch => Icon::Globe,
+        Kind::Think => Icon::LightBulb,
+        Kind::Other => Icon::Hammer,
+    }
+}
+
+/// The places that a call is about.
+pub(super) fn locations(locations: &[Location]) -> Vec<ToolCallLocation<'_>> {
+    let wire = |location: &'_ Location| location.line.map(|line| line.saturating_sub(1));
+    locations.iter().map(|it| ToolCallLocation { path: &it.path, line: wire(it) }).collect()
+}
+
+/// What is asked about a call.
+pub(super) fn confirmation<'a>(
+    started: &'a CallStarted,
+    question: &'a Question,
+) -> ToolCallConfirmation<'a> {
+    // Said where the user may wonder, having allowed this kind of thing before.
+    let description = question.scopes.is_empty().then_some(question.why.as_str());
+    match &started.access {
+        Access::Edit { .. } => ToolCallConfirmation::Edit { description },
+        Access::Execute { command, .. } => ToolCallConfirmation::Execute {
+            root_command: question.commands.join(", "),
+            command,
+            description,
+        },
+        Access::Mcp { server, tool, display_name } => ToolCallConfirmation::Mcp {
+            server_name: server,
+            tool_name: tool,
+            tool_display_name: display_name,
+        },
+        Access::Fetch { urls } => ToolCallConfirmation::Fetch { urls },
+        Access::Other { description } => ToolCallConfirmation::Other { description },
+        Access::Nothing | Access::Read => {
+            ToolCallConfirmation::Other { description: &started.summary.label }
+        }
+    }
+}
+
+/// What is shown of a call that is asked about.
+pub(super) fn proposal(started: &CallStarted) -> Option<ToolCallContent<'_>> {
+    match (&started.summary.diff, &started.access) {
+        (Some(proposed), _) => Some(diff(proposed)),
+        // The label holds one line; the user must see all of them.
+        (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
+            Some(markdown(fence(command, "sh")))
+        }
+        _ => None,
+    }
+}
+
+/// How a call ended.
+pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallContent<'_>>) {
+    match outcome {
+        ToolOutcome::Done(output) => (ToolCallStatus::Finished, output.shown.as_ref().map(content)),
+        ToolOutcome::Failed(error) => {
+            let shown = error.shown.as_ref().map(content);
+            (ToolCallStatus::Error, Some(shown.unwrap_or_else(|| markdown(&error.message))))
+        }
+        ToolOutcome::Rejected => (ToolCallStatus::Error, Some(markdown("Rejected"))),
+        ToolOutcome::Cancelled => (ToolCallStatus::Error, Some(markdown("Cancelled"))),
+    }
+}
+
+/// Live output.
+pub(super) fn live(output: &str) -> ToolCallContent<'_> {
+    markdown(fence(output, ""))
+}
+
+/// The todo list as a plan, which has fewer states: what is cancelled is not part of it.
+pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
+    let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
+    let entries = entries.map(|todo| PlanEntry {
+        content: &todo.description,
+        priority: PlanEntryPriority::Medium,
+        status: match todo.status {
+            TodoStatus::InProgress => PlanEntryStatus::InProgress,
+            TodoStatus::Completed => PlanEntryStatus::Completed,
+            TodoStatus::Pending | TodoStatus::Blocked | TodoStatus::Cancelled => {
+                PlanEntryStatus::Pending
+            }
+        },
+    });
+    UpdatePlanParams { entries: entries.collect() }
+}
+
+fn content(content: &Content) -> ToolCallContent<'_> {
+    match content {
+        Content::Markdown(text) => markdown(text),
+        Content::Output(text) => markdown(fence(text, "")),
+        Content::Diff(change) => diff(change),
+        Content::Todos(todos) => markdown(todos.iter().map(todo).collect::<String>()),
+    }
+}
+
+fn diff(change: &FileDiff) -> ToolCallContent<'_> {
+    ToolCallContent::Diff {
+        path: &change.path,
+        old_text: change.old.as_deref(),
+        new_text: &change.new,
+    }
+}
+
+fn todo(todo: &Todo) -> String {
+    let text = &todo.description;
+    match todo.status {
+        TodoStatus::Completed => format!("- [x] {text}\n"),
+        TodoStatus::Pending => format!("- [ ] {text}\n"),
+        TodoStatus::InProgress => format!("- [ ] **{text}**\n"),
+        TodoStatus::Blocked => format!("- [ ] {text} (blocked)\n"),
+        TodoStatus::Cancelled => format!("- [ ] ~~{text}~~\n"),
+    }
+}
+
+fn markdown<'a>(markdown: impl Into<Cow<'a, str>>) -> ToolCallContent<'a> {
+    ToolCallContent::Markdown { markdown: markdown.into() }
+}
+
+/// Plain text as Markdown: in a fence longer than any in the text.
+fn fence(text: &str, language: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fence;
+
+    #[test]
+    fn a_fence_is_longer_than_any_in_the_text() {
+        assert_eq!(fence("a\n", ""), "```\na\n```");
+        assert_eq!(fence("no end", "sh"), "```sh\nno end\n```");
+        assert_eq!(fence("````\nx", ""), "`````\n````\nx\n`````");
+        assert_eq!(fence("", ""), "```\n```");
+    }
+}

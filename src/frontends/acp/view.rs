@@ -1,0 +1,243 @@
+//! Shows an editor what happens in a session: reads the log, in order, at the editor's pace.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Replies;
+use super::cards::Cards;
+use super::content::plan;
+use crate::protocol::acp::{
+    AssistantMessageChunk, STREAM_ASSISTANT_MESSAGE_CHUNK, StreamAssistantMessageChunkParams,
+    UPDATE_PLAN,
+};
+use crate::protocol::jsonrpc::Error;
+use crate::rpc::{PACKET, Peer};
+use crate::session::{
+    Content, Event, ModelError, Reader, Session, StopReason, ToolOutcome, TurnId, Watching,
+};
+
+/// How many bytes may be unwritten before the view stops reading the log.
+const HIGH_WATER: usize = 64 * 1024;
+
+/// How many bytes of JSON a chunk's text may take, so that its line stays under [`PACKET`].
+const TEXT: usize = PACKET - 160;
+
+/// Which kind of chunk.
+#[derive(Clone, Copy)]
+enum Voice {
+    Text,
+    Thought,
+}
+
+pub(super) struct View {
+    session: Arc<Session>,
+    peer: Peer,
+    log: Reader,
+    cards: Cards,
+    replies: Replies,
+    /// Whether the editor knows `updatePlan`.
+    plans: Arc<AtomicBool>,
+    /// The calls that are shown as a plan instead.
+    todos: Vec<String>,
+    _watching: Watching,
+}
+
+impl View {
+    pub(super) fn new(
+        session: &Arc<Session>,
+        peer: Peer,
+        replies: Replies,
+        plans: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            session: Arc::clone(session),
+            cards: Cards::new(session, &peer),
+            log: session.events(0),
+            todos: Vec::new(),
+            _watching: session.watch_calls(),
+            peer,
+            replies,
+            plans,
+        }
+    }
+
+    /// Runs until it is dropped.
+    pub(super) async fn run(mut self) {
+        loop {
+            let event = self.log.next().await;
+            self.peer.room(HIGH_WATER).await;
+            self.show(&event);
+        }
+    }
+
+    fn show(&mut self, event: &Arc<Event>) {
+        match &**event {
+            Event::Text(text) => {
+                let text = self.join(Voice::Text, text);
+                self.say(Voice::Text, &text);
+            }
+            Event::Thought(text) => {
+                let text = self.join(Voice::Thought, text);
+                self.say(Voice::Thought, &text);
+            }
+            Event::Retry(retry) => self.say(Voice::Thought, &format!("**Retrying** {retry}\n")),
+            Event::Notice(notice) => self.say(Voice::Thought, &format!("**Note** {notice}\n")),
+            Event::CallStarted(started) => {
+                let id = &started.call.id;
+                if started.call.name == "write_todos" && self.plans.load(Ordering::Relaxed) {
+                    self.todos.push(id.clone());
+                    self.session.shown(id, Ok(()));
+                } else {
+                    self.cards.start(started);
+                }
+            }
+            Event::CallProgress { call, output } => self.cards.progress(call, output),
+            Event::CallFinished { call, outcome } => {
+                self.todos(call, outcome);
+                self.cards.finish(call, event);
+            }
+            Event::TurnFinished { turn, reason } => self.end(*turn, reason),
+            // This version of the protocol has no way to show these.
+            Event::TurnQueued { .. }
+            | Event::TurnStarted { .. }
+            | Event::AnswerFinished { .. }
+            | Event::QuestionClosed { .. } => {}
+        }
+    }
+
+    /// The text, with what follows it in the log if the editor is behind.
+    fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
+        let mut joined = Cow::Borrowed(text);
+        while self.peer.backlog() >= PACKET && joined.len() < TEXT {
+            let Some(next) = self.log.peek() else { break };
+            match (voice, &*next) {
+                (Voice::Text, Event::Text(more)) | (Voice::Thought, Event::Thought(more)) => {
+                    joined.to_mut().push_str(more);
+                }
+                _ => break,
+            }
+            self.log.try_next();
+        }
+        joined
+    }
+
+    fn say(&self, voice: Voice, text: &str) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(fitting(rest, TEXT));
+            let chunk = match voice {
+                Voice::Text => AssistantMessageChunk::Text(piece),
+                Voice::Thought => AssistantMessageChunk::Thought(piece),
+            };
+            // Some editors never answer: nobody waits.
+            let params = StreamAssistantMessageChunkParams { chunk };
+            self.peer.send(STREAM_ASSISTANT_MESSAGE_CHUNK, &params);
+            rest = after;
+        }
+    }
+
+    fn todos(&mut self, call: &str, outcome: &ToolOutcome) {
+        let Some(at) = self.todos.iter().position(|todos| todos == call) else { return };
+        self.todos.swap_remove(at);
+        if let ToolOutcome::Done(output) = outcome
+            && let Some(Content::Todos(todos)) = &output.shown
+        {
+            self.peer.send(UPDATE_PLAN, &plan(todos));
+        }
+    }
+
+    /// Answers the prompt that began the turn, if this editor did.
+    fn end(&self, turn: TurnId, reason: &StopReason) {
+        if let Some(why) = explanation(reason) {
+            self.say(Voice::Text, &why);
+        }
+        let Some(responder) = self.replies.lock().remove(&turn) else { return };
+        responder.send(match reason {
+            StopReason::Cancelled { answering: true } => {
+                Err(Error::internal("This operation was aborted"))
+            }
+            StopReason::Failed(ModelError::RateLimited(why)) => {
+                Err(Error::new(429, "Rate limit exceeded. Try again later.", why))
+            }
+            StopReason::Failed(error) => Err(Error::internal(error)),
+            StopReason::Crashed => Err(Error::internal(
+                "the turn ended because of a fault in the agent; its log says more",
+            )),
+            StopReason::EndTurn
+            | StopReason::Cancelled { answering: false }
+            | StopReason::MaxTokens
+            | StopReason::MaxRounds(_)
+            | StopReason::Refused(_) => Ok(()),
+        });
+    }
+}
+
+/// Why a turn ended early, for the user to read.
+fn explanation(reason: &StopReason) -> Option<String> {
+    Some(match reason {
+        StopReason::MaxTokens => "\n\n*The answer was cut at the model's output limit. Say \
+            \"continue\" for the rest.*"
+            .to_owned(),
+        StopReason::MaxRounds(rounds) => {
+            format!("\n\n*Stopped after {rounds} rounds of tool calls. Say \"continue\" to go on.*")
+        }
+        StopReason::Refused(why) => format!(
+            "\n\n*The model's provider would not answer: {why}. This message is left out of the \
+             conversation; say it another way.*"
+        ),
+        _ => return None,
+    })
+}
+
+/// How much of the text takes at most `bytes` as JSON. At least one character.
+fn fitting(text: &str, bytes: usize) -> usize {
+    // Six bytes is the most that one takes.
+    if text.len() * 6 <= bytes {
+        return text.len();
+    }
+    let mut end = 0;
+    let mut size = 0;
+    for c in text.chars() {
+        size += in_json(c);
+        if size > bytes && end > 0 {
+            break;
+        }
+        end += c.len_utf8();
+    }
+    end
+}
+
+/// How many bytes a character takes in a JSON string.
+fn in_json(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if c < ' ' => 6,
+        c => c.len_utf8(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting;
+
+    #[track_caller]
+    fn check(text: &str, bytes: usize, expected: &str) {
+        assert_eq!(&text[..fitting(text, bytes)], expected);
+    }
+
+    #[test]
+    fn text_is_cut_between_characters_where_its_json_is_full() {
+        check("abcdef", 100, "abcdef");
+        check("abcdef", 3, "abc");
+        check("a\n\nb", 4, "a\n");
+        check("\u{1}\u{1}", 7, "\u{1}");
+        check("äöü", 5, "äö");
+        check("🦀🦀", 7, "🦀");
+    }
+
+    #[test]
+    fn one_character_is_always_taken() {
+        check("🦀x", 1, "🦀");
+    }
+}

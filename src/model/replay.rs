@@ -1,0 +1,263 @@
+//! A model that says what a script says: for tests, demonstrations, and a first look.
+//!
+//! A script is JSON Lines; the README describes it for its users.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Call, Chunk, Error, Finish, FinishReason, Message, Model, Part, Prompt, Retry};
+use crate::sync::Mutex;
+
+/// What is played without a script: it reads a file, proposes an edit, and runs a command.
+const DEMO: &str = include_str!("replay/demo.jsonl");
+
+/// Plays a script.
+pub struct Replay {
+    lines: Vec<Line>,
+    state: Mutex<State>,
+}
+
+/// What is said to one prompt.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    /// The line is for prompts with this text in them, however often. A line without it is for
+    /// the next prompt that no other line is for, once.
+    when: Option<String>,
+    /// The first is the answer to the prompt, each following one to the results of the calls in
+    /// the one before.
+    answers: Vec<Arc<[Step]>>,
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Step {
+    Text(String),
+    Thought(String),
+    Call {
+        #[serde(default)]
+        id: String,
+        name: String,
+        #[serde(default)]
+        args: Value,
+    },
+    /// The same text many times over, `{n}` replaced by 0, 1, 2...
+    Repeat {
+        text: String,
+        times: usize,
+    },
+    /// Milliseconds of silence.
+    Delay(u64),
+    /// Silence for ever.
+    Hang,
+    /// The request fails and is tried again.
+    Retry {
+        reason: String,
+        delay: u64,
+        attempt: u32,
+        of: u32,
+        #[serde(default)]
+        discard: bool,
+    },
+    /// The answer fails.
+    Error(Error),
+    /// How the answer ends, if not well.
+    Finish(FinishReason),
+}
+
+#[derive(Default)]
+struct State {
+    /// The line whose answers are being given.
+    current: Option<usize>,
+    /// Which lines without `when` have been used: all before this.
+    next: usize,
+}
+
+impl Replay {
+    /// The script in a file.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let script = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the replay script {}", path.display()))?;
+        Self::from_script(&script)
+            .with_context(|| format!("the replay script {} is wrong", path.display()))
+    }
+
+    /// The embedded demonstration.
+    pub fn demo() -> Self {
+        // A test reads it; were it wrong all the same, it would say nothing.
+        Self::from_script(DEMO)
+            .unwrap_or_else(|_| Self { lines: Vec::new(), state: Mutex::default() })
+    }
+
+    /// A script's text.
+    pub fn from_script(script: &str) -> anyhow::Result<Self> {
+        let lines = script.lines().enumerate().filter(|(_, line)| {
+            let line = line.trim();
+            !line.is_empty() && !line.starts_with('#')
+        });
+        let lines = lines
+            .map(|(n, line)| serde_json::from_str(line).with_context(|| format!("line {}", n + 1)));
+        Ok(Self { lines: lines.collect::<Result<_, _>>()?, state: Mutex::default() })
+    }
+
+    /// The answer that comes next.
+    fn answer(&self, prompt: &Prompt) -> Result<Arc<[Step]>, Error> {
+        let said = |message: &Arc<Message>| match &**message {
+            Message::User(parts) => Some(text(parts)),
+            _ => None,
+        };
+        let asked =
+            prompt.messages.iter().rposition(|message| matches!(**message, Message::User(_)));
+        let (before, since) = prompt.messages.split_at(asked.map_or(0, |asked| asked + 1));
+        let given =
+            since.iter().filter(|message| matches!(***message, Message::Assistant(_))).count();
+        let mut state = self.state.lock();
+        if given == 0 {
+            let prompt = before.last().and_then(said).unwrap_or_default();
+            state.current = self.line_for(&prompt, &mut state.next);
+        }
+        let Some(line) = state.current.and_then(|current| self.lines.get(current)) else {
+            return Err(Error::BadAnswer(
+                "the replay script has no line for this prompt".to_owned(),
+            ));
+        };
+        Ok(line.answers.get(given).cloned().unwrap_or_default())
+    }
+
+    fn line_for(&self, prompt: &str, next: &mut usize) -> Option<usize> {
+        let named = |line: &Line| line.when.as_ref().is_some_and(|when| prompt.contains(when));
+        if let Some(found) = self.lines.iter().position(named) {
+            return Some(found);
+        }
+        let found = (*next..self.lines.len()).find(|n| self.lines[*n].when.is_none())?;
+        *next = found + 1;
+        Some(found)
+    }
+}
+
+impl Model for Replay {
+    fn id(&self) -> &'static str {
+        "replay"
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        let steps = match self.answer(&prompt) {
+            Ok(steps) => steps,
+            Err(error) => return stream::once(async { Err(error) }).boxed(),
+        };
+        let finish = steps.iter().find_map(|step| match step {
+            Step::Finish(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        let finish = Finish { reason: finish.unwrap_or_default(), ..Finish::default() };
+        let count = steps.len();
+        let chunks = stream::iter(0..count).then(move |n| play(steps[n].clone())).try_flatten();
+        let chunks = chunks.chain(stream::once(async { Ok(Chunk::Finish(finish)) }));
+        // Like a network, it lets others run between two chunks.
+        chunks
+            .then(|chunk| async {
+                tokio::task::yield_now().await;
+                chunk
+            })
+            .boxed()
+    }
+}
+
+/// The chunks of one step.
+async fn play(step: Step) -> Result<BoxStream<'static, Result<Chunk, Error>>, Error> {
+    let one = |chunk| stream::once(async { Ok(chunk) }).boxed();
+    Ok(match step {
+        Step::Text(text) => one(Chunk::Text(text)),
+        Step::Thought(text) => one(Chunk::Thought(text)),
+        Step::Call { id, name, args } => one(Chunk::Call(Call { id, name, args })),
+        Step::Repeat { text, times } => stream::iter(0..times)
+            .map(move |n| Ok(Chunk::Text(text.replace("{n}", &n.to_string()))))
+            .boxed(),
+        Step::Delay(millis) => {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            stream::empty().boxed()
+        }
+        Step::Hang => std::future::pending().await,
+        Step::Retry { reason, delay, attempt, of, discard } => {
+            let delay = Duration::from_millis(delay);
+            let wait = stream::once(tokio::time::sleep(delay)).filter_map(|()| async { None });
+            one(Chunk::Retry(Retry { reason, delay, attempt, of, discard })).chain(wait).boxed()
+        }
+        Step::Error(error) => return Err(error),
+        Step::Finish(_) => stream::empty().boxed(),
+    })
+}
+
+fn text(parts: &[Part]) -> String {
+    let texts = parts.iter().map(|part| match part {
+        Part::Text(text) => text.as_str(),
+        Part::Media(_) => "",
+    });
+    texts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said to each of these prompts in turn.
+    #[track_caller]
+    fn check(script: &str, prompts: &[&str], expected: &[&str]) {
+        let replay = Replay::from_script(script).unwrap();
+        let mut said = Vec::new();
+        for prompt in prompts {
+            let user = Message::User(vec![Part::Text((*prompt).to_owned())]);
+            let prompt = Prompt { messages: vec![Arc::new(user)], ..Prompt::default() };
+            said.push(match replay.answer(&prompt) {
+                Ok(steps) => format!("{steps:?}"),
+                Err(error) => error.to_string(),
+            });
+        }
+        assert_eq!(said, expected);
+    }
+
+    const SCRIPT: &str = r#"
+        # a comment
+        {"answers":[[{"text":"first"}]]}
+        {"when":"cats","answers":[[{"text":"meow"}]]}
+        {"answers":[[{"text":"second"}]]}
+    "#;
+
+    #[test]
+    fn lines_are_chosen_by_the_prompt_or_in_order() {
+        check(
+            SCRIPT,
+            &["hi", "about cats", "hi", "cats again", "hi"],
+            &[
+                r#"[Text("first")]"#,
+                r#"[Text("meow")]"#,
+                r#"[Text("second")]"#,
+                r#"[Text("meow")]"#,
+                "the replay script has no line for this prompt",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        let error = Replay::from_script("# x\n{\"answers\":[[{\"txt\":1}]]}").err().unwrap();
+        assert!(format!("{error:#}").starts_with("line 2: unknown variant `txt`"), "{error:#}");
+    }
+
+    #[test]
+    fn the_demonstration_can_be_read() {
+        assert!(!Replay::from_script(DEMO).unwrap().lines.is_empty());
+    }
+}

@@ -1,0 +1,222 @@
+//! Runs a command line.
+
+mod output;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{Instant, sleep_until};
+
+use self::output::Output;
+use super::process::Running;
+use super::shorten::shorten;
+use super::{
+    Access, Content, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
+    ToolSpec, parse,
+};
+
+/// Between two updates of the live output.
+const SHOW_EVERY: Duration = Duration::from_millis(300);
+
+/// How long output is still waited for when the command has ended and something that it started
+/// holds on to it.
+const DRAIN: Duration = Duration::from_millis(100);
+
+pub(super) struct RunShellCommand;
+
+#[derive(Deserialize)]
+struct Args {
+    command: String,
+    description: Option<String>,
+    dir_path: Option<String>,
+}
+
+#[async_trait]
+impl Tool for RunShellCommand {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "run_shell_command".to_owned(),
+            aliases: &[],
+            description: "Runs a command line with `bash -c` and returns what it wrote (standard \
+                output and error together) and its exit code if that is not 0. It gets no input. \
+                A command that is silent for minutes is ended; what it leaves running in the \
+                background ends with the session."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "command": { "type": "string", "description": "The command line." },
+                    "description": {
+                        "type": "string",
+                        "description": "What it does and why, in a few words, for the user."
+                    },
+                    "dir_path": {
+                        "type": "string",
+                        "description": "The directory to run it in. The workspace if left out."
+                    }
+                },
+                "required": ["command"]
+            }),
+            kind: Kind::Execute,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let summary = Summary::new(label(&args));
+        if args.command.trim().is_empty() {
+            let error = ToolError::invalid_args("The command is empty.");
+            return Ok(Invocation::failing(summary, error));
+        }
+        let directory = match cx.workspace.resolve(args.dir_path.as_deref().unwrap_or(".")) {
+            Ok(directory) if directory.is_dir() => directory,
+            Ok(other) => {
+                let message = format!("{} is not a directory.", other.display());
+                let error = ToolError::new("not_a_directory", message);
+                return Ok(Invocation::failing(summary, error));
+            }
+            Err(error) => return Ok(Invocation::failing(summary, error)),
+        };
+        let command = args.command;
+        let access = Access::Execute { command: command.clone(), directory: directory.clone() };
+        Ok(Invocation::new(
+            summary,
+            access,
+            |cx| async move { run(&command, &directory, cx).await },
+        ))
+    }
+}
+
+/// `command [in dir] (description)`, on one line.
+fn label(args: &Args) -> String {
+    let mut lines = args.command.trim().lines();
+    let mut label = lines.next().unwrap_or_default().to_owned();
+    if lines.next().is_some() {
+        label.push_str(" …");
+    }
+    if let Some(dir) = &args.dir_path {
+        label.push_str(&format!(" [in {dir}]"));
+    }
+    if let Some(description) = args.description.as_deref().filter(|text| !text.trim().is_empty()) {
+        let description: Vec<_> = description.split_whitespace().collect();
+        label.push_str(&format!(" ({})", description.join(" ")));
+    }
+    label
+}
+
+/// How a command ended.
+enum End {
+    Exited(Option<ExitStatus>),
+    Silent,
+    Cancelled,
+}
+
+async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    let mut running = cx.processes.start(command, directory).map_err(|err| {
+        ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
+    })?;
+    let mut output = Output::new(cx.limits.shell_bytes);
+    let end = follow(&mut running, &mut output, &cx).await;
+    match end {
+        End::Exited(status) => report(status, &output, &running, &cx.limits),
+        End::Silent => {
+            running.end().await;
+            let seconds = cx.limits.shell_idle.as_secs();
+            let text = shorten(&output.text(), cx.limits.output_chars).into_owned();
+            let message = format!(
+                "The command was ended because it wrote nothing for {seconds} s.\nOutput: {text}"
+            );
+            Err(ToolError::new("shell_idle", message))
+        }
+        End::Cancelled => {
+            running.end().await;
+            Err(ToolError::cancelled())
+        }
+    }
+}
+
+/// Reads the output until the command has ended, and shows it as it grows.
+async fn follow(running: &mut Running, output: &mut Output, cx: &ToolContext) -> End {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut idle = Instant::now() + cx.limits.shell_idle;
+    let mut show = None;
+    let mut exited: Option<(Option<ExitStatus>, Instant)> = None;
+    let mut open = true;
+    loop {
+        if let (Some((status, _)), false) = (&exited, open) {
+            return End::Exited(*status);
+        }
+        let drained = exited.as_ref().map_or(idle, |(_, until)| *until);
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return End::Cancelled,
+            read = running.output.read(&mut buffer), if open => match read {
+                Ok(0) | Err(_) => open = false,
+                Ok(n) => {
+                    output.push(&buffer[..n]);
+                    idle = Instant::now() + cx.limits.shell_idle;
+                    show.get_or_insert_with(|| Instant::now() + SHOW_EVERY);
+                }
+            },
+            status = running.exit.wait(), if exited.is_none() => {
+                exited = Some((status, Instant::now() + DRAIN));
+            }
+            () = sleep_until(show.unwrap_or(idle)), if show.is_some() => {
+                show = None;
+                (cx.progress)(output.live());
+            }
+            () = sleep_until(drained) => match exited {
+                Some((status, _)) => return End::Exited(status),
+                None => return End::Silent,
+            },
+        }
+    }
+}
+
+/// What the model and people are told of a command that has ended.
+fn report(
+    status: Option<ExitStatus>,
+    output: &Output,
+    running: &Running,
+    limits: &Limits,
+) -> Result<ToolOutput, ToolError> {
+    let written = output.text();
+    let (code, signal) = status.map_or((None, None), |it| (it.code(), it.signal()));
+    let mut text = if written.is_empty() {
+        "Output: (empty)".to_owned()
+    } else {
+        format!("Output: {}", shorten(&written, limits.output_chars).trim_end())
+    };
+    let mut ended = String::new();
+    if let Some(code) = code.filter(|code| *code != 0) {
+        text.push_str(&format!("\nExit Code: {code}"));
+        ended = format!("Command exited with code: {code}");
+    } else if let Some(signal) = signal {
+        text.push_str(&format!("\nSignal: {signal}"));
+        ended = format!("Command ended by signal: {signal}");
+    }
+    let left = running.left_behind();
+    if !left.is_empty() {
+        let left: Vec<_> = left.iter().map(ToString::to_string).collect();
+        let group = running.group;
+        text.push_str(&format!(
+            "\nBackground PIDs: {}\nProcess Group PGID: {group}",
+            left.join(", ")
+        ));
+    }
+    let shown = match (written.trim().is_empty(), ended.is_empty()) {
+        (false, _) => Some(Content::Output(shorten(&written, limits.output_chars).into_owned())),
+        (true, false) => Some(Content::Markdown(ended.clone())),
+        (true, true) => None,
+    };
+    if ended.is_empty() {
+        return Ok(ToolOutput { text, media: Vec::new(), shown });
+    }
+    Err(ToolError { kind: "shell_exit".to_owned(), message: text, shown })
+}

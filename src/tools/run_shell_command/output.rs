@@ -1,0 +1,113 @@
+//! What a command writes, in bounded memory: the beginning and the end are kept.
+
+use std::collections::VecDeque;
+
+use super::super::plain::plain;
+
+/// How much is looked at to tell text from anything else.
+const SNIFF: usize = 4096;
+
+/// How much of the end is shown while a command runs, in bytes.
+const LIVE: usize = 16 * 1024;
+
+pub(super) struct Output {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+    /// How much of each is kept.
+    half: usize,
+}
+
+impl Output {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, half: max_bytes / 2 }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
+        self.head.extend_from_slice(head);
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// All of it as plain text, with a line in place of what is left out.
+    pub(super) fn text(&self) -> String {
+        if self.is_binary() {
+            return format!("[binary output, {} bytes]", self.total);
+        }
+        let left_out = self.total - (self.head.len() + self.tail.len()) as u64;
+        let (a, b) = self.tail.as_slices();
+        if left_out == 0 {
+            return plain(&[&self.head, a, b].concat());
+        }
+        let tail = plain(&[a, b].concat());
+        format!("{}\n[... {left_out} bytes left out ...]\n{tail}", plain(&self.head))
+    }
+
+    /// What is shown while it grows: the last lines.
+    pub(super) fn live(&self) -> String {
+        if self.is_binary() {
+            return format!("[Receiving binary output... {} MB]", self.total.div_ceil(1 << 20));
+        }
+        let kept = self.head.iter().chain(&self.tail);
+        let skip = (self.head.len() + self.tail.len()).saturating_sub(LIVE);
+        let bytes: Vec<u8> = kept.skip(skip).copied().collect();
+        let whole_lines = match bytes.iter().position(|byte| *byte == b'\n') {
+            Some(end) if skip > 0 => &bytes[end + 1..],
+            _ => &bytes[..],
+        };
+        let mark =
+            if (whole_lines.len() as u64) < self.total { "[... earlier output ...]\n" } else { "" };
+        format!("{mark}{}", plain(whole_lines))
+    }
+
+    fn is_binary(&self) -> bool {
+        memchr::memchr(0, &self.head[..self.head.len().min(SNIFF)]).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(max_bytes: usize, pieces: &[&[u8]], expected: &str) {
+        let mut output = Output::new(max_bytes);
+        for piece in pieces {
+            output.push(piece);
+        }
+        assert_eq!(output.text(), expected);
+    }
+
+    #[test]
+    fn output_that_fits_is_kept_whole() {
+        check(100, &[], "");
+        check(100, &[b"one\n", b"two\n"], "one\ntwo\n");
+        check(8, &[b"1234", b"5678"], "12345678");
+    }
+
+    #[test]
+    fn of_more_the_beginning_and_the_end_are_kept() {
+        check(8, &[b"123456789"], "1234\n[... 1 bytes left out ...]\n6789");
+        check(8, &[b"12", b"3456", b"7", b"89abcdef"], "1234\n[... 7 bytes left out ...]\ncdef");
+        check(8, &[b"1234", &[b'x'; 1000], b"tail"], "1234\n[... 1000 bytes left out ...]\ntail");
+    }
+
+    #[test]
+    fn what_is_no_text_is_only_counted() {
+        check(100, &[b"\x7fELF\0\0\0", b"text"], "[binary output, 11 bytes]");
+    }
+
+    #[test]
+    fn the_last_lines_are_shown_live() {
+        let mut output = Output::new(1 << 20);
+        output.push(b"first\n");
+        assert_eq!(output.live(), "first\n");
+        output.push("x\n".repeat(10_000).as_bytes());
+        let live = output.live();
+        assert!(live.starts_with("[... earlier output ...]\nx\n") && live.len() < LIVE + 30);
+    }
+}
