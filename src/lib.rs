@@ -10,13 +10,22 @@
 //! * [`permission`]: what may run without a question.
 //! * [`session`]: the agent: its log, its turns. Knows no front end and no wire format.
 //! * [`frontends`]: translate between a wire, or a screen, and a session.
+//! * [`config`]: what the user has settled. [`cli`]: the command line. [`logging`]: logs.
+//! * [`stdio`]: standard input and output. [`record`]: a transcript of a connection.
+//! * [`run`]: builds all of it, joins it, ends it.
 
+pub mod cli;
+pub mod config;
 pub mod frontends;
+pub mod logging;
 pub mod media;
 pub mod model;
 pub mod permission;
 pub mod protocol;
+pub mod record;
 pub mod rpc;
+pub mod run;
 pub mod session;
+pub mod stdio;
 pub mod sync;
 pub mod tools;

@@ -1,2 +1,52 @@
-//! The command line.
-fn main() {}
+//! Command line, logging, run, exit code; nothing else.
+
+use std::io::{IsTerminal as _, Write as _, stderr, stdin};
+use std::process::ExitCode;
+
+use tandem::cli::{self, Cli};
+use tandem::logging;
+use tandem::run::{self, End};
+
+fn main() -> ExitCode {
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(err) => {
+            // Help goes to standard output, complaints to standard error.
+            let _ = err.print();
+            return exit_code(err.exit_code());
+        }
+    };
+    match start(&cli) {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::TimedOut | End::Unread) => ExitCode::FAILURE,
+        Ok(End::Signal(signal)) => exit_code(128 + signal),
+        Err(err) => {
+            say(&format!("tandem: {err:#}"));
+            exit_code(2)
+        }
+    }
+}
+
+fn start(cli: &Cli) -> anyhow::Result<End> {
+    logging::start(cli.log_file.as_deref())?;
+    if !cli.agent.acp && stdin().is_terminal() {
+        anyhow::bail!(
+            "standard input is a terminal, and this agent speaks ACP: let an editor start it, or \
+             try `tandem --model replay < fixtures/acp/hello.ndjson`; `tandem --help` says more"
+        );
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let end = runtime.block_on(run::editor(&cli.agent));
+    // A thread may still wait for standard input; nobody waits for it.
+    runtime.shutdown_background();
+    end
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+fn say(line: &str) {
+    // If standard error is closed there is nobody to tell.
+    let _ = writeln!(stderr(), "{line}");
+}

@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -39,6 +40,8 @@ pub struct Options {
     pub max_line: usize,
     /// Sees every line, for a transcript.
     pub tap: Option<Tap>,
+    /// Fires when the input has ended; fired from outside, it ends the input.
+    pub input_ended: CancellationToken,
 }
 
 /// Sees a line, without its end, as it is read or written.
@@ -122,7 +125,7 @@ pub async fn serve<H: Handler>(
     options: Options,
     handler: impl FnOnce(Peer) -> H,
 ) -> anyhow::Result<()> {
-    let Options { max_line, tap } = options;
+    let Options { max_line, tap, input_ended } = options;
     let connection = Arc::new(Connection::default());
     let handler = handler(Peer(Arc::clone(&connection)));
     let writing = {
@@ -132,7 +135,9 @@ pub async fn serve<H: Handler>(
     let mut writer = AbortOnDropHandle::new(tokio::spawn(writing));
 
     let finish = async {
-        connection.read(Lines::new(input, max_line), tap.as_ref(), &handler).await;
+        let reading = connection.read(Lines::new(input, max_line), tap.as_ref(), &handler);
+        input_ended.run_until_cancelled(reading).await;
+        input_ended.cancel();
         connection.close_calls();
         connection.open.close();
         connection.open.wait().await;

@@ -213,6 +213,14 @@ impl Session {
         self.start_next(&mut turns);
     }
 
+    /// Waits until no turn runs.
+    pub async fn idle(&self) {
+        let mut log = self.log.read(0);
+        while self.running().is_some() {
+            log.next().await;
+        }
+    }
+
     /// Answers the question about a call; the first answer counts.
     pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
         self.questions.answer(call, answer, by)

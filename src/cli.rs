@@ -1,0 +1,114 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::config::limits::{self, Change, Limits};
+use crate::permission::Mode;
+
+/// A coding agent for your editor.
+///
+/// An editor starts it in the project's directory and speaks ACP 0.0.9 with it over standard
+/// input and output. It answers with a language model, runs tools in the project, and asks before
+/// it changes anything.
+#[derive(Parser)]
+#[command(name = "tandem", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do instead of serving an editor.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How the agent works.
+    #[command(flatten)]
+    pub agent: Agent,
+    /// Write logs here instead of to standard error
+    #[arg(long, value_name = "FILE", global = true)]
+    pub log_file: Option<PathBuf>,
+}
+
+/// What to do instead of serving an editor.
+#[derive(Subcommand, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Store a Gemini API key, typed without echo and checked first
+    Login,
+    /// Forget the stored key
+    Logout,
+}
+
+/// How the agent works.
+#[derive(Args)]
+pub struct Agent {
+    /// Speak ACP over standard input and output. This is what happens anyway when standard input
+    /// is no terminal; editors may pass it, or the older names --experimental-acp and
+    /// --experimental-zed-integration
+    #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
+    pub acp: bool,
+    /// The model: a Gemini model's id, `replay:FILE` to play a script, `replay` for the
+    /// demonstration that needs no key and no network [default: gemini-3.8-flash]
+    #[arg(short, long)]
+    pub model: Option<String>,
+    /// What needs no question: default (reading), `auto_edit` (also changing files), yolo
+    /// (everything), plan (reading, and all else is refused)
+    #[arg(long, value_name = "MODE", default_value_t)]
+    pub approval_mode: Mode,
+    /// The same as --approval-mode yolo
+    #[arg(short, long, conflicts_with = "approval_mode")]
+    pub yolo: bool,
+    /// More directories that the agent may work in
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    pub include_directories: Vec<PathBuf>,
+    /// Write every line of the connection into a file, as JSON Lines
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// How long what was asked for may still take when standard input has ended
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub drain_timeout: Duration,
+    /// Change a limit; may be repeated. The limits are listed below
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    pub limits: Vec<Change>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem --model replay < messages.ndjson   try it without a key or a network
+  tandem login                              store a Gemini API key
+  GEMINI_API_KEY=... tandem --acp           what an editor's settings would run
+
+Environment:
+  GEMINI_API_KEY, GOOGLE_API_KEY    the key, if none was stored with `tandem login`
+  GEMINI_MODEL                      the model, if --model does not say
+  GOOGLE_GEMINI_BASE_URL            a gateway in place of Google's server
+  TANDEM_LOG, RUST_LOG              what is logged: error, warn (default), info, debug, trace,
+                                    or parts of the program: tandem::rpc=trace
+  TANDEM_CONFIG_DIR                 where the key is kept [~/.config/tandem]
+  NO_COLOR                          no colours in logs
+";
+
+/// Reads the arguments. The error prints itself, and is no failure for `--help`.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let limits = format!("{EXAMPLES}\nLimits:\n{}", limits::help());
+    let matches = Cli::command().after_long_help(limits).try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+impl Agent {
+    /// How much is allowed without a question.
+    pub fn mode(&self) -> Mode {
+        if self.yolo { Mode::Yolo } else { self.approval_mode }
+    }
+
+    /// How much is too much.
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for change in &self.limits {
+            change.apply(&mut limits);
+        }
+        limits
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|err| err.to_string())
+}

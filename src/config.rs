@@ -1,0 +1,3 @@
+//! What the user has settled: limits.
+
+pub mod limits;

@@ -1,0 +1,175 @@
+//! Every limit, under one name for the command line.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::tools;
+
+/// How much is too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a line that a peer sends.
+    pub line_bytes: usize,
+    /// How often the model may be asked in one turn.
+    pub rounds: usize,
+    /// What tools may take and give.
+    pub tools: tools::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { line_bytes: 32 << 20, rounds: 100, tools: tools::Limits::default() }
+    }
+}
+
+/// A limit as users name it.
+struct Named {
+    name: &'static str,
+    what: &'static str,
+    field: Field,
+}
+
+/// Where a limit is kept.
+enum Field {
+    Count(fn(&mut Limits) -> &mut usize),
+    Bytes(fn(&mut Limits) -> &mut u64),
+    Seconds(fn(&mut Limits) -> &mut Duration),
+}
+
+/// All of them.
+const NAMED: &[Named] = &[
+    Named {
+        name: "line-bytes",
+        what: "a line that an editor sends",
+        field: Field::Count(|limits| &mut limits.line_bytes),
+    },
+    Named {
+        name: "rounds",
+        what: "how often the model is asked in one turn",
+        field: Field::Count(|limits| &mut limits.rounds),
+    },
+    Named {
+        name: "file-bytes",
+        what: "a file that is read or edited",
+        field: Field::Bytes(|limits| &mut limits.tools.file_bytes),
+    },
+    Named {
+        name: "read-lines",
+        what: "lines of a file that are read at once",
+        field: Field::Count(|limits| &mut limits.tools.read_lines),
+    },
+    Named {
+        name: "line-chars",
+        what: "characters of a line of a file before it is cut",
+        field: Field::Count(|limits| &mut limits.tools.line_chars),
+    },
+    Named {
+        name: "output-chars",
+        what: "characters of a call's output that the model is given",
+        field: Field::Count(|limits| &mut limits.tools.output_chars),
+    },
+    Named {
+        name: "files",
+        what: "files that one call names",
+        field: Field::Count(|limits| &mut limits.tools.files),
+    },
+    Named {
+        name: "search-seconds",
+        what: "how long a search may take",
+        field: Field::Seconds(|limits| &mut limits.tools.search_time),
+    },
+    Named {
+        name: "shell-idle-seconds",
+        what: "how long a command may be silent",
+        field: Field::Seconds(|limits| &mut limits.tools.shell_idle),
+    },
+    Named {
+        name: "shell-bytes",
+        what: "a command's output that is kept in memory",
+        field: Field::Count(|limits| &mut limits.tools.shell_bytes),
+    },
+];
+
+/// `NAME=VALUE`, a change of one limit.
+#[derive(Clone)]
+pub struct Change {
+    named: &'static Named,
+    value: u64,
+}
+
+impl Change {
+    /// Makes the change.
+    pub fn apply(&self, limits: &mut Limits) {
+        match self.named.field {
+            Field::Count(field) => {
+                *field(limits) = usize::try_from(self.value).unwrap_or(usize::MAX);
+            }
+            Field::Bytes(field) => *field(limits) = self.value,
+            Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value),
+        }
+    }
+}
+
+impl FromStr for Change {
+    type Err = String;
+
+    fn from_str(change: &str) -> Result<Self, String> {
+        let (name, value) = change.split_once('=').ok_or("must be NAME=VALUE")?;
+        let named = NAMED.iter().find(|named| named.name == name).ok_or_else(|| {
+            let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
+            format!("there is no limit {name:?}; there are {}", names.join(", "))
+        })?;
+        let value = value.parse().map_err(|_| format!("{value:?} is not a whole number"))?;
+        if value == 0 {
+            return Err("a limit is at least 1".to_owned());
+        }
+        Ok(Self { named, value })
+    }
+}
+
+/// The limits with their defaults, a line each, for the help.
+pub fn help() -> String {
+    let mut defaults = Limits::default();
+    let mut line = |named: &Named| {
+        let default = match named.field {
+            Field::Count(field) => field(&mut defaults).to_string(),
+            Field::Bytes(field) => field(&mut defaults).to_string(),
+            Field::Seconds(field) => field(&mut defaults).as_secs().to_string(),
+        };
+        format!("  {:<22} {:<50} [{default}]\n", named.name, named.what)
+    };
+    NAMED.iter().map(&mut line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(change: &str, expected: Result<impl Fn(&Limits) -> bool, &str>) {
+        match (change.parse::<Change>(), expected) {
+            (Ok(change), Ok(changed)) => {
+                let mut limits = Limits::default();
+                change.apply(&mut limits);
+                assert!(changed(&limits));
+            }
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (change, _) => panic!("{}", change.err().unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn a_limit_is_changed_by_its_name() {
+        check("line-bytes=5", Ok(|limits: &Limits| limits.line_bytes == 5));
+        check("shell-idle-seconds=7", Ok(|limits: &Limits| limits.tools.shell_idle.as_secs() == 7));
+    }
+
+    #[test]
+    fn a_wrong_change_says_what_is_right() {
+        let wrong = |change, why| check(change, Err::<fn(&Limits) -> bool, _>(why));
+        wrong("line-bytes", "NAME=VALUE");
+        wrong("lines=1", "there are line-bytes, rounds");
+        wrong("line-bytes=many", "not a whole number");
+        wrong("line-bytes=0", "at least 1");
+    }
+}

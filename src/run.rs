@@ -1,0 +1,135 @@
+//! The one place that knows every part: builds them, joins them, ends them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::FutureExt as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Agent;
+use crate::frontends::acp;
+use crate::model::Model;
+use crate::model::replay::Replay;
+use crate::session::{Parts, Session};
+use crate::tools::process::Processes;
+use crate::tools::workspace::Workspace;
+use crate::{record, rpc, stdio, tools};
+
+/// How long the last answers may take when the end has come.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The editor hung up, and all that it asked for is answered.
+    Done,
+    /// The editor hung up, and what it asked for took too long.
+    TimedOut,
+    /// Nobody reads the answers.
+    Unread,
+    /// A signal; its number.
+    Signal(i32),
+}
+
+/// Serves an editor over standard input and output.
+pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
+    let mut signals = Signals::listen()?;
+    let limits = agent.limits();
+    let directory = std::env::current_dir().context("there is no working directory")?;
+    let workspace = Workspace::new(&directory, &agent.include_directories)
+        .context("cannot work in that directory")?;
+    let processes = Processes::new(|_, _| false);
+    let session = Session::new(Parts {
+        model: model(agent.model.as_deref())?,
+        tools: tools::all(),
+        workspace: Arc::new(workspace),
+        processes: Arc::clone(&processes),
+        mode: agent.mode(),
+        limits: limits.tools,
+        max_rounds: limits.rounds,
+    });
+    let input_ended = CancellationToken::new();
+    let options = rpc::Options {
+        max_line: limits.line_bytes,
+        tap: agent.record.as_deref().map(record::to_file).transpose()?,
+        input_ended: input_ended.clone(),
+    };
+    let served = acp::serve(
+        Arc::clone(&session),
+        Arc::new(|| async { Ok(()) }.boxed()),
+        stdio::input(),
+        stdio::output(),
+        options,
+    );
+    tokio::pin!(served);
+    let end = tokio::select! {
+        served = &mut served => match served {
+            Ok(()) => End::Done,
+            Err(err) => {
+                tracing::warn!("{err:#}");
+                End::Unread
+            }
+        },
+        () = stdio::reader_gone() => End::Unread,
+        end = drained(&input_ended, agent.drain_timeout) => end,
+        signal = signals.next() => End::Signal(signal),
+    };
+    session.close();
+    if matches!(end, End::Signal(_) | End::TimedOut) {
+        // What was asked for is answered as cancelled, if anybody listens.
+        input_ended.cancel();
+        let _ = tokio::time::timeout(LAST_WORDS, served).await;
+    }
+    processes.end_all().await;
+    Ok(end)
+}
+
+/// Waits until the input has ended and the time for what was asked for is up too.
+async fn drained(input_ended: &CancellationToken, timeout: Duration) -> End {
+    input_ended.cancelled().await;
+    if stdio::nobody_reads() {
+        return End::Unread;
+    }
+    tokio::time::sleep(timeout).await;
+    tracing::warn!("standard input ended {timeout:?} ago, and what it asked for has not");
+    End::TimedOut
+}
+
+fn model(name: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
+    let name = name.unwrap_or("replay");
+    if name == "replay" {
+        return Ok(Arc::new(Replay::demo()));
+    }
+    let Some(script) = name.strip_prefix("replay:") else { bail!("there is no model {name:?}") };
+    Ok(Arc::new(Replay::open(Path::new(script))?))
+}
+
+/// The signals that end the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// The number of the first that comes.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+        }
+    }
+}

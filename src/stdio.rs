@@ -1,0 +1,71 @@
+//! Standard input and output as an editor connects them.
+//!
+//! Pipes are used as non-blocking pipes: a message then wakes the reader without a detour over
+//! another thread. They are opened anew through `/proc`, so that the flags of the descriptors
+//! that other programs share stay as they are. Anything else goes through tokio's own stdio.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
+use tokio::io::{Interest, Stdin, Stdout};
+use tokio::net::unix::pipe;
+use tokio_util::either::Either;
+
+const STDIN: &str = "/proc/self/fd/0";
+const STDOUT: &str = "/proc/self/fd/1";
+
+/// Standard input.
+pub type Input = Either<pipe::Receiver, Stdin>;
+
+/// Standard output.
+pub type Output = Either<pipe::Sender, Stdout>;
+
+/// Standard input, fast if it is a pipe.
+pub fn input() -> Input {
+    let pipe = is_pipe(io::stdin()).then(|| pipe::OpenOptions::new().open_receiver(STDIN).ok());
+    pipe.flatten().map_or_else(|| Either::Right(tokio::io::stdin()), Either::Left)
+}
+
+/// Standard output, fast if it is a pipe.
+pub fn output() -> Output {
+    stdout_pipe().map_or_else(|| Either::Right(tokio::io::stdout()), Either::Left)
+}
+
+/// Waits until nobody can read standard output any more. Only a pipe tells; of anything else
+/// only [`nobody_reads`] or a failed write does.
+pub async fn reader_gone() {
+    if let Some(pipe) = stdout_pipe() {
+        while !nobody_reads() {
+            if let Err(err) = pipe.ready(Interest::ERROR).await {
+                tracing::debug!(%err, "standard output cannot be watched");
+                break;
+            }
+        }
+        if nobody_reads() {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+fn stdout_pipe() -> Option<pipe::Sender> {
+    is_pipe(io::stdout()).then(|| pipe::OpenOptions::new().open_sender(STDOUT).ok()).flatten()
+}
+
+/// Asked before anything is opened: to open a terminal or a device anew can have effects.
+fn is_pipe(fd: impl AsFd) -> bool {
+    fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
+
+/// Whether nobody can read standard output any more.
+pub fn nobody_reads() -> bool {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut fds, Some(&now)) {
+        Ok(_) => fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL),
+        Err(_) => false,
+    }
+}
