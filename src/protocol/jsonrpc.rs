@@ -237,6 +237,10 @@ impl Params<'_> {
         let Some(raw) = self.0 else {
             return Err(Error::invalid_params("this method needs `params`"));
         };
+        // A struct would also be read from an array of its fields.
+        if !raw.get().starts_with('{') {
+            return Err(Error::invalid_params("`params` must be an object"));
+        }
         let mut json = serde_json::Deserializer::from_str(raw.get());
         serde_path_to_error::deserialize(&mut json).map_err(|err| {
             let path = err.path().to_string();

@@ -2,4 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod agent;
+mod bad_input;
+mod lifecycle;
 mod tidy;
+mod transcripts;

@@ -1,0 +1,227 @@
+//! The real binary over real pipes, and the editor at the other end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// Longer than anything takes here: only a hang gets this far.
+pub(crate) const HANG: Duration = Duration::from_secs(20);
+
+/// How to start the agent.
+#[derive(Default, Clone)]
+pub(crate) struct Setup {
+    pub(crate) args: Vec<String>,
+    /// The lines of the replay script.
+    pub(crate) script: Vec<Value>,
+    /// What is in the workspace. A name that ends in `/` is a directory.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+impl Setup {
+    /// A script of one line, used for every prompt.
+    pub(crate) fn answers(answers: Value) -> Self {
+        Self::script(vec![json!({ "when": "", "answers": answers })])
+    }
+
+    pub(crate) fn script(script: Vec<Value>) -> Self {
+        Self { script, ..Self::default() }
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    pub(crate) fn file(mut self, name: &str, content: &str) -> Self {
+        self.files.insert(name.to_owned(), content.to_owned());
+        self
+    }
+
+    /// The command, in its own home and workspace; the key variables of whoever runs the tests
+    /// are not seen.
+    pub(crate) fn command(&self, home: &Path) -> Command {
+        let workspace = home.join("workspace");
+        fs::create_dir_all(&workspace).unwrap();
+        for (name, content) in &self.files {
+            let path = workspace.join(name);
+            if name.ends_with('/') {
+                fs::create_dir_all(path).unwrap();
+                continue;
+            }
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let script: String = self.script.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(home.join("script.jsonl"), script).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", home)
+            .current_dir(workspace)
+            .args(&self.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        if !self.args.iter().any(|arg| arg == "--model") {
+            command.arg("--model").arg(format!("replay:{}", home.join("script.jsonl").display()));
+        }
+        command
+    }
+
+    pub(crate) fn start(&self) -> Agent {
+        let home = TempDir::new().unwrap();
+        let mut child = self.command(home.path()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().unwrap();
+        Agent {
+            child,
+            stdin,
+            lines: BufReader::new(stdout).lines(),
+            home,
+            next_id: 0,
+            next_call: 0,
+        }
+    }
+}
+
+/// The agent, as an editor sees it.
+pub(crate) struct Agent {
+    pub(crate) child: Child,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) lines: Lines<BufReader<ChildStdout>>,
+    home: TempDir,
+    next_id: u64,
+    next_call: u64,
+}
+
+impl Agent {
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn workspace(&self) -> std::path::PathBuf {
+        fs::canonicalize(self.home.path().join("workspace")).unwrap()
+    }
+
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).await.unwrap();
+    }
+
+    pub(crate) async fn send_line(&mut self, line: &str) {
+        self.send_bytes(format!("{line}\n").as_bytes()).await;
+    }
+
+    /// Sends a request; its id.
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        if params.is_null() {
+            request.as_object_mut().unwrap().remove("params");
+        }
+        self.send_line(&request.to_string()).await;
+        id
+    }
+
+    pub(crate) async fn prompt(&mut self, text: &str) -> u64 {
+        self.request("sendUserMessage", json!({ "chunks": [{ "text": text }] })).await
+    }
+
+    /// The next line; nothing at the end.
+    pub(crate) async fn line(&mut self) -> Option<String> {
+        timeout(HANG, self.lines.next_line()).await.expect("the agent is silent").unwrap()
+    }
+
+    pub(crate) async fn message(&mut self) -> Value {
+        let line = self.line().await.expect("the agent has gone");
+        serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"))
+    }
+
+    /// Answers a request of the agent's.
+    pub(crate) async fn answer(&mut self, request: &Value, result: Value) {
+        let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
+        self.send_line(&answer.to_string()).await;
+    }
+
+    /// Reads until the request `id` is answered, and answers as a friendly editor would: calls
+    /// get ids, questions get `outcome`. All that was read, the answer last.
+    pub(crate) async fn until_answered(&mut self, id: u64, outcome: &str) -> Vec<Value> {
+        let mut read = Vec::new();
+        loop {
+            let message = self.message().await;
+            read.push(message.clone());
+            match message["method"].as_str() {
+                None if message["id"] == id => return read,
+                None => {}
+                Some("pushToolCall" | "requestToolCallConfirmation") => {
+                    self.next_call += 1;
+                    let id = self.next_call;
+                    let mut result = json!({ "id": id });
+                    if message["method"] == "requestToolCallConfirmation" {
+                        result["outcome"] = outcome.into();
+                    }
+                    self.answer(&message, result).await;
+                }
+                Some(_) => self.answer(&message, Value::Null).await,
+            }
+        }
+    }
+
+    /// Reads on until the agent calls `method`.
+    pub(crate) async fn call_of(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.message().await;
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+
+    /// Reads on until the request `id` is answered.
+    pub(crate) async fn answer_to(&mut self, id: impl Into<Value>) -> Value {
+        let id = id.into();
+        loop {
+            let message = self.message().await;
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// Closes standard input and reads what is left.
+    pub(crate) async fn hang_up(&mut self) -> (Vec<String>, ExitStatus) {
+        drop(self.stdin.take());
+        let mut rest = Vec::new();
+        while let Some(line) = self.line().await {
+            rest.push(line);
+        }
+        (rest, self.exit().await)
+    }
+
+    pub(crate) async fn exit(&mut self) -> ExitStatus {
+        timeout(HANG, self.child.wait()).await.expect("the agent does not exit").unwrap()
+    }
+}
+
+/// All text of the chunks among these messages.
+pub(crate) fn text(messages: &[Value]) -> String {
+    let chunk = |message: &Value| {
+        let chunk = &message["params"]["chunk"];
+        chunk["text"].as_str().map(ToOwned::to_owned)
+    };
+    messages.iter().filter_map(chunk).collect()
+}
+
+/// The calls of one method among these messages.
+pub(crate) fn calls<'a>(messages: &'a [Value], method: &str) -> Vec<&'a Value> {
+    messages.iter().filter(|message| message["method"] == method).map(|it| &it["params"]).collect()
+}

@@ -1,0 +1,311 @@
+//! Lines that are no messages, or bad ones: answered, and the agent lives on.
+
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Setup};
+
+/// What the agent answers to a line, and that it is alive afterwards.
+async fn check(line: impl AsRef<[u8]>, expected: Value) {
+    let mut agent = Setup::default().start();
+    agent.send_bytes(line.as_ref()).await;
+    agent.send_bytes(b"\n").await;
+    if !expected.is_null() {
+        let answer = agent.message().await;
+        let error = &answer["error"];
+        let seen = json!([answer["id"], error["code"], error["message"]]);
+        assert_eq!(seen, expected, "{answer}");
+        assert!(!error["data"]["details"].as_str().unwrap().is_empty());
+    }
+    is_alive(&mut agent).await;
+}
+
+async fn is_alive(agent: &mut Agent) {
+    agent.send_line(r#"{"id":"still there?","method":"initialize"}"#).await;
+    let answer = agent.message().await;
+    assert_eq!(answer["id"], "still there?");
+    assert_eq!(answer["result"]["protocolVersion"], "0.0.9");
+}
+
+fn parse_error() -> Value {
+    json!([null, -32700, "Parse error"])
+}
+
+fn invalid(id: impl Into<Value>) -> Value {
+    json!([id.into(), -32600, "Invalid request"])
+}
+
+#[tokio::test]
+async fn what_is_not_json_is_a_parse_error() {
+    check("{this is not json", parse_error()).await;
+    check(r#"{"id":1,"method":"initialize"} and more"#, parse_error()).await;
+    check("\u{feff}{\"id\":1,\"method\":\"initialize\"}", parse_error()).await;
+    check(b"{\"id\":1,\"method\":\"init\xff\"}", parse_error()).await;
+}
+
+#[tokio::test]
+async fn json_that_is_no_message_is_an_invalid_request() {
+    check("123", invalid(Value::Null)).await;
+    check("null", invalid(Value::Null)).await;
+    check("\"text\"", invalid(Value::Null)).await;
+    check("{}", invalid(Value::Null)).await;
+    check(r#"{"jsonrpc":"2.0","id":7}"#, invalid(7)).await;
+    check(r#"{"jsonrpc":"2.0","id":"x","method":5}"#, invalid("x")).await;
+    check(r#"{"id":1,"method":"initialize","id":2}"#, invalid(Value::Null)).await;
+}
+
+#[tokio::test]
+async fn a_batch_is_refused_and_says_why() {
+    let mut agent = Setup::default().start();
+    agent.send_line(r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"}]"#).await;
+    let answer = agent.message().await;
+    assert_eq!(answer["error"]["code"], -32600);
+    assert!(answer["error"]["data"]["details"].as_str().unwrap().contains("batches"), "{answer}");
+    is_alive(&mut agent).await;
+}
+
+#[tokio::test]
+async fn an_unknown_method_is_named() {
+    for method in ["noSuchMethod", "session/new", "constructor", "toString", ""] {
+        let mut agent = Setup::default().start();
+        let id = agent.request(method, json!({})).await;
+        let answer = agent.answer_to(id).await;
+        assert_eq!(
+            answer["error"],
+            json!({ "code": -32601, "message": "Method not found", "data": { "details": method } })
+        );
+    }
+}
+
+#[tokio::test]
+async fn bad_params_are_named() {
+    for (params, named) in [
+        (json!(null), "params"),
+        (json!({}), "`chunks`"),
+        (json!([]), "must be an object"),
+        (json!({ "chunks": 5 }), "`chunks`"),
+        (json!({ "chunks": [{ "text": "a" }, { "text": 5 }] }), "`chunks[1].text`"),
+        (json!({ "chunks": [{ "other": "a" }] }), "`chunks[0]`"),
+    ] {
+        let mut agent = Setup::default().start();
+        let id = agent.request("sendUserMessage", params).await;
+        let answer = agent.answer_to(id).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        let details = answer["error"]["data"]["details"].as_str().unwrap();
+        assert!(details.contains(named), "{details}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_waits_for_is_passed_over() {
+    check(r#"{"jsonrpc":"2.0","id":99,"result":{"id":1,"outcome":"allow"}}"#, Value::Null).await;
+    check(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#, Value::Null).await;
+    check(r#"{"jsonrpc":"2.0","id":0,"result":null,"error":null}"#, Value::Null).await;
+}
+
+#[tokio::test]
+async fn extra_fields_are_passed_over() {
+    let mut agent = Setup::answers(json!([[{ "text": "ok" }]])).start();
+    agent
+        .send_line(
+            r#"{"id":1,"type":"x","method":"sendUserMessage","extra":[1],"params":{"chunks":[{"type":"text","text":"hi"}],"more":{}}}"#,
+        )
+        .await;
+    assert_eq!(agent.answer_to(1).await["result"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_request_without_an_id_is_carried_out_and_not_answered() {
+    let mut agent = Setup::answers(json!([[{ "text": "carried out" }]])).start();
+    agent.send_line(r#"{"method":"initialize","params":{}}"#).await;
+    agent.send_line(r#"{"method":"sendUserMessage","params":{"chunks":[{"text":"hi"}]}}"#).await;
+    let chunk = agent.message().await;
+    assert_eq!(chunk["params"]["chunk"]["text"], "carried out");
+    is_alive(&mut agent).await;
+}
+
+/// Texts that parsers of JSON have stumbled over, after the idea of the JSON parsing test suite.
+/// Those that are JSON are answered as requests or refused as such; none is answered wrongly.
+#[tokio::test]
+async fn what_parsers_stumble_over_neither_kills_nor_confuses() {
+    let deep =
+        |open: &str, close: &str| format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+    let mut values: Vec<Vec<u8>> = [
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "[1,,2]",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{'a':1}",
+        "{\"a\" 1}",
+        "{\"a\":}",
+        "{\"a\"}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\":1,\"a\":2}",
+        "{\"\":0}",
+        "{\"\\u0000\":0}",
+        "[-]",
+        "[+1]",
+        "[01]",
+        "[1.]",
+        "[.5]",
+        "[1e]",
+        "[1e+]",
+        "[0x1]",
+        "[NaN]",
+        "[Infinity]",
+        "[-Infinity]",
+        "[1e400]",
+        "[-1e-400]",
+        "[123456789012345678901234567890]",
+        "[1.0000000000000000000000001]",
+        "[\"\\u00A\"]",
+        "[\"\\uD800\"]",
+        "[\"\\uDC00\\uD800\"]",
+        "[\"\\uD83D\\uDE00\"]",
+        "[\"\\x\"]",
+        "[\"\\a\"]",
+        "[\"\\\"]",
+        "[\"tab\there\"]",
+        "[\"unterminated]",
+        "[tru]",
+        "[True]",
+        "[nul]",
+        "[1]x",
+        "{}}",
+        "]",
+        "[",
+        "{",
+        "\"",
+        "/**/1",
+        "[1]//x",
+        "\u{a0}1",
+        "[\u{2028}]",
+        "\\u005B1]",
+        "[\"\u{10ffff}\u{feff}\"]",
+        "0e1",
+        "-0",
+        "1E22",
+        "\"\\/\"",
+        "[[]",
+        "[{]",
+        "{\"a\":[}",
+    ]
+    .iter()
+    .map(|text| text.as_bytes().to_vec())
+    .collect();
+    values.push(deep("[", "]").into_bytes());
+    values.push(deep("{\"a\":", "}").into_bytes());
+    values.push("[".repeat(100_000).into_bytes());
+    values.push(b"[\"\xc3\x28\"]".to_vec());
+    values.push(b"[\"\xed\xa0\x80\"]".to_vec());
+    values.push(b"[\"\xf8\x88\x80\x80\x80\"]".to_vec());
+    values.push(b"\xff\xfe[\x00]\x00".to_vec());
+    values.push(b"[\"nul\0byte\"]".to_vec());
+    values.push(b"\0".to_vec());
+
+    let mut agent = Setup::answers(json!([[{ "text": "ok" }]])).start();
+    for value in values {
+        let shown = String::from_utf8_lossy(&value[..value.len().min(60)]).into_owned();
+        agent.send_bytes(&value).await;
+        agent.send_bytes(b"\n").await;
+        let answer = agent.message().await;
+        assert_eq!(answer["id"], Value::Null, "{shown}");
+        let code = answer["error"]["code"].as_i64().unwrap();
+        assert!([-32700, -32600].contains(&code), "{shown}: {answer}");
+
+        // The same as what a request brings.
+        agent.send_bytes(b"{\"id\":1,\"method\":\"sendUserMessage\",\"params\":").await;
+        agent.send_bytes(&value).await;
+        agent.send_bytes(b"}\n").await;
+        let answer = agent.message().await;
+        let code = answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{shown}: {answer}"));
+        let refused = answer["id"].is_null() && [-32700, -32600].contains(&code);
+        assert!(refused || (answer["id"] == 1 && code == -32602), "{shown}: {answer}");
+    }
+    is_alive(&mut agent).await;
+}
+
+#[tokio::test]
+async fn lone_surrogates_and_huge_numbers_in_ids_come_back_as_they_are() {
+    let mut agent = Setup::default().start();
+    for id in [r#""\ud800""#, "1e400", "123456789012345678901234567890", r#"{"a":[1,2.50]}"#, "-0"]
+    {
+        agent.send_line(&format!(r#"{{"id":{id},"method":"initialize"}}"#)).await;
+        let line = agent.line().await.unwrap();
+        assert!(line.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result""#)), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn blank_lines_and_carriage_returns_are_nothing() {
+    let mut agent = Setup::default().start();
+    agent.send_bytes(b"\n   \n\t\r\n{\"id\":1,\"method\":\"initialize\"}\r\n\n").await;
+    assert_eq!(agent.message().await["id"], 1);
+    is_alive(&mut agent).await;
+}
+
+#[tokio::test]
+async fn the_last_line_needs_no_line_end() {
+    let mut agent = Setup::default().start();
+    agent.send_bytes(br#"{"id":1,"method":"initialize"}"#).await;
+    let (rest, status) = agent.hang_up().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn a_line_over_the_limit_is_skipped_and_the_limit_is_named() {
+    let mut agent = Setup::default().arg("--limit").arg("line-bytes=1000").start();
+    agent.send_line(&"x".repeat(2000)).await;
+    let answer = agent.message().await;
+    assert_eq!(answer["error"]["code"], -32600);
+    assert!(answer["error"]["data"]["details"].as_str().unwrap().contains("1000 bytes"));
+    is_alive(&mut agent).await;
+}
+
+#[tokio::test]
+async fn a_gibibyte_without_a_line_end_costs_bounded_memory() {
+    let mut agent = Setup::default().start();
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..1024 {
+        agent.send_bytes(&piece).await;
+    }
+    agent.send_bytes(b"\n").await;
+    assert_eq!(agent.message().await["error"]["code"], -32600);
+    is_alive(&mut agent).await;
+    let peak = memory(&agent, "VmHWM");
+    assert!(peak < 160 << 10, "{peak} KiB at the most");
+    let now = memory(&agent, "VmRSS");
+    assert!(now < 80 << 10, "{now} KiB afterwards");
+}
+
+/// A field of the agent's memory, in KiB.
+pub(crate) fn memory(agent: &Agent, field: &str) -> u64 {
+    let status = format!("/proc/{}/status", agent.child.id().unwrap());
+    let status = std::fs::read_to_string(status).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_editor_that_stops_reading_costs_bounded_memory_and_loses_nothing() {
+    let text = "x".repeat(100);
+    let setup = Setup::answers(json!([[{ "repeat": { "text": text, "times": 200_000 } }]]));
+    let mut agent = setup.start();
+    let id = agent.prompt("go").await;
+    // Nothing is read while the whole answer comes; a request is still answered afterwards.
+    let asked = agent.request("initialize", json!({})).await;
+    let mut length = 0;
+    let mut answered = false;
+    loop {
+        let message = agent.message().await;
+        length += message["params"]["chunk"]["text"].as_str().map_or(0, str::len);
+        answered |= message["id"] == asked && message.get("result").is_some();
+        if message["id"] == id && message.get("method").is_none() {
+            break;
+        }
+    }
+    assert_eq!(length, 20_000_000);
+    assert!(answered);
+}

@@ -1,0 +1,198 @@
+//! How the agent ends: nothing lost, and no process left behind.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::agent::{Agent, HANG, Setup, text};
+
+fn say(steps: Value) -> Setup {
+    Setup::answers(json!([steps]))
+}
+
+fn signal(agent: &Agent, signal: Signal) {
+    let pid = Pid::from_raw(agent.child.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_input_ends_an_idle_agent() {
+    let mut agent = Setup::default().start();
+    let (rest, status) = agent.hang_up().await;
+    assert!(rest.is_empty() && status.success());
+}
+
+#[tokio::test]
+async fn what_was_asked_for_is_finished_after_the_end_of_input() {
+    let mut agent = say(json!([{ "text": "one " }, { "delay": 50 }, { "text": "two" }])).start();
+    agent.prompt("first").await;
+    let (rest, status) = agent.hang_up().await;
+    let messages: Vec<Value> =
+        rest.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(text(&messages), "one two");
+    assert_eq!(messages.last().unwrap()["result"], Value::Null);
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn a_question_after_the_end_of_input_counts_as_cancelled() {
+    let mut agent = Setup::answers(json!([[run("rm -rf x")], [{ "text": "never said" }]])).start();
+    let id = agent.prompt("go").await;
+    let (rest, status) = agent.hang_up().await;
+    let messages: Vec<Value> =
+        rest.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(messages[0]["method"], "requestToolCallConfirmation");
+    assert_eq!(messages[1], json!({ "jsonrpc": "2.0", "id": id, "result": null }));
+    assert_eq!(messages.len(), 2);
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn a_turn_that_never_ends_is_ended_when_the_time_to_drain_is_up() {
+    let mut agent = say(json!([{ "hang": null }])).arg("--drain-timeout").arg("0.05").start();
+    agent.prompt("hang").await;
+    let (rest, status) = agent.hang_up().await;
+    assert!(rest[0].contains("This operation was aborted"), "{rest:?}");
+    assert_eq!(status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn an_agent_that_nobody_reads_ends_at_once() {
+    let mut agent = say(json!([{ "text": "begun" }, { "hang": null }])).start();
+    agent.prompt("hang").await;
+    agent.call_of("streamAssistantMessageChunk").await;
+    let Agent { mut child, stdin, lines, .. } = agent;
+    drop((stdin, lines));
+    // The drain timeout would be 30 s.
+    timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_and_what_was_asked_for_is_answered() {
+    for (sent, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let mut agent = say(json!([{ "text": "begun" }, { "hang": null }])).start();
+        let id = agent.prompt("hang").await;
+        agent.call_of("streamAssistantMessageChunk").await;
+        signal(&agent, sent);
+        let answer = agent.answer_to(id).await;
+        assert_eq!(answer["error"]["data"]["details"], "This operation was aborted");
+        assert_eq!(agent.line().await, None);
+        assert_eq!(agent.exit().await.code(), Some(code));
+    }
+}
+
+fn run(command: &str) -> Value {
+    json!({ "call": { "name": "run_shell_command", "args": { "command": command } } })
+}
+
+/// A command whose whole family holds on to a pipe: children, one in a session of its own, one
+/// that was orphaned, and one that does not listen to SIGTERM.
+const FAMILY: &str = "exec 3>family; sleep 1000 & setsid sleep 1000 & (sleep 1000 &) ; \
+    (trap '' TERM; sleep 1000; sleep 1000) & setsid bash -c '(trap \"\" TERM; sleep 1000) & wait' & \
+    echo started; wait";
+
+/// An agent that runs the family, and a pipe that ends when none of it is alive.
+async fn with_family() -> (Agent, u64, pipe::Receiver) {
+    let mut agent = Setup::answers(json!([[run(FAMILY)], [{ "text": "done" }]])).arg("-y").start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let id = agent.prompt("go").await;
+    let pushed = agent.call_of("pushToolCall").await;
+    agent.answer(&pushed, json!({ "id": 1 })).await;
+    let update = agent.call_of("updateToolCall").await;
+    assert_eq!(update["params"]["status"], "running");
+    assert!(update["params"]["content"]["markdown"].as_str().unwrap().contains("started"));
+    (agent, id, family)
+}
+
+fn make_fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// Waits until nobody holds the pipe any more.
+async fn is_gone(mut family: pipe::Receiver) {
+    let mut nothing = Vec::new();
+    timeout(HANG, family.read_to_end(&mut nothing)).await.expect("processes are left").unwrap();
+}
+
+#[tokio::test]
+async fn a_cancel_ends_all_that_the_command_started() {
+    let (mut agent, id, family) = with_family().await;
+    let cancel = agent.request("cancelSendMessage", Value::Null).await;
+    assert_eq!(agent.message().await, json!({ "jsonrpc": "2.0", "id": cancel, "result": null }));
+    assert_eq!(agent.answer_to(id).await["result"], Value::Null);
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_editor_ends_all_that_the_command_started() {
+    let (agent, _, family) = with_family().await;
+    let Agent { mut child, stdin, lines, .. } = agent;
+    drop((stdin, lines));
+    is_gone(family).await;
+    timeout(HANG, child.wait()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_ends_all_that_the_command_started() {
+    let (agent, _, family) = with_family().await;
+    signal(&agent, Signal::TERM);
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn a_kill_of_the_agent_ends_the_command_s_process_group() {
+    let mut agent = Setup::answers(json!([[run(
+        "exec 3>family; sleep 1000 & (sleep 1000 &); (trap '' TERM; sleep 1000) & echo started; wait"
+    )]]))
+    .arg("-y")
+    .start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    agent.prompt("go").await;
+    let pushed = agent.call_of("pushToolCall").await;
+    agent.answer(&pushed, json!({ "id": 1 })).await;
+    agent.call_of("updateToolCall").await;
+    signal(&agent, Signal::KILL);
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_with_the_agent() {
+    let command = "exec 3>family; sleep 1000 & setsid sleep 1000 & echo left";
+    let mut agent = Setup::answers(json!([[run(command)], [{ "text": "done" }]])).arg("-y").start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let id = agent.prompt("go").await;
+    let messages = agent.until_answered(id, "allow").await;
+    assert_eq!(text(&messages), "done");
+    let (_, status) = agent.hang_up().await;
+    assert!(status.success());
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn the_guard_goes_with_the_agent() {
+    let mut agent = Setup::answers(json!([[run("true")], [{ "text": "done" }]])).arg("-y").start();
+    let id = agent.prompt("go").await;
+    agent.until_answered(id, "allow").await;
+    let children = children_of(agent.child.id().unwrap());
+    assert_eq!(children.len(), 1, "the guard");
+    let (_, status) = agent.hang_up().await;
+    assert!(status.success());
+    assert!(!Path::new(&format!("/proc/{}", children[0])).exists());
+}
+
+fn children_of(pid: u32) -> Vec<String> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().map(ToOwned::to_owned).collect()
+}
