@@ -16,6 +16,12 @@ use tokio_util::either::Either;
 const STDIN: &str = "/proc/self/fd/0";
 const STDOUT: &str = "/proc/self/fd/1";
 
+/// How much standard output's pipe holds: what clients read at once, and two full writes. The
+/// published client loses a line whose two halves come in two reads; it reads 8 KiB at a time,
+/// and so finds only whole lines.
+#[cfg(target_os = "linux")]
+const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
+
 /// Standard input.
 pub type Input = Either<pipe::Receiver, Stdin>;
 
@@ -30,7 +36,12 @@ pub fn input() -> Input {
 
 /// Standard output, fast if it is a pipe.
 pub fn output() -> Output {
-    stdout_pipe().map_or_else(|| Either::Right(tokio::io::stdout()), Either::Left)
+    let Some(pipe) = stdout_pipe() else { return Either::Right(tokio::io::stdout()) };
+    #[cfg(target_os = "linux")]
+    if let Err(err) = rustix::pipe::fcntl_setpipe_size(&pipe, READ_AT_ONCE) {
+        tracing::debug!(%err, "the pipe's size stays as it is");
+    }
+    Either::Left(pipe)
 }
 
 /// Waits until nobody can read standard output any more. Only a pipe tells; of anything else

@@ -66,6 +66,7 @@ impl Setup {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", home)
+            .env("TANDEM_LOG", "off")
             .current_dir(workspace)
             .args(&self.args)
             .stdin(Stdio::piped())
@@ -104,10 +105,6 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) fn home(&self) -> &Path {
-        self.home.path()
-    }
-
     pub(crate) fn workspace(&self) -> std::path::PathBuf {
         fs::canonicalize(self.home.path().join("workspace")).unwrap()
     }
@@ -219,9 +216,4 @@ pub(crate) fn text(messages: &[Value]) -> String {
         chunk["text"].as_str().map(ToOwned::to_owned)
     };
     messages.iter().filter_map(chunk).collect()
-}
-
-/// The calls of one method among these messages.
-pub(crate) fn calls<'a>(messages: &'a [Value], method: &str) -> Vec<&'a Value> {
-    messages.iter().filter(|message| message["method"] == method).map(|it| &it["params"]).collect()
 }

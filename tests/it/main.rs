@@ -1,9 +1,13 @@
 //! The agent as its users meet it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+#![expect(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
+#![expect(clippy::format_collect, reason = "speed does not matter here")]
 
 mod agent;
 mod bad_input;
+mod clients;
 mod lifecycle;
 mod tidy;
 mod transcripts;
