@@ -13,9 +13,14 @@ use super::{Session, call};
 use crate::model::Call;
 use crate::tools::workspace::{Respect, Workspace};
 
-/// Reads what the prompt mentions. What cannot be read stays as it was typed, and people are
-/// told why.
-pub(super) async fn read(session: &Session, prompt: &[PromptPart], cancel: &CancellationToken) {
+/// Reads what the prompt mentions, if it mentions anything. What cannot be read stays as it was
+/// typed, and people are told why.
+pub(super) async fn read(
+    session: &Session,
+    prompt: &[PromptPart],
+    cancel: &CancellationToken,
+) -> bool {
+    let mentions = prompt.iter().any(|part| matches!(part, PromptPart::Path(_)));
     let mut include: Vec<String> = Vec::new();
     for part in prompt {
         let PromptPart::Path(mentioned) = part else { continue };
@@ -27,11 +32,11 @@ pub(super) async fn read(session: &Session, prompt: &[PromptPart], cancel: &Canc
                 session.log.append(Event::Notice(format!("@{mentioned}: {why}")));
             }
             Some(_) => {}
-            None => return,
+            None => return mentions,
         }
     }
     if include.is_empty() {
-        return;
+        return mentions;
     }
     let call = Call {
         id: String::new(),
@@ -39,6 +44,7 @@ pub(super) async fn read(session: &Session, prompt: &[PromptPart], cancel: &Canc
         args: json!({ "include": include }),
     };
     call::run_for_prompt(session, session.unique(call), cancel).await;
+    mentions
 }
 
 /// The path to read, relative to the workspace where it can be; or why there is none.

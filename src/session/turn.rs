@@ -12,11 +12,11 @@ pub(super) async fn run(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> StopReason {
-    mention::read(session, prompt, cancel).await;
+    let cancelled_meanwhile = StopReason::Cancelled { answering: false };
+    if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {
+        return cancelled_meanwhile;
+    }
     for _ in 0..session.max_rounds {
-        if cancel.is_cancelled() {
-            return StopReason::Cancelled { answering: false };
-        }
         let Some(answer) = cancel.run_until_cancelled(ask_model(session)).await else {
             return StopReason::Cancelled { answering: true };
         };
@@ -27,6 +27,9 @@ pub(super) async fn run(
         };
         if !calls.is_empty() {
             call::run_all(session, calls, cancel).await;
+            if cancel.is_cancelled() {
+                return cancelled_meanwhile;
+            }
             continue;
         }
         return match reason {
@@ -34,9 +37,6 @@ pub(super) async fn run(
             FinishReason::MaxTokens => StopReason::MaxTokens,
             FinishReason::Refused(why) => StopReason::Refused(why),
         };
-    }
-    if cancel.is_cancelled() {
-        return StopReason::Cancelled { answering: false };
     }
     StopReason::MaxRounds(session.max_rounds)
 }

@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 #![expect(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
+#![expect(clippy::unnecessary_wraps, reason = "what goes into a list is wrapped once")]
 #![expect(clippy::format_collect, reason = "speed does not matter here")]
 
 mod agent;
 mod bad_input;
 mod clients;
+mod fakes;
 mod lifecycle;
+mod session;
 mod tidy;
 mod transcripts;

@@ -1,0 +1,175 @@
+//! Models and tools that do as a test says.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, StreamExt as _};
+use serde_json::{Value, json};
+use tandem::model::replay::Replay;
+use tandem::model::{Chunk, Error, Finish, Message, Model, Part, Prompt};
+use tandem::permission::Mode;
+use tandem::session::{Event, Parts, PromptPart, Reader, Session};
+use tandem::tools::process::Processes;
+use tandem::tools::workspace::Workspace;
+use tandem::tools::{
+    Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
+
+/// What a fake tool does when it runs.
+type Run =
+    Arc<dyn Fn(ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
+
+/// A tool that does as it is told.
+#[derive(Clone)]
+pub(crate) struct Fake {
+    name: &'static str,
+    kind: Kind,
+    access: Access,
+    run: Run,
+}
+
+impl Fake {
+    /// A tool that says `ran`.
+    pub(crate) fn new(name: &'static str, kind: Kind, access: Access) -> Self {
+        let output = || ToolOutput::new("ran", "ran");
+        Self { name, kind, access, run: Arc::new(move |_| async move { Ok(output()) }.boxed()) }
+    }
+
+    pub(crate) fn running<F>(
+        mut self,
+        run: impl Fn(ToolContext) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        self.run = Arc::new(move |cx| run(cx).boxed());
+        self
+    }
+}
+
+/// Something to be asked about.
+pub(crate) fn other() -> Access {
+    Access::Other { description: "does something".to_owned() }
+}
+
+#[async_trait]
+impl Tool for Fake {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.to_owned(),
+            aliases: &[],
+            description: String::new(),
+            parameters: json!({ "type": "object" }),
+            kind: self.kind,
+        }
+    }
+
+    async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
+        assert!(args["panic"].is_null(), "asked to panic");
+        let run = Arc::clone(&self.run);
+        Ok(Invocation::new(Summary::new(self.name), self.access.clone(), move |cx| run(cx)))
+    }
+}
+
+/// A session of a replay script with these tools.
+pub(crate) fn session(answers: Value, tools: Vec<Fake>) -> Arc<Session> {
+    let script = json!({ "when": "", "answers": answers }).to_string();
+    with_model(Arc::new(Replay::from_script(&script).unwrap()), tools)
+}
+
+pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session> {
+    let workspace = Workspace::new(&std::env::temp_dir(), &[]).unwrap();
+    let tool = |fake| -> Arc<dyn Tool> { Arc::new(fake) };
+    Session::new(Parts {
+        model,
+        tools: tools.into_iter().map(tool).collect(),
+        workspace: Arc::new(workspace),
+        processes: Processes::new(|_, _| false),
+        mode: Mode::Default,
+        limits: Limits::default(),
+        max_rounds: 100,
+    })
+}
+
+pub(crate) fn text(text: &str) -> Vec<PromptPart> {
+    vec![PromptPart::Text(text.to_owned())]
+}
+
+/// Reads on until an event is found; it, and all before it.
+pub(crate) async fn until(log: &mut Reader, found: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
+    let mut events = Vec::new();
+    loop {
+        let event = log.next().await;
+        events.push(Arc::clone(&event));
+        if found(&event) {
+            return events;
+        }
+    }
+}
+
+pub(crate) fn is_end(event: &Event) -> bool {
+    matches!(event, Event::TurnFinished { .. })
+}
+
+/// A model that keeps what it is told, and answers from a list.
+pub(crate) struct Spy {
+    told: Arc<Mutex<Vec<String>>>,
+    answers: Mutex<Vec<Vec<Result<Chunk, Error>>>>,
+}
+
+impl Spy {
+    /// The model, and what it is told: a line a message.
+    pub(crate) fn new(
+        answers: Vec<Vec<Result<Chunk, Error>>>,
+    ) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let spy = Self { told: Arc::clone(&told), answers: Mutex::new(answers) };
+        (Arc::new(spy), told)
+    }
+}
+
+impl Model for Spy {
+    fn id(&self) -> &'static str {
+        "spy"
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        *self.told.lock().unwrap() = prompt.messages.iter().map(|message| line(message)).collect();
+        let mut answer = self.answers.lock().unwrap().remove(0);
+        if answer.iter().all(Result::is_ok) && !matches!(answer.last(), Some(Ok(Chunk::Finish(_))))
+        {
+            answer.push(Ok(Chunk::Finish(Finish::default())));
+        }
+        assert!(!answer.contains(&Ok(Chunk::Text("panic".to_owned()))), "asked to panic");
+        stream::iter(answer).boxed()
+    }
+}
+
+fn line(message: &Message) -> String {
+    match message {
+        Message::User(parts) => {
+            let parts = parts.iter().map(|part| match part {
+                Part::Text(text) => text.as_str(),
+                Part::Media(_) => "[media]",
+            });
+            format!("user: {}", parts.collect::<String>())
+        }
+        Message::Assistant(said) => {
+            let calls: Vec<_> = said.calls.iter().map(|call| call.id.as_str()).collect();
+            format!("assistant: {} [{}]", said.text, calls.join(", "))
+        }
+        Message::Results(results) => {
+            let result = |it: &tandem::model::ToolResult| {
+                let failed = if it.failed { "!" } else { "" };
+                format!("{}{failed} {}", it.call, it.text)
+            };
+            format!("results: {}", results.iter().map(result).collect::<Vec<_>>().join(" | "))
+        }
+    }
+}
