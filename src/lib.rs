@@ -8,9 +8,11 @@
 //! * [`rpc`]: a JSON-RPC connection over any byte stream.
 //! * [`model`]: language models. [`tools`]: what they may call.
 //! * [`permission`]: what may run without a question.
+//! * [`config`]: what the user has set up: environment, `.env`, the key to call a model with.
 //! * [`session`]: the agent: its log, its turns. Knows no front end and no wire format.
 //! * [`frontends`]: translate between a wire, or a screen, and a session.
 
+pub mod config;
 pub mod frontends;
 pub mod media;
 pub mod model;
