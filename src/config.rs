@@ -1,3 +1,35 @@
-//! What the user has settled: limits.
+//! What the user has set up: the environment, `.env`, the key to call the model with, limits.
+//!
+//! [`Env`] is what the process was given, [`Credentials`] finds the key in it, in the one `.env`
+//! that counts, or in a file of its own. [`login`] and [`authenticate`] ask a person for one.
 
+mod browser;
+mod credentials;
+mod dotenv;
+mod endpoint;
+mod env;
+mod key_file;
 pub mod limits;
+mod login;
+mod login_page;
+mod owned_file;
+mod trust;
+mod typed_key;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+pub use self::credentials::Credentials;
+pub use self::env::Env;
+pub use self::login::{Input, login, logout};
+pub use self::login_page::authenticate;
+pub use self::trust::{Trust, trust};
+use crate::model::{self, gemini::Endpoint};
+
+/// Asks the API whether it can be called as an endpoint says.
+pub type Check =
+    Arc<dyn Fn(Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;
+
+/// Where people get a key.
+const GET_A_KEY: &str = "https://aistudio.google.com/apikey";

@@ -10,7 +10,8 @@
 //! * [`permission`]: what may run without a question.
 //! * [`session`]: the agent: its log, its turns. Knows no front end and no wire format.
 //! * [`frontends`]: translate between a wire, or a screen, and a session.
-//! * [`config`]: what the user has settled. [`cli`]: the command line. [`logging`]: logs.
+//! * [`config`]: what the user has set up: environment, `.env`, the key, limits.
+//! * [`cli`]: the command line. [`logging`]: logs.
 //! * [`stdio`]: standard input and output. [`record`]: a transcript of a connection.
 //! * [`run`]: builds all of it, joins it, ends it.
 

@@ -9,8 +9,13 @@
 mod agent;
 mod bad_input;
 mod clients;
+mod credentials;
+mod env_file;
 mod fakes;
 mod lifecycle;
+mod login;
+mod login_page;
 mod session;
 mod tidy;
+mod told;
 mod transcripts;

@@ -1,0 +1,96 @@
+//! The file that stored keys are in: `{"gemini":{"api_key":"…"}}`, and whatever else was put there.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::endpoint::clean_key;
+use super::owned_file;
+use crate::model::Secret;
+
+type Object = serde_json::Map<String, Value>;
+
+/// A key as it was found.
+#[derive(Default)]
+pub(super) struct Stored {
+    pub key: Option<Secret>,
+    /// A sentence, if others may see the key.
+    pub remark: Option<String>,
+}
+
+/// Reads the key.
+pub(super) fn read(path: &Path) -> Result<Stored, String> {
+    let Some((content, seen)) = load(path)? else {
+        return Ok(Stored::default());
+    };
+    let wrong = |why: &str| format!("`gemini.api_key` in {} {why}.", path.display());
+    let key = match content.get("gemini").and_then(|gemini| gemini.get("api_key")) {
+        Some(Value::String(key)) => Some(clean_key(key).map_err(wrong)?),
+        Some(_) => return Err(wrong("is not a string")),
+        None => None,
+    };
+    let remark = seen.then(|| {
+        let path = path.display();
+        format!("{path} may be read or written by others; `chmod 600 {path}` ends that.")
+    });
+    Ok(Stored { key, remark })
+}
+
+/// Writes the key, or removes it, and leaves all else in the file as it is.
+pub(super) fn write(path: &Path, key: Option<&Secret>) -> Result<(), String> {
+    let mut content = load(path)?.map(|(content, _)| content).unwrap_or_default();
+    let gemini = content.entry("gemini").or_insert_with(|| Object::new().into());
+    let Some(gemini) = gemini.as_object_mut() else {
+        return Err(format!("`gemini` in {} is not an object: correct that.", path.display()));
+    };
+    match key {
+        Some(key) => gemini.insert("api_key".to_owned(), key.expose().into()),
+        None => gemini.shift_remove("api_key"),
+    };
+    if gemini.is_empty() {
+        content.shift_remove("gemini");
+    }
+    let written = if content.is_empty() { remove(path) } else { replace(path, &content.into()) };
+    written.map_err(|err| format!("{} cannot be written: {err}.", path.display()))
+}
+
+/// The file's content, which must be an object, and whether others may see it. What is wrong is
+/// said without what is in it.
+fn load(path: &Path) -> Result<Option<(Object, bool)>, String> {
+    let wrong = |why: String| {
+        format!("{} {why}: correct it, or remove it and run `tandem login`.", path.display())
+    };
+    let Some(file) = owned_file::read(path).map_err(wrong)? else {
+        return Ok(None);
+    };
+    let content: Value = serde_json::from_str(&file.text)
+        .map_err(|err| wrong(format!("is not valid JSON ({err})")))?;
+    match content {
+        Value::Object(content) => Ok(Some((content, file.others_may_touch()))),
+        _ => Err(wrong("is not a JSON object".to_owned())),
+    }
+}
+
+fn replace(path: &Path, content: &Value) -> io::Result<()> {
+    let Some(dir) = path.parent() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // Only this user may touch what `tempfile` makes.
+    let mut file = tempfile::Builder::new().prefix(".credentials-").tempfile_in(dir)?;
+    serde_json::to_writer_pretty(&mut file, content)?;
+    file.write_all(b"\n")?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

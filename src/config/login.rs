@@ -1,0 +1,103 @@
+//! `tandem login` and `tandem logout`, in a terminal.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::credentials::Credentials;
+use super::typed_key::{Refusal, accept};
+use super::{Check, GET_A_KEY};
+
+/// More than any key has.
+const MAX_LINE: u64 = 4096;
+
+/// Where a key is typed.
+pub struct Input {
+    attempts: u32,
+    read: Box<dyn FnMut() -> io::Result<String> + Send>,
+}
+
+impl Input {
+    /// Reads a line so often at most.
+    pub fn new(attempts: u32, read: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
+        Self { attempts, read: Box::new(read) }
+    }
+
+    /// The terminal, without echo; or one line of standard input, if that is something else.
+    pub fn stdin() -> Self {
+        if io::stdin().is_terminal() {
+            let prompt = format!("Gemini API key (from {GET_A_KEY}; it is not shown): ");
+            return Self::new(3, move || rpassword::prompt_password(&prompt));
+        }
+        Self::new(1, || {
+            let mut line = String::new();
+            io::stdin().lock().take(MAX_LINE).read_line(&mut line)?;
+            Ok(line)
+        })
+    }
+}
+
+/// Asks for a key, checks it and stores it. What is worth knowing is said on `out`; the error is
+/// the last thing to say. Waits for `input` in place: nothing else goes on meanwhile.
+pub async fn login(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    mut input: Input,
+    out: &mut (dyn Write + Send),
+) -> Result<(), String> {
+    // A Ctrl-C must not end the process while the terminal does not echo.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|err| err.to_string())?;
+    let interrupted = || "Interrupted; nothing was stored.".to_owned();
+    for left in (0..input.attempts).rev() {
+        let typed = (input.read)().map_err(|err| match err.kind() {
+            io::ErrorKind::Interrupted => interrupted(),
+            _ => format!("No key could be read: {err}."),
+        })?;
+        let accepted = tokio::select! {
+            accepted = accept(credentials, check, &typed) => accepted,
+            _ = interrupt.recv() => return Err(interrupted()),
+        };
+        match accepted {
+            Ok(path) => {
+                say(out, &format!("The key is good, and is stored in {}.", path.display()));
+                say_what_wins(credentials, out);
+                return Ok(());
+            }
+            Err(Refusal::Key(why)) if left > 0 => say(out, &why),
+            Err(Refusal::Key(why) | Refusal::Trouble(why)) => return Err(why),
+        }
+    }
+    Err("No key was typed.".to_owned())
+}
+
+/// Removes the stored key.
+pub fn logout(credentials: &Credentials, out: &mut dyn Write) -> Result<(), String> {
+    match credentials.forget()? {
+        Some(path) => say(out, &format!("The key was removed from {}.", path.display())),
+        None => say(out, "No key was stored."),
+    }
+    credentials.refresh();
+    if let Some(variable) = credentials.look().ok().and_then(|found| found.variable) {
+        say(out, &format!("{variable} is still used."));
+    }
+    Ok(())
+}
+
+/// Says so if the key that was stored is not the one that is used.
+fn say_what_wins(credentials: &Credentials, out: &mut dyn Write) {
+    credentials.refresh();
+    match credentials.look() {
+        Ok(found) => {
+            if let Some(variable) = found.variable {
+                say(out, &format!("But {variable} is used instead, as long as it is set."));
+            }
+        }
+        Err(unusable) => say(out, &format!("But: {}", credentials.explain(unusable))),
+    }
+}
+
+fn say(out: &mut dyn Write, text: &str) {
+    // There is nowhere to say that this failed.
+    let _ = writeln!(out, "{text}");
+}

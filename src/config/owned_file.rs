@@ -1,0 +1,59 @@
+//! Reads small files that must be this user's own.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+
+const MAX_KIB: u64 = 64;
+
+/// What was in a file, and who may touch it.
+pub(super) struct OwnedFile {
+    pub text: String,
+    mode: u32,
+}
+
+impl OwnedFile {
+    /// Whether group or others may write it.
+    pub(super) fn others_may_write(&self) -> bool {
+        self.mode & 0o022 != 0
+    }
+
+    /// Whether group or others may read it, or more.
+    pub(super) fn others_may_touch(&self) -> bool {
+        self.mode & 0o077 != 0
+    }
+}
+
+/// Reads a regular file that belongs to this user or to root; `None` if there is none. The error
+/// goes on after the file's name: `is not a regular file`.
+pub(super) fn read(path: &Path) -> Result<Option<OwnedFile>, String> {
+    // Whoever opens a named pipe would otherwise wait for its writer.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(err) => return Err(format!("cannot be opened: {err}")),
+    };
+    // Of what was opened, not of what the path leads to by now.
+    let metadata = file.metadata().map_err(|err| format!("cannot be looked at: {err}"))?;
+    if !metadata.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
+        return Err("belongs to another user".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_KIB * 1024 + 1).read_to_end(&mut bytes);
+    read.map_err(|err| format!("cannot be read: {err}"))?;
+    if bytes.len() as u64 > MAX_KIB * 1024 {
+        return Err(format!("is larger than {MAX_KIB} KiB"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    Ok(Some(OwnedFile { text, mode: metadata.mode() }))
+}

@@ -1,0 +1,123 @@
+//! Whether the user trusts a folder, as told to `~/.gemini/trustedFolders.json`.
+
+use std::cmp::Reverse;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::env::Env;
+use super::owned_file;
+
+/// How far what a folder says may be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// The user has said: not at all.
+    Never,
+    /// The user has not said anything.
+    Unjudged,
+    /// The user has said: yes.
+    Trusted,
+}
+
+/// How far `directory`, the working directory or one above it, is trusted.
+pub fn trust(env: &Env, directory: &Path) -> Trust {
+    if env.var("GEMINI_CLI_TRUST_WORKSPACE") == Some("true") {
+        return Trust::Trusted;
+    }
+    let rules = rules(env);
+    // Trust in a directory above counts here only if nothing was said against this one, and trust
+    // in this one says nothing of those above.
+    judge(&rules, &real(directory)).min(judge(&rules, &real(env.directory())))
+}
+
+/// The rule for the innermost folder decides; of two for the same, the more careful.
+fn judge(rules: &[(PathBuf, Trust)], directory: &Path) -> Trust {
+    let cover = rules.iter().filter(|(folder, _)| directory.starts_with(folder));
+    let inner = cover.max_by_key(|(folder, trust)| (folder.components().count(), Reverse(*trust)));
+    inner.map_or(Trust::Unjudged, |(_, trust)| *trust)
+}
+
+/// Folders, everything in them included, with what was said of them.
+fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
+    let Some(path) = env.gemini_dir().map(|dir| dir.join("trustedFolders.json")) else {
+        return Vec::new();
+    };
+    let read = owned_file::read(&path).and_then(|file| match file {
+        Some(file) if file.others_may_write() => Err("may be written by others".to_owned()),
+        Some(file) => serde_json::from_str(&file.text).map_err(|err| format!("is wrong: {err}")),
+        None => Ok(Map::new()),
+    });
+    let said: Map<String, Value> = read.unwrap_or_else(|why| {
+        tracing::warn!("{} {why}; no folder is trusted", path.display());
+        Map::new()
+    });
+    said.iter().filter_map(|(folder, said)| rule(Path::new(folder), said.as_str()?)).collect()
+}
+
+fn rule(folder: &Path, said: &str) -> Option<(PathBuf, Trust)> {
+    if !folder.is_absolute() {
+        return None;
+    }
+    let folder = real(folder);
+    match said {
+        "TRUST_FOLDER" => Some((folder, Trust::Trusted)),
+        "TRUST_PARENT" => Some((folder.parent()?.to_owned(), Trust::Trusted)),
+        "DO_NOT_TRUST" => Some((folder, Trust::Never)),
+        _ => None,
+    }
+}
+
+/// Where a path really is, so that a link into a trusted folder is not a way to be trusted.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::Trust::{self, Never, Trusted, Unjudged};
+    use super::{judge, rule};
+
+    fn check(rules: &[(&str, &str)], directory: &str, expected: Trust) {
+        let rules: Vec<(PathBuf, Trust)> =
+            rules.iter().filter_map(|(folder, said)| rule(Path::new(folder), said)).collect();
+        assert_eq!(judge(&rules, Path::new(directory)), expected, "{rules:?} {directory}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_named_is_unjudged() {
+        check(&[], "/a/b", Unjudged);
+        check(&[("/a/c", "TRUST_FOLDER"), ("/a/b2", "TRUST_FOLDER")], "/a/b", Unjudged);
+        check(&[("/a/b/c", "TRUST_FOLDER")], "/a/b", Unjudged);
+    }
+
+    #[test]
+    fn what_is_said_of_a_folder_holds_below_it() {
+        check(&[("/a", "TRUST_FOLDER")], "/a/b", Trusted);
+        check(&[("/a", "DO_NOT_TRUST")], "/a/b", Never);
+    }
+
+    #[test]
+    fn trust_parent_is_trust_in_the_parent() {
+        check(&[("/a/b", "TRUST_PARENT")], "/a/c", Trusted);
+        check(&[("/a/b", "TRUST_PARENT")], "/x", Unjudged);
+    }
+
+    #[test]
+    fn the_innermost_folder_decides() {
+        check(&[("/a", "TRUST_FOLDER"), ("/a/b", "DO_NOT_TRUST")], "/a/b/c", Never);
+        check(&[("/a", "DO_NOT_TRUST"), ("/a/b", "TRUST_FOLDER")], "/a/b/c", Trusted);
+    }
+
+    #[test]
+    fn of_two_rules_for_one_folder_the_careful_one_decides() {
+        check(&[("/a/b", "TRUST_PARENT"), ("/a", "DO_NOT_TRUST")], "/a/x", Never);
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_say_nothing() {
+        check(&[("a", "TRUST_FOLDER"), ("/a", "TRUST"), ("/", "TRUST_PARENT")], "/a", Unjudged);
+    }
+}

@@ -1,0 +1,105 @@
+//! `tandem login` and `tandem logout`.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use tandem::config::{Check, Credentials, Input, login, logout};
+use tandem::model::Error;
+use tandem::model::gemini::Endpoint;
+
+use crate::credentials::{Place, STORED, words};
+
+/// An API that takes one key, and repeats what it is sent.
+pub(crate) fn api() -> Check {
+    Arc::new(|endpoint: Endpoint| {
+        Box::pin(async move {
+            match endpoint.key.as_ref().unwrap().expose() {
+                "right-key" => Ok(()),
+                "busy-key" => Err(Error::RateLimited("too many".to_owned())),
+                "far-key" => Err(Error::Unavailable("far-key: no route to host".to_owned())),
+                wrong => Err(Error::NotAuthenticated(format!("`{wrong}` is no key <of> mine."))),
+            }
+        })
+    })
+}
+
+/// Types these lines; returns what was said, and the error.
+async fn log_in(credentials: &Arc<Credentials>, lines: &[&str]) -> (String, Option<String>) {
+    let typed: Vec<String> = lines.iter().rev().map(|line| (*line).to_owned()).collect();
+    let typed = Mutex::new(typed);
+    let attempts = u32::try_from(lines.len()).unwrap();
+    let input = Input::new(attempts, move || {
+        typed.lock().unwrap().pop().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    });
+    let mut out = Vec::new();
+    let error = login(credentials, &api(), input, &mut out).await.err();
+    (String::from_utf8(out).unwrap(), error)
+}
+
+#[tokio::test]
+async fn login_stores_a_key_that_is_good() {
+    for key in ["right-key", "busy-key"] {
+        let place = Place::new();
+        let credentials = place.credentials(&[]);
+        let (said, error) = log_in(&credentials, &[&format!("{key}\n")]).await;
+        let file = place.path(STORED).display().to_string();
+        assert_eq!((said, error), (format!("The key is good, and is stored in {file}.\n"), None));
+        assert_eq!(words(&credentials.endpoint().unwrap()), format!("API {key}"));
+    }
+}
+
+#[tokio::test]
+async fn login_asks_again_for_a_key_that_is_wrong() {
+    let place = Place::new();
+    let credentials = place.credentials(&[]);
+    let (said, error) = log_in(&credentials, &["bad-key\n", "\n", "right-key\n"]).await;
+    assert!(said.contains("not accepted") && said.contains("is empty"), "{said}");
+    assert!(!said.contains("bad-key"), "{said}");
+    assert_eq!(error, None);
+    let (_, error) = log_in(&credentials, &["bad-key"]).await;
+    assert!(error.unwrap().contains("not accepted"));
+    assert_eq!(words(&credentials.endpoint().unwrap()), "API right-key");
+}
+
+#[tokio::test]
+async fn login_stores_nothing_that_could_not_be_checked() {
+    let place = Place::new();
+    let (said, error) = log_in(&place.credentials(&[]), &["far-key", "right-key"]).await;
+    let error = error.unwrap();
+    assert!(error.contains("could not be checked") && !error.contains("far-key"), "{error}");
+    assert_eq!(said, "");
+    assert!(!place.path(STORED).exists());
+}
+
+#[tokio::test]
+async fn login_says_that_another_key_wins() {
+    let place = Place::new();
+    let credentials = place.credentials(&[("GOOGLE_API_KEY", "mine")]);
+    let (said, _) = log_in(&credentials, &["right-key"]).await;
+    assert!(said.contains("But GOOGLE_API_KEY in the environment is used instead"), "{said}");
+    let place = Place::new().with("home/.env", "GEMINI_API_KEY=mine");
+    let (said, _) = log_in(&place.credentials(&[]), &["right-key"]).await;
+    let file = place.path("home/.env").display().to_string();
+    assert!(said.contains(&format!("But GEMINI_API_KEY in {file} is used instead")), "{said}");
+}
+
+#[tokio::test]
+async fn login_that_is_interrupted_stores_nothing() {
+    let credentials = Place::new().credentials(&[]);
+    let input = Input::new(3, || Err(io::ErrorKind::Interrupted.into()));
+    let error = login(&credentials, &api(), input, &mut io::sink()).await.unwrap_err();
+    assert_eq!(error, "Interrupted; nothing was stored.");
+}
+
+#[test]
+fn logout_removes_the_key_and_says_what_is_left() {
+    let place = Place::new().with(STORED, r#"{"gemini":{"api_key":"old"}}"#);
+    let credentials = place.credentials(&[("GEMINI_API_KEY", "mine")]);
+    let mut out = Vec::new();
+    logout(&credentials, &mut out).unwrap();
+    logout(&credentials, &mut out).unwrap();
+    let file = place.path(STORED).display().to_string();
+    let still = "GEMINI_API_KEY in the environment is still used.\n";
+    let expected = format!("The key was removed from {file}.\n{still}No key was stored.\n{still}");
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}

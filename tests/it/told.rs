@@ -1,0 +1,105 @@
+//! What the model is told of a conversation.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tandem::model::{Call, Chunk, Error, Finish, FinishReason, Retry};
+use tandem::session::{Event, Origin, StopReason};
+use tandem::tools::{Access, Kind};
+
+use crate::fakes::{Fake, Spy, is_end, text, until, with_model};
+
+fn asks(id: &str) -> Result<Chunk, Error> {
+    Ok(Chunk::Call(Call { id: id.to_owned(), name: "t".to_owned(), args: json!({}) }))
+}
+
+fn says(text: &str) -> Result<Chunk, Error> {
+    Ok(Chunk::Text(text.to_owned()))
+}
+
+/// What the model is told with the last of these prompts.
+async fn told(answers: Vec<Vec<Result<Chunk, Error>>>, prompts: &[&str]) -> Vec<String> {
+    let (spy, told) = Spy::new(answers);
+    let session = with_model(spy, vec![Fake::new("t", Kind::Read, Access::Read)]);
+    for prompt in prompts {
+        let turn = session.prompt(text(prompt), Origin::Editor);
+        let ended =
+            |event: &Event| matches!(event, Event::TurnFinished { turn: it, .. } if *it == turn);
+        until(&mut session.events(0), ended).await;
+    }
+    told.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_model_is_told_its_calls_and_their_results_in_order() {
+    let answers =
+        vec![vec![says("let me "), says("see"), asks("c1"), asks("c2")], vec![says("done")]];
+    assert_eq!(
+        told(answers, &["go"]).await,
+        ["user: go", "assistant: let me see [c1, c2]", "results: c1 ran | c2 ran"]
+    );
+}
+
+#[tokio::test]
+async fn two_calls_under_one_id_are_told_apart() {
+    let answers = vec![vec![asks("c1"), asks("c1"), asks("")], vec![says("done")]];
+    assert_eq!(told(answers, &["go"]).await[2], "results: c1 ran | t-2 ran | t-3 ran");
+}
+
+#[tokio::test]
+async fn a_failed_turn_leaves_what_was_said() {
+    let answers = vec![
+        vec![says("half an ans"), Err(Error::Unavailable("gone".to_owned()))],
+        vec![says("again")],
+    ];
+    assert_eq!(
+        told(answers, &["one", "two"]).await,
+        ["user: one", "assistant: half an ans []", "user: two"]
+    );
+}
+
+#[tokio::test]
+async fn a_refused_turn_is_left_out() {
+    let refused =
+        Finish { reason: FinishReason::Refused("SAFETY".to_owned()), ..Finish::default() };
+    let answers = vec![
+        vec![says("fine")],
+        vec![says("bad"), Ok(Chunk::Finish(refused))],
+        vec![says("again")],
+    ];
+    assert_eq!(
+        told(answers, &["one", "two", "three"]).await,
+        ["user: one", "assistant: fine []", "user: three"]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_tried_again_is_told_once() {
+    let retry = Retry {
+        reason: "empty".to_owned(),
+        delay: Duration::ZERO,
+        attempt: 2,
+        of: 4,
+        discard: true,
+    };
+    let answers = vec![
+        vec![says("void"), asks("c1"), Ok(Chunk::Retry(retry)), says("valid")],
+        vec![says("end")],
+    ];
+    assert_eq!(
+        told(answers, &["one", "two"]).await,
+        ["user: one", "assistant: valid []", "user: two"]
+    );
+}
+
+#[tokio::test]
+async fn too_many_rounds_end_the_turn() {
+    let answers = (0..100).map(|_| vec![asks("")]).collect();
+    let (spy, _) = Spy::new(answers);
+    let session = with_model(spy, vec![Fake::new("t", Kind::Read, Access::Read)]);
+    let mut log = session.events(0);
+    session.prompt(text("go"), Origin::Editor);
+    let events = until(&mut log, is_end).await;
+    let Event::TurnFinished { reason, .. } = &**events.last().unwrap() else { unreachable!() };
+    assert_eq!(*reason, StopReason::MaxRounds(100));
+}
