@@ -1,0 +1,52 @@
+//! How fast it is, as ratios in one run: `cargo bench`. One JSON object a line on standard output.
+//!
+//! What is compared with is started by the same program, with `--as NAME`: see [`peers`].
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on should panic")]
+#![expect(clippy::print_stdout, reason = "the results go there")]
+#![expect(clippy::cast_precision_loss, reason = "nobody reads the last digits")]
+
+mod cancel;
+mod messages;
+mod peers;
+mod process;
+mod start;
+mod stream;
+
+use serde_json::{Value, json};
+
+type Measure = fn() -> Value;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--as") {
+        return peers::run(&args[at + 1]);
+    }
+    // `cargo bench NAME` runs what has the name in it.
+    let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
+    let measures: [(&str, Measure); 7] = [
+        ("start", start::start),
+        ("idle memory", start::idle_memory),
+        ("stream", stream::stream),
+        ("round trips", messages::round_trips),
+        ("large messages", messages::large),
+        ("cancel", cancel::cancel),
+        ("requests to the client", peers::compare),
+    ];
+    for (name, measure) in measures {
+        if wanted.is_none_or(|wanted| name.contains(wanted.as_str())) {
+            println!("{}", json!({ "measure": name, "result": measure() }));
+        }
+    }
+}
+
+/// The middle of the values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Two decimals are enough.
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
