@@ -7,6 +7,14 @@
 pub mod process;
 pub mod workspace;
 
+mod change;
+mod diff;
+mod files;
+mod omission;
+mod replace;
+mod text;
+mod write_file;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +34,7 @@ use crate::media::Media;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
-    vec![]
+    vec![Arc::new(write_file::WriteFile), Arc::new(replace::Replace)]
 }
 
 /// Something the model can ask for.
