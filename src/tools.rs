@@ -4,11 +4,19 @@
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
-mod plain;
 pub mod process;
+pub mod workspace;
+
+mod change;
+mod diff;
+mod files;
+mod omission;
+mod plain;
+mod replace;
 mod run_shell_command;
 mod shorten;
-pub mod workspace;
+mod text;
+mod write_file;
 mod write_todos;
 
 use std::fmt;
@@ -30,7 +38,12 @@ use crate::media::Media;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(run_shell_command::RunShellCommand), Arc::new(write_todos::WriteTodos)]
+    vec![
+        Arc::new(write_file::WriteFile),
+        Arc::new(replace::Replace),
+        Arc::new(run_shell_command::RunShellCommand),
+        Arc::new(write_todos::WriteTodos),
+    ]
 }
 
 /// Something the model can ask for.

@@ -10,6 +10,7 @@ mod agent;
 mod bad_input;
 mod clients;
 mod credentials;
+mod edit;
 mod env_file;
 mod fakes;
 mod lifecycle;

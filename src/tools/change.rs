@@ -1,0 +1,170 @@
+//! A proposed change of one file: shown, asked about, and made if the file is still what it was.
+
+use std::path::{Path, PathBuf};
+
+use tokio::task::spawn_blocking;
+
+use super::text::{self, Format, Unencodable};
+use super::{Content, FileDiff, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput};
+use super::{diff, files};
+
+/// A file before a change.
+pub(super) struct Original {
+    /// As the model has it.
+    asked: String,
+    /// Where that leads: real, inside the workspace.
+    path: PathBuf,
+    /// `None` if there is no such file.
+    bytes: Option<Vec<u8>>,
+    /// Empty if there is no such file.
+    pub(super) text: String,
+    format: Format,
+}
+
+impl Original {
+    /// Reads a file that is to be changed, or finds that there is none.
+    pub(super) fn read(asked: &str, path: &Path, limits: &Limits) -> Result<Self, ToolError> {
+        let (asked, path) = (asked.to_owned(), path.to_owned());
+        let bytes = match files::read(&path, limits.file_bytes) {
+            Err(error) if error.kind == "file_not_found" => {
+                let (bytes, text, format) = (None, String::new(), Format::default());
+                return Ok(Self { asked, path, bytes, text, format });
+            }
+            bytes => bytes?,
+        };
+        files::check_writable(&path)?;
+        let Some(decoded) = text::decode(&bytes) else {
+            return Err(ToolError::new(
+                "not_text",
+                format!(
+                    "{} is not a text file. To replace it by one, remove it first.",
+                    path.display()
+                ),
+            ));
+        };
+        let text::Text { text, format } = decoded;
+        if !format.lossless {
+            return Err(ToolError::new(
+                "not_text",
+                format!(
+                    "{} looks like {format}, but some of its bytes are not. Writing it as text \
+                     would change them, so it was left alone. Change it with a command that works \
+                     on bytes, or convert it first.",
+                    path.display()
+                ),
+            ));
+        }
+        Ok(Self { asked, path, bytes: Some(bytes), text, format })
+    }
+
+    /// Whether there is no such file yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// What the file's bytes would be.
+    fn encode(&self, new: &str, limits: &Limits) -> Result<Vec<u8>, ToolError> {
+        let lacking = |error: Unencodable| {
+            let path = self.path.display();
+            let message = format!(
+                "{path} was not changed: {error}. Do without it, or convert the file to UTF-8 \
+                 first."
+            );
+            ToolError::new("not_encodable", message)
+        };
+        let bytes = text::encode(new, &self.format).map_err(lacking)?;
+        if bytes.len() as u64 > limits.file_bytes {
+            return Err(files::too_large(&self.path, bytes.len() as u64, limits.file_bytes));
+        }
+        Ok(bytes)
+    }
+}
+
+/// A file, and what should be in it.
+pub(super) struct Proposal {
+    /// The file as it is.
+    pub(super) original: Original,
+    /// Its new text, with the line endings that it should have.
+    pub(super) new: String,
+    /// For the model, when it is done: a sentence.
+    pub(super) done: String,
+}
+
+impl Proposal {
+    /// The call that makes the change.
+    pub(super) fn into_invocation(self, mut summary: Summary, limits: &Limits) -> Invocation {
+        if let Err(error) = self.original.encode(&self.new, limits) {
+            return Invocation::failing(summary, error);
+        }
+        summary.diff = Some(self.diff(&self.new));
+        let path = self.original.path.clone();
+        Invocation::edit(summary, path, |cx, edited| blocking(move || self.make(&cx, edited)))
+    }
+
+    fn make(self, cx: &ToolContext, edited: Option<String>) -> Result<ToolOutput, ToolError> {
+        let Self { original, new, .. } = &self;
+        let path = &original.path;
+        // A directory on the way may have become a link to elsewhere.
+        if cx.workspace.resolve(&original.asked)? != *path {
+            return Err(files::changed(path));
+        }
+        // An editor may have its own idea of line endings.
+        let edited = edited.map(|edited| text::like(new, &edited)).filter(|edited| edited != new);
+        let written = edited.as_ref().unwrap_or(new);
+        let bytes = original.encode(written, &cx.limits)?;
+        if original.bytes.as_ref() != Some(&bytes) {
+            files::write(path, original.bytes.as_deref(), &bytes, &cx.cancel)?;
+        }
+        let shown = Some(Content::Diff(self.diff(written)));
+        let text = self.report(edited.as_deref(), &cx.limits);
+        Ok(ToolOutput { text, media: Vec::new(), shown })
+    }
+
+    /// What the model is told.
+    fn report(&self, edited: Option<&str>, limits: &Limits) -> String {
+        let Self { original, new, done } = self;
+        if let Some(edited) = edited {
+            let changes = diff::unified(new, edited, limits);
+            return format!(
+                "{done} But before it was written, the user changed the text you proposed. Keep \
+                 to what the user wrote. From your proposal to what is in the file now:\n{changes}"
+            );
+        }
+        if original.is_new() {
+            return done.clone();
+        }
+        format!("{done} What changed:\n{}", diff::unified(&original.text, new, limits))
+    }
+
+    fn diff(&self, new: &str) -> FileDiff {
+        let Original { path, bytes, text, .. } = &self.original;
+        let old = bytes.as_ref().map(|_| text.clone());
+        FileDiff { path: path.display().to_string(), old, new: new.to_owned() }
+    }
+}
+
+/// For the model, when a new file is written.
+pub(super) fn created(relative: &str, text: &str) -> String {
+    match text.lines().count() {
+        1 => format!("Created {relative} with 1 line."),
+        lines => format!("Created {relative} with {lines} lines."),
+    }
+}
+
+/// Does work that would hold up everything else.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(err) if err.is_panic() => std::panic::resume_unwind(err.into_panic()),
+        // The runtime ends.
+        Err(_) => Err(ToolError::cancelled()),
+    }
+}
+
+/// The call that failed before anything could be proposed.
+pub(super) fn failing(label: String, path: Option<&Path>, error: ToolError) -> Invocation {
+    let summary = Summary::new(label);
+    Invocation::failing(path.iter().fold(summary, |summary, path| summary.at(path, None)), error)
+}

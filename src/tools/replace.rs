@@ -1,0 +1,241 @@
+//! `replace`: one text for another in a file, also where the model has it slightly wrong.
+
+mod fuzzy;
+mod merge;
+mod nearest;
+mod sequence;
+mod strategies;
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Number, Value, json};
+
+use self::strategies::{Count, Miss, Strategy, Wanted};
+use super::change::{Original, Proposal, blocking, created, failing};
+use super::{
+    Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolSpec, omission, parse, text,
+};
+
+/// Characters of the texts that a label shows.
+const LABEL: usize = 30;
+
+/// The tool.
+pub(super) struct Replace;
+
+/// `instruction`, too, is among the arguments: what the model writes there is for itself.
+#[derive(Deserialize)]
+struct Args {
+    file_path: String,
+    old_string: String,
+    new_string: String,
+    allow_multiple: Option<bool>,
+    /// What older models send instead.
+    expected_replacements: Option<Number>,
+}
+
+impl Args {
+    fn count(&self) -> Count {
+        let number = |number: &Number| {
+            number.as_u64().or_else(|| number.to_string().strip_suffix(".0")?.parse().ok())
+        };
+        match self.expected_replacements.as_ref().and_then(number) {
+            Some(count) if count > 1 => {
+                Count::Exactly(usize::try_from(count).unwrap_or(usize::MAX))
+            }
+            _ if self.allow_multiple == Some(true) => Count::Any,
+            _ => Count::Exactly(1),
+        }
+    }
+
+    fn label(&self, path: &str) -> String {
+        if self.old_string.is_empty() {
+            return format!("Create {path}");
+        }
+        format!("{path}: {} => {}", first_line(&self.old_string), first_line(&self.new_string))
+    }
+}
+
+#[async_trait]
+impl Tool for Replace {
+    fn spec(&self) -> ToolSpec {
+        let text = |description: &str| json!({ "type": "string", "description": description });
+        ToolSpec {
+            name: "replace".to_owned(),
+            aliases: &[],
+            description: "Replaces text in a file. `old_string` must occur in the file exactly \
+                once, so include enough lines around the change, just as they are in the file \
+                (read it first); set `allow_multiple` to change every occurrence. Differences in \
+                white space and slight errors are forgiven where the place is clear. An empty \
+                `old_string` creates a file. Encoding and line endings are kept. The user may edit \
+                the result before it is written; you are told."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": text("The file: relative to the workspace, or absolute."),
+                    "instruction": text("What this change is for, in a sentence."),
+                    "old_string": text(
+                        "The text to replace, literally, white space and indentation included."
+                    ),
+                    "new_string": text(
+                        "The text to put there, literally and in full: no placeholders."
+                    ),
+                    "allow_multiple": {
+                        "type": "boolean",
+                        "description": "Replace every occurrence. By default there must be just \
+                            one.",
+                    },
+                },
+                "required": ["file_path", "instruction", "old_string", "new_string"],
+            }),
+            kind: Kind::Edit,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let cx = cx.clone();
+        blocking(move || Ok(prepare(&args, &cx))).await
+    }
+}
+
+fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
+    let path = match cx.workspace.resolve(&args.file_path) {
+        Ok(path) => path,
+        Err(error) => return failing(args.label(&args.file_path), None, error),
+    };
+    let relative = cx.workspace.relative(&path);
+    let label = args.label(&relative);
+    match propose(args, &path, &relative, cx) {
+        Ok((proposal, line)) => {
+            proposal.into_invocation(Summary::new(label).at(&path, Some(line)), &cx.limits)
+        }
+        Err(error) => failing(label, Some(&path), error),
+    }
+}
+
+/// What would be written, and the first line that changes.
+fn propose(
+    args: &Args,
+    path: &Path,
+    relative: &str,
+    cx: &ToolContext,
+) -> Result<(Proposal, u32), ToolError> {
+    let original = Original::read(&args.file_path, path, &cx.limits)?;
+    if args.old_string.is_empty() {
+        return create(args, original, relative);
+    }
+    if original.is_new() {
+        let message = format!(
+            "{relative} does not exist. Look for the right path with glob; to create the file, \
+             leave old_string empty."
+        );
+        return Err(ToolError::new("file_not_found", message));
+    }
+    let wanted = Wanted {
+        old: &text::normalise(&args.old_string),
+        new: &text::normalise(&args.new_string),
+        count: args.count(),
+        max_bytes: usize::try_from(cx.limits.file_bytes).unwrap_or(usize::MAX),
+        cancel: &cx.cancel,
+    };
+    if wanted.old == wanted.new {
+        return Err(no_change("old_string and new_string are the same"));
+    }
+    omission::check(wanted.old, wanted.new)?;
+    let normal = text::normalise(&original.text);
+    let found = strategies::find(&normal, &wanted)
+        .map_err(|miss| missed(miss, &normal, &wanted, relative))?;
+    let new = text::splice(&original.text, &found.edits);
+    if new == original.text {
+        return Err(no_change("the file says already what it would say after this"));
+    }
+    let done = done(found.strategy, found.edits.len(), relative);
+    let line = first_change(&original.text, &new);
+    Ok((Proposal { original, new, done }, line))
+}
+
+fn create(args: &Args, original: Original, relative: &str) -> Result<(Proposal, u32), ToolError> {
+    if !original.text.is_empty() {
+        let message = format!(
+            "{relative} exists and is not empty, so it cannot be created with an empty \
+             old_string. Give the text to replace, or use write_file to replace all of it."
+        );
+        return Err(ToolError::new("attempt_to_create_existing_file", message));
+    }
+    if !original.is_new() && args.new_string.is_empty() {
+        return Err(no_change("the file is empty already"));
+    }
+    let new = args.new_string.clone();
+    let done = created(relative, &new);
+    Ok((Proposal { original, new, done }, 1))
+}
+
+fn done(strategy: Strategy, count: usize, relative: &str) -> String {
+    let how = match strategy {
+        Strategy::Exact => "",
+        Strategy::Flexible => " (the indentation of old_string was not that of the file)",
+        Strategy::Tokens => " (the white space of old_string was not that of the file)",
+        Strategy::Fuzzy => {
+            " (old_string is not in the file; what was replaced is very much like it. Check that \
+             it is what you meant)"
+        }
+    };
+    let occurrences = if count == 1 { "occurrence" } else { "occurrences" };
+    format!("Replaced {count} {occurrences} in {relative}{how}.")
+}
+
+fn missed(miss: Miss, text: &str, wanted: &Wanted<'_>, relative: &str) -> ToolError {
+    match miss {
+        Miss::Nothing => ToolError::new(
+            "edit_no_occurrence_found",
+            format!(
+                "Nothing was changed: old_string was not found in {relative}. {}",
+                nearest::describe(text, wanted)
+            ),
+        ),
+        Miss::Count { found, lines } => mismatch(&found, &lines, wanted, relative),
+        Miss::TooLarge => {
+            let message = format!("Nothing was changed: {relative} would become too large.");
+            ToolError::new("file_too_large", message)
+        }
+        Miss::Cancelled => ToolError::cancelled(),
+    }
+}
+
+fn mismatch(found: &str, lines: &[usize], wanted: &Wanted<'_>, relative: &str) -> ToolError {
+    let expected = match wanted.count {
+        Count::Exactly(count) => count,
+        Count::Any => 1,
+    };
+    let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "Nothing was changed: found {found} of old_string in {relative}, expected {expected}. \
+         They begin at lines {}. To change one, include more of the lines around it in \
+         old_string; to change all, copy it exactly and set allow_multiple to true.",
+        lines.join(", ")
+    );
+    ToolError::new("edit_expected_occurrence_mismatch", message)
+}
+
+fn no_change(why: &str) -> ToolError {
+    ToolError::new("edit_no_change", format!("Nothing to change: {why}."))
+}
+
+/// The line, from 1, where two texts begin to differ.
+fn first_change(old: &str, new: &str) -> u32 {
+    let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
+    let lines = memchr::memchr_iter(b'\n', &old.as_bytes()[..same]).count();
+    u32::try_from(lines + 1).unwrap_or(u32::MAX)
+}
+
+/// The first line that says something, cut.
+fn first_line(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let shown: String =
+        line.chars().take(LABEL).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let whole = shown.len() == text.trim_matches(['\r', '\n']).len();
+    if whole { shown } else { format!("{shown}...") }
+}

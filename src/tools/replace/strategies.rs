@@ -1,0 +1,349 @@
+//! Where a text is that is to be replaced, looked for ever more leniently.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memmem;
+use tokio_util::sync::CancellationToken;
+
+use super::sequence::{lines, occurrences, words};
+use super::{fuzzy, merge};
+use crate::tools::text::Edit;
+
+/// More are not replaced at once.
+const MAX_OCCURRENCES: usize = 100_000;
+
+/// Longer texts are only found exactly: nobody means a text of that size, but for its white space.
+const MAX_LENIENT: usize = 1 << 20;
+
+/// Line numbers that an error shows.
+const SHOWN_LINES: usize = 10;
+
+/// What is looked for, and what takes its place. Line endings are `\n`.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+    pub(super) count: Count,
+    /// The size of the resulting text, at most.
+    pub(super) max_bytes: usize,
+    /// Ends a long search.
+    pub(super) cancel: &'a CancellationToken,
+}
+
+/// How often it must occur.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    Exactly(usize),
+    Any,
+}
+
+/// How it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// Just as it is.
+    Exact,
+    /// Line by line, whatever is at the ends of the lines.
+    Flexible,
+    /// Word by word, whatever white space is between them.
+    Tokens,
+    /// Nearly.
+    Fuzzy,
+}
+
+/// Where it was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found<'a> {
+    pub(super) strategy: Strategy,
+    /// In order, apart from each other, at least one.
+    pub(super) edits: Vec<Edit<'a>>,
+}
+
+/// Why there is nothing to replace.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Miss {
+    Nothing,
+    /// It is not found as often as it should be.
+    Count {
+        /// How often, in words.
+        found: String,
+        /// Where the first of them begin.
+        lines: Vec<usize>,
+    },
+    /// The result would be too large.
+    TooLarge,
+    Cancelled,
+}
+
+/// Looks for `wanted.old`. The first strategy that finds anything decides.
+pub(super) fn find<'a>(text: &str, wanted: &Wanted<'a>) -> Result<Found<'a>, Miss> {
+    if let Some(ranges) = exact(text, wanted)? {
+        let growth = wanted.new.len().saturating_sub(wanted.old.len());
+        if text.len().saturating_add(growth.saturating_mul(ranges.len())) > wanted.max_bytes {
+            return Err(Miss::TooLarge);
+        }
+        let edit = |range| Edit { range, new: Cow::Borrowed(wanted.new) };
+        return Ok(Found {
+            strategy: Strategy::Exact,
+            edits: ranges.into_iter().map(edit).collect(),
+        });
+    }
+    if wanted.old.len() > MAX_LENIENT || wanted.old.trim().is_empty() {
+        return Err(Miss::Nothing);
+    }
+    if let Some(ranges) = flexible(text, wanted)? {
+        return merged(Strategy::Flexible, text, ranges, wanted);
+    }
+    if let Some(ranges) = tokens(text, wanted)? {
+        return merged(Strategy::Tokens, text, ranges, wanted);
+    }
+    let ranges = fuzzy::find(text, wanted.old, wanted.cancel).ok_or(Miss::Cancelled)?;
+    match ranges.len() {
+        0 => Err(Miss::Nothing),
+        1 if wanted.count != Count::Any && wanted.count != Count::Exactly(1) => {
+            Err(count("1 text that is much like one", text, &ranges))
+        }
+        1 => merged(Strategy::Fuzzy, text, ranges, wanted),
+        // What is much like it may well be meant to be different.
+        many => Err(count(
+            &format!("{many} texts that are much like it, but no occurrence"),
+            text,
+            &ranges,
+        )),
+    }
+}
+
+fn exact(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, Miss> {
+    let finder = memmem::Finder::new(wanted.old);
+    let length = wanted.old.len();
+    let mut ranges: Vec<_> = finder
+        .find_iter(text.as_bytes())
+        .take(MAX_OCCURRENCES + 1)
+        .map(|at| at..at + length)
+        .collect();
+    // Two that overlap are two places as well.
+    if let [only] = ranges.as_slice()
+        && wanted.count == Count::Exactly(1)
+        && let Some(at) = finder.find(&text.as_bytes()[only.start + 1..])
+    {
+        let at = only.start + 1 + at;
+        ranges.push(at..at + length);
+    }
+    check_count(text, ranges, wanted.count)
+}
+
+fn flexible(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, Miss> {
+    let key = |(range, line): (Range<usize>, _)| (range, str::trim(line));
+    let pattern: Vec<_> = merge::lines(wanted.old).map(str::trim).collect();
+    let ranges = occurrences(lines(text).map(key), &pattern, MAX_OCCURRENCES);
+    check_count(text, ranges, wanted.count)
+}
+
+fn tokens(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, Miss> {
+    let pattern: Vec<_> = words(wanted.old).map(|(_, word)| word).collect();
+    check_count(text, occurrences(words(text), &pattern, MAX_OCCURRENCES), wanted.count)
+}
+
+/// The ranges that are to be replaced, if there are as many as there should be.
+fn check_count(
+    text: &str,
+    ranges: Vec<Range<usize>>,
+    expected: Count,
+) -> Result<Option<Vec<Range<usize>>>, Miss> {
+    if ranges.is_empty() {
+        return Ok(None);
+    }
+    let ranges = if expected == Count::Exactly(1) { ranges } else { apart(ranges) };
+    let as_expected = match expected {
+        Count::Exactly(count) => ranges.len() == count,
+        Count::Any => ranges.len() <= MAX_OCCURRENCES,
+    };
+    match ranges.len() {
+        _ if as_expected => Ok(Some(ranges)),
+        MAX_OCCURRENCES.. => {
+            Err(count(&format!("more than {MAX_OCCURRENCES} occurrences"), text, &ranges))
+        }
+        1 => Err(count("1 occurrence", text, &ranges)),
+        many => Err(count(&format!("{many} occurrences"), text, &ranges)),
+    }
+}
+
+fn count(found: &str, text: &str, ranges: &[Range<usize>]) -> Miss {
+    let line = |range: &Range<usize>| {
+        memchr::memchr_iter(b'\n', &text.as_bytes()[..range.start]).count() + 1
+    };
+    Miss::Count {
+        found: found.to_owned(),
+        lines: ranges.iter().take(SHOWN_LINES).map(line).collect(),
+    }
+}
+
+/// The ranges without those that overlap the one before.
+fn apart(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let mut is_apart = |range: &Range<usize>| {
+        let apart = range.start >= end;
+        if apart {
+            end = range.end;
+        }
+        apart
+    };
+    ranges.into_iter().filter(|range| is_apart(range)).collect()
+}
+
+/// The edits of ranges that are not just `wanted.old`.
+fn merged<'a>(
+    strategy: Strategy,
+    text: &str,
+    ranges: Vec<Range<usize>>,
+    wanted: &Wanted<'_>,
+) -> Result<Found<'a>, Miss> {
+    let mut size = text.len();
+    let mut edits = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let edit = merge::edit(text, range, wanted.old, wanted.new);
+        size = size.saturating_add(edit.new.len()).saturating_sub(edit.range.len());
+        if size > wanted.max_bytes {
+            return Err(Miss::TooLarge);
+        }
+        edits.push(edit);
+    }
+    Ok(Found { strategy, edits })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::test_runner::Config;
+
+    use super::*;
+
+    fn find_in(text: &str, old: &str, new: &str, count: Count) -> Result<(Strategy, String), Miss> {
+        let cancel = CancellationToken::new();
+        let wanted = Wanted { old, new, count, max_bytes: 1000, cancel: &cancel };
+        let found = find(text, &wanted)?;
+        Ok((found.strategy, crate::tools::text::splice(text, &found.edits)))
+    }
+
+    fn check(text: &str, old: &str, new: &str, strategy: Strategy, expected: &str) {
+        let found = find_in(text, old, new, Count::Exactly(1));
+        assert_eq!(found, Ok((strategy, expected.to_owned())));
+    }
+
+    fn check_miss(text: &str, old: &str, count: Count, found: &str, lines: &[usize]) {
+        let miss = Miss::Count { found: found.to_owned(), lines: lines.to_owned() };
+        assert_eq!(find_in(text, old, "new", count), Err(miss));
+    }
+
+    #[test]
+    fn an_exact_occurrence_is_replaced_literally() {
+        check("a b c", "b", "$1 \\1 ${b}", Strategy::Exact, "a $1 \\1 ${b} c");
+        check("  a\n a\n", "  a", "b", Strategy::Exact, "b\n a\n");
+    }
+
+    #[test]
+    fn lines_are_found_whatever_their_indentation() {
+        check(
+            "x\n\tfoo()\n\tbar()\n",
+            "foo()\nbar()\n",
+            "foo()\nbaz()\n",
+            Strategy::Flexible,
+            "x\n\tfoo()\n\tbaz()\n",
+        );
+        check("a  \nb\n", "a\nb\n", "c\n", Strategy::Flexible, "c\n");
+    }
+
+    #[test]
+    fn words_are_found_whatever_white_space_is_between() {
+        check("if( a==b ){\n", "if (a == b) {", "if (a) {", Strategy::Tokens, "if (a) {\n");
+        check("v = f(a,\n  b);\n", "f(a, b)", "g()", Strategy::Tokens, "v = g();\n");
+    }
+
+    #[test]
+    fn no_part_of_a_word_is_taken_for_the_word() {
+        assert_eq!(find_in("max = 1", "x  = 1", "", Count::Any), Err(Miss::Nothing));
+        assert_eq!(find_in("returned", "return ed", "", Count::Any), Err(Miss::Nothing));
+    }
+
+    #[test]
+    fn a_slight_error_is_forgiven() {
+        check(
+            "fn main() {\n    println!(\"Hello, world\");\n}\n",
+            "    println!(\"Hello, World\");\n",
+            "    println!(\"Bye\");\n",
+            Strategy::Fuzzy,
+            "fn main() {\n    println!(\"Bye\");\n}\n",
+        );
+    }
+
+    #[test]
+    fn several_places_are_an_error_that_says_where() {
+        check_miss("a\nb\na\n", "a", Count::Exactly(1), "2 occurrences", &[1, 3]);
+        check_miss("a\nb\na\n", "a", Count::Exactly(3), "2 occurrences", &[1, 3]);
+        check_miss(" a\nb\n a\n", "  a\n", Count::Exactly(1), "2 occurrences", &[1, 3]);
+        check_miss("a b", "a", Count::Exactly(2), "1 occurrence", &[1]);
+        check_miss("f( x )\nf( x )\n", "f(x)", Count::Exactly(1), "2 occurrences", &[1, 2]);
+    }
+
+    #[test]
+    fn places_that_overlap_are_several() {
+        check_miss("}\n}\n}\n", "}\n}\n", Count::Exactly(1), "2 occurrences", &[1, 2]);
+        check_miss(" }\n }\n }\n", "}\n}\n", Count::Exactly(1), "2 occurrences", &[1, 2]);
+        let all = find_in("aaa", "aa", "b", Count::Any);
+        assert_eq!(all, Ok((Strategy::Exact, "ba".to_owned())));
+    }
+
+    #[test]
+    fn all_occurrences_are_replaced_on_demand() {
+        let all = |text, old, new| find_in(text, old, new, Count::Any).map(|(_, text)| text);
+        assert_eq!(all("a-a-a", "a", "bb"), Ok("bb-bb-bb".to_owned()));
+        assert_eq!(all(" a\n\ta\n", "  a\n", "  b\n"), Ok(" b\n\tb\n".to_owned()));
+        assert_eq!(
+            find_in("a a", "a", "b", Count::Exactly(2)).map(|(_, text)| text),
+            Ok("b b".to_owned())
+        );
+    }
+
+    #[test]
+    fn texts_that_are_nearly_it_are_not_all_replaced() {
+        let text = "let value1 = compute(1);\nlet value2 = compute(2);\n";
+        let found = "2 texts that are much like it, but no occurrence";
+        check_miss(text, "let value3 = compute(1);\n", Count::Any, found, &[1, 2]);
+    }
+
+    #[test]
+    fn the_result_has_a_limit() {
+        let new = "n".repeat(600);
+        assert_eq!(find_in("a a", "a", &new, Count::Any), Err(Miss::TooLarge));
+        assert_eq!(find_in("( a )(\ta )", "(a)", &new, Count::Any), Err(Miss::TooLarge));
+    }
+
+    #[test]
+    fn white_space_alone_is_only_found_exactly() {
+        check("a\t\tb", "\t\t", " ", Strategy::Exact, "a b");
+        assert_eq!(find_in("a\n\nb", " \n", "", Count::Any), Err(Miss::Nothing));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
+
+        /// The edits of any strategy are in order, apart, and at characters, or this panics.
+        #[test]
+        fn what_is_found_can_be_replaced(
+            text in "([ \t]{0,3}[a-c(é]{0,4}[ \t]{0,2}\n){0,6}",
+            from in 0..20_usize,
+            length in 1..20_usize,
+            gap in "[ \n\t]{0,2}",
+            new in "[ \tab\n]{0,12}",
+        ) {
+            let old: String = text.chars().skip(from).take(length).collect();
+            for old in [old.replace(' ', &gap), old.replace(['\t', '('], &gap), old + &gap] {
+                if old.is_empty() {
+                    continue;
+                }
+                for count in [Count::Exactly(1), Count::Any] {
+                    drop(find_in(&text, &old, &new, count));
+                }
+            }
+        }
+    }
+}

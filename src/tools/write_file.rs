@@ -1,0 +1,96 @@
+//! `write_file`: the whole content of a file, new or not.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::change::{Original, Proposal, blocking, created, failing};
+use super::{
+    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    omission, parse, text,
+};
+
+/// The tool.
+pub(super) struct WriteFile;
+
+#[derive(Deserialize)]
+struct Args {
+    file_path: String,
+    content: String,
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "write_file".to_owned(),
+            aliases: &[],
+            description: "Creates a file, or replaces all that is in it; directories on the way \
+                are made. Give the whole content: a placeholder for parts left out is refused. To \
+                change a part of a file, use `replace`. The encoding and the line endings of a \
+                file that exists are kept. The user may edit the content before it is written; \
+                you are told."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": {
+                        "type": "string",
+                        "description": "The file: relative to the workspace, or absolute.",
+                    },
+                    "content": {
+                        "type": "string",
+                        "description": "All that shall be in the file.",
+                    },
+                },
+                "required": ["file_path", "content"],
+            }),
+            kind: Kind::Edit,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let cx = cx.clone();
+        blocking(move || Ok(prepare(&args, &cx))).await
+    }
+}
+
+fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
+    let label = |path: &str| format!("Writing to {path}");
+    let path = match cx.workspace.resolve(&args.file_path) {
+        Ok(path) => path,
+        Err(error) => return failing(label(&args.file_path), None, error),
+    };
+    let relative = cx.workspace.relative(&path);
+    let summary = Summary::new(label(&relative)).at(&path, None);
+    match propose(args, &path, &relative, cx) {
+        Ok(Some(proposal)) => proposal.into_invocation(summary, &cx.limits),
+        Ok(None) => {
+            let said = format!("{relative} has exactly this content already; nothing to do.");
+            let output = ToolOutput::new(said.clone(), said);
+            Invocation::new(summary, Access::Read, |_| std::future::ready(Ok(output)))
+        }
+        Err(error) => Invocation::failing(summary, error),
+    }
+}
+
+/// What would be written, unless it is there already.
+fn propose(
+    args: &Args,
+    path: &Path,
+    relative: &str,
+    cx: &ToolContext,
+) -> Result<Option<Proposal>, ToolError> {
+    let original = Original::read(&args.file_path, path, &cx.limits)?;
+    omission::check(&original.text, &args.content)?;
+    let new = text::like(&original.text, &args.content);
+    if !original.is_new() && new == original.text {
+        return Ok(None);
+    }
+    let done =
+        if original.is_new() { created(relative, &new) } else { format!("Wrote {relative}.") };
+    Ok(Some(Proposal { original, new, done }))
+}

@@ -1,0 +1,119 @@
+//! Changing files: what is asked about, what is written, and what is left alone.
+
+mod bytes;
+mod files;
+mod replace;
+mod write;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tandem::tools::process::Processes;
+use tandem::tools::workspace::Workspace;
+use tandem::tools::{Access, Content, Invocation, Limits, ToolContext, ToolError, ToolOutput, all};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// A workspace, `ws`, in a directory of its own that also has things outside the workspace.
+struct Place {
+    dir: TempDir,
+    cx: ToolContext,
+    runtime: Runtime,
+}
+
+impl Place {
+    fn new(files: &[(&str, &[u8])]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("ws");
+        fs::create_dir(&root).unwrap();
+        for (path, bytes) in files {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), bytes).unwrap();
+        }
+        let cx = ToolContext {
+            workspace: Arc::new(Workspace::new(&root, &[]).unwrap()),
+            processes: Processes::new(|_, _| false),
+            limits: Arc::new(Limits { file_bytes: 1 << 20, ..Limits::default() }),
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_| ()),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        Self { dir, cx, runtime }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.cx.workspace.root().join(path)
+    }
+
+    fn read(&self, path: &str) -> Vec<u8> {
+        fs::read(self.path(path)).unwrap()
+    }
+
+    fn prepare(&self, tool: &str, args: Value) -> Result<Invocation, ToolError> {
+        let tool = all().into_iter().find(|known| known.spec().name == tool).unwrap();
+        self.runtime.block_on(tool.prepare(args, &self.cx))
+    }
+
+    fn run(&self, call: Invocation, edited: Option<&str>) -> Result<ToolOutput, ToolError> {
+        let result = self.runtime.block_on(call.run(self.cx.clone(), edited.map(str::to_owned)));
+        check_clean(self.dir.path());
+        result
+    }
+
+    fn call(&self, tool: &str, args: Value) -> Result<ToolOutput, ToolError> {
+        self.run(self.prepare(tool, args)?, None)
+    }
+
+    /// The call is shown, not asked about, fails so, and leaves everything as it is.
+    fn check_failing(&self, tool: &str, args: Value, kind: &str) -> String {
+        let before = everything(self.dir.path());
+        let call = self.prepare(tool, args).unwrap();
+        assert_eq!((&call.access, &call.summary.diff), (&Access::Nothing, &None));
+        let error = self.run(call, None).unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert_eq!(everything(self.dir.path()), before);
+        error.message
+    }
+}
+
+/// No temporary file is left behind.
+fn check_clean(dir: &Path) {
+    for (path, _) in everything(dir) {
+        let name = path.file_name().unwrap().to_string_lossy();
+        assert!(!name.starts_with(".tmp"), "{name}");
+    }
+}
+
+/// All files below a directory, with what is in them.
+fn everything(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let kind = entry.file_type().unwrap();
+        found.push((path.clone(), kind.is_file().then(|| fs::read(&path).unwrap())));
+        if kind.is_dir() {
+            found.extend(everything(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn write_args(content: &str) -> Value {
+    json!({ "file_path": "a.txt", "content": content })
+}
+
+fn replace_args(old: &str, new: &str) -> Value {
+    json!({ "file_path": "a.txt", "instruction": "test", "old_string": old, "new_string": new })
+}
+
+/// What people are shown of what was done: the texts before and after.
+fn shown(output: &ToolOutput) -> (Option<&str>, &str) {
+    match &output.shown {
+        Some(Content::Diff(diff)) => (diff.old.as_deref(), &diff.new),
+        other => panic!("no diff: {other:?}"),
+    }
+}

@@ -1,0 +1,174 @@
+//! Where and how files are written: links, permissions, and changes by others meanwhile.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use serde_json::json;
+
+use super::{Place, replace_args, shown, write_args};
+
+fn mode(place: &Place, path: &str) -> u32 {
+    fs::metadata(place.path(path)).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn permissions_are_kept() {
+    for bits in [0o755, 0o600, 0o666, 0o640] {
+        let place = Place::new(&[("a.txt", b"a")]);
+        fs::set_permissions(place.path("a.txt"), fs::Permissions::from_mode(bits)).unwrap();
+        place.call("replace", replace_args("a", "b")).unwrap();
+        assert_eq!(mode(&place, "a.txt"), bits);
+    }
+}
+
+#[test]
+fn a_new_file_has_the_permissions_that_any_new_file_has() {
+    let place = Place::new(&[]);
+    fs::write(place.path("usual"), "").unwrap();
+    place.call("write_file", write_args("x")).unwrap();
+    assert_eq!(mode(&place, "a.txt"), mode(&place, "usual"));
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole() {
+    let place = Place::new(&[("a.txt", b"old")]);
+    let reader = fs::File::open(place.path("a.txt")).unwrap();
+    place.call("write_file", write_args("new")).unwrap();
+    assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
+    assert_eq!(place.read("a.txt"), b"new");
+}
+
+#[test]
+fn a_file_with_two_names_keeps_both() {
+    let place = Place::new(&[("a.txt", b"old and long")]);
+    fs::hard_link(place.path("a.txt"), place.path("b.txt")).unwrap();
+    place.call("write_file", write_args("new")).unwrap();
+    assert_eq!((place.read("a.txt"), place.read("b.txt")), (b"new".to_vec(), b"new".to_vec()));
+}
+
+#[test]
+fn a_link_is_written_through() {
+    let place = Place::new(&[("real.txt", b"old")]);
+    symlink("real.txt", place.path("a.txt")).unwrap();
+    let output = place.call("replace", replace_args("old", "new")).unwrap();
+    assert!(place.path("a.txt").is_symlink());
+    assert_eq!(place.read("real.txt"), b"new");
+    assert!(output.text.contains("in real.txt"), "{}", output.text);
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_yet_is_written_through() {
+    let place = Place::new(&[]);
+    symlink("sub/real.txt", place.path("a.txt")).unwrap();
+    place.call("write_file", write_args("new")).unwrap();
+    assert!(place.path("a.txt").is_symlink());
+    assert_eq!(place.read("sub/real.txt"), b"new");
+}
+
+#[test]
+fn nothing_outside_the_workspace_is_written() {
+    let place = Place::new(&[]);
+    fs::write(place.dir.path().join("secret"), "old").unwrap();
+    symlink(place.dir.path().join("secret"), place.path("a.txt")).unwrap();
+    symlink(place.dir.path(), place.path("out")).unwrap();
+    place.check_failing("write_file", write_args("new"), "path_not_in_workspace");
+    place.check_failing("replace", replace_args("old", "new"), "path_not_in_workspace");
+    for path in ["out/x", "../x", "/etc/x", "out/secret"] {
+        let args = json!({ "file_path": path, "content": "new" });
+        place.check_failing("write_file", args, "path_not_in_workspace");
+    }
+}
+
+#[test]
+fn a_directory_that_became_a_link_meanwhile_is_not_followed() {
+    let place = Place::new(&[]);
+    let args = json!({ "file_path": "sub/x.txt", "content": "new" });
+    let call = place.prepare("write_file", args).unwrap();
+    symlink(place.dir.path(), place.path("sub")).unwrap();
+    assert_eq!(place.run(call, None).unwrap_err().kind, "path_not_in_workspace");
+    assert!(!place.dir.path().join("x.txt").exists());
+
+    let args = json!({ "file_path": "real/x.txt", "content": "new" });
+    fs::create_dir(place.path("other")).unwrap();
+    let call = place.prepare("write_file", args).unwrap();
+    symlink("other", place.path("real")).unwrap();
+    assert_eq!(place.run(call, None).unwrap_err().kind, "file_changed");
+    assert!(!place.path("other/x.txt").exists());
+}
+
+#[test]
+fn a_change_by_somebody_else_meanwhile_is_not_lost() {
+    let place = Place::new(&[("a.txt", b"one\n")]);
+    for tool in ["write_file", "replace"] {
+        for theirs in ["two\n", "one\ntwo\n", ""] {
+            fs::write(place.path("a.txt"), "one\n").unwrap();
+            let mut args = replace_args("one", "1");
+            args["content"] = json!("1\n");
+            let call = place.prepare(tool, args).unwrap();
+            fs::write(place.path("a.txt"), theirs).unwrap();
+            let error = place.run(call, Some("mine\n")).unwrap_err();
+            assert_eq!(error.kind, "file_changed", "{error}");
+            assert_eq!(place.read("a.txt"), theirs.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_file_that_vanished_or_appeared_meanwhile_is_a_change_too() {
+    let place = Place::new(&[("a.txt", b"one")]);
+    let call = place.prepare("write_file", write_args("1")).unwrap();
+    fs::remove_file(place.path("a.txt")).unwrap();
+    assert_eq!(place.run(call, None).unwrap_err().kind, "file_changed");
+    assert!(!place.path("a.txt").exists());
+
+    let call = place.prepare("write_file", write_args("1")).unwrap();
+    fs::write(place.path("a.txt"), "theirs").unwrap();
+    assert_eq!(place.run(call, None).unwrap_err().kind, "file_changed");
+    assert_eq!(place.read("a.txt"), b"theirs");
+}
+
+#[test]
+fn a_cancelled_call_writes_nothing() {
+    let place = Place::new(&[("a.txt", b"one")]);
+    let call = place.prepare("write_file", write_args("1")).unwrap();
+    place.cx.cancel.cancel();
+    assert_eq!(place.run(call, None).unwrap_err().kind, "cancelled");
+    assert_eq!(place.read("a.txt"), b"one");
+}
+
+#[test]
+fn a_read_only_file_is_refused() {
+    let place = Place::new(&[("a.txt", b"one")]);
+    fs::set_permissions(place.path("a.txt"), fs::Permissions::from_mode(0o444)).unwrap();
+    place.check_failing("write_file", write_args("1"), "permission_denied");
+    place.check_failing("replace", replace_args("one", "1"), "permission_denied");
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused() {
+    let place = Place::new(&[("dir/x", b"")]);
+    let args = |path: &str| json!({ "file_path": path, "content": "x" });
+    place.check_failing("write_file", args("dir"), "is_directory");
+    place.check_failing("write_file", args("."), "is_directory");
+    place.check_failing("write_file", args("dir/x/y"), "invalid_path");
+    let fifo = place.path("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    place.check_failing("write_file", args("fifo"), "not_a_regular_file");
+}
+
+#[test]
+fn a_file_over_the_limit_is_refused() {
+    let place = Place::new(&[("a.txt", &vec![b'x'; (1 << 20) + 1])]);
+    place.check_failing("write_file", write_args("1"), "file_too_large");
+    place.check_failing("replace", replace_args("x", "y"), "file_too_large");
+    fs::write(place.path("a.txt"), vec![b'x'; 1 << 20]).unwrap();
+    let output = place.call("write_file", write_args("1")).unwrap();
+    assert_eq!(shown(&output).1, "1");
+}

@@ -1,0 +1,122 @@
+//! `write_file`, as the model calls it.
+
+use serde_json::json;
+use tandem::tools::{Access, Location};
+
+use super::{Place, shown, write_args};
+
+#[test]
+fn a_new_file_is_proposed_and_then_written() {
+    let place = Place::new(&[]);
+    let call = place.prepare("write_file", write_args("one\ntwo\n")).unwrap();
+    let path = place.path("a.txt");
+    assert!(!path.exists());
+    assert_eq!(call.access, Access::Edit { path: path.clone() });
+    assert_eq!(call.summary.label, "Writing to a.txt");
+    let location = Location { path: path.display().to_string(), line: None };
+    assert_eq!(call.summary.locations, [location]);
+    let diff = call.summary.diff.as_ref().unwrap();
+    assert_eq!((&diff.old, diff.new.as_str()), (&None, "one\ntwo\n"));
+    let output = place.run(call, None).unwrap();
+    assert_eq!(place.read("a.txt"), b"one\ntwo\n");
+    assert_eq!(output.text, "Created a.txt with 2 lines.");
+    assert_eq!(shown(&output), (None, "one\ntwo\n"));
+}
+
+#[test]
+fn the_model_is_told_what_changed_in_a_file_that_was_there() {
+    let place = Place::new(&[("a.txt", b"1\n2\n3\n4\n5\n6\n7\n8\n")]);
+    let output = place.call("write_file", write_args("1\n2\n3\n4\n5\n6\n7\n9\n")).unwrap();
+    let expected = "Wrote a.txt. What changed:\n@@ -3,6 +3,6 @@\n 3\n 4\n 5\n 6\n 7\n-8\n+9\n";
+    assert_eq!(output.text, expected);
+    assert_eq!(shown(&output), (Some("1\n2\n3\n4\n5\n6\n7\n8\n"), "1\n2\n3\n4\n5\n6\n7\n9\n"));
+}
+
+#[test]
+fn directories_on_the_way_are_made_when_it_runs() {
+    let place = Place::new(&[]);
+    let args = json!({ "file_path": "deep/er/x.txt", "content": "x" });
+    let call = place.prepare("write_file", args).unwrap();
+    assert!(!place.path("deep").exists());
+    place.run(call, None).unwrap();
+    assert_eq!(place.read("deep/er/x.txt"), b"x");
+}
+
+#[test]
+fn content_that_is_there_already_is_not_asked_about_nor_written() {
+    let place = Place::new(&[("a.txt", b"same\r\n")]);
+    let call = place.prepare("write_file", write_args("same\n")).unwrap();
+    assert_eq!((&call.access, &call.summary.diff), (&Access::Read, &None));
+    let output = place.run(call, None).unwrap();
+    assert!(output.text.contains("already"), "{}", output.text);
+    assert_eq!(place.read("a.txt"), b"same\r\n");
+}
+
+#[test]
+fn an_empty_file_can_be_made_and_filled() {
+    let place = Place::new(&[]);
+    place.call("write_file", write_args("")).unwrap();
+    assert_eq!(place.read("a.txt"), b"");
+    let output = place.call("write_file", write_args("x\r\n")).unwrap();
+    assert_eq!(place.read("a.txt"), b"x\r\n");
+    assert_eq!(shown(&output).0, Some(""));
+}
+
+#[test]
+fn what_the_user_makes_of_the_proposal_is_written_and_said() {
+    let place = Place::new(&[("a.txt", b"old\r\n")]);
+    let call = place.prepare("write_file", write_args("new\n")).unwrap();
+    let output = place.run(call, Some("new\nmine\n")).unwrap();
+    assert_eq!(place.read("a.txt"), b"new\r\nmine\r\n");
+    assert!(output.text.contains("the user changed"), "{}", output.text);
+    assert!(output.text.ends_with("@@ -1 +1,2 @@\n new\n+mine\n"), "{}", output.text);
+    assert_eq!(shown(&output), (Some("old\r\n"), "new\r\nmine\r\n"));
+}
+
+#[test]
+fn a_proposal_that_comes_back_as_it_was_is_not_said_to_be_changed() {
+    let place = Place::new(&[("a.txt", b"old\r\n")]);
+    let call = place.prepare("write_file", write_args("new\n")).unwrap();
+    let output = place.run(call, Some("new\n")).unwrap();
+    assert!(!output.text.contains("user"), "{}", output.text);
+    assert_eq!(place.read("a.txt"), b"new\r\n");
+}
+
+#[test]
+fn a_user_who_puts_the_old_content_back_leaves_the_file_alone() {
+    let place = Place::new(&[("a.txt", b"old\n")]);
+    let call = place.prepare("write_file", write_args("new\n")).unwrap();
+    let output = place.run(call, Some("old\n")).unwrap();
+    assert!(output.text.contains("the user changed"), "{}", output.text);
+    assert_eq!(shown(&output), (Some("old\n"), "old\n"));
+    assert_eq!(place.read("a.txt"), b"old\n");
+}
+
+#[test]
+fn a_placeholder_for_what_is_left_out_is_refused() {
+    let place = Place::new(&[("a.txt", b"a\nb\n")]);
+    let args = write_args("a\n// ... rest of the code ...\n");
+    let message = place.check_failing("write_file", args, "omission_placeholder");
+    assert!(message.contains("line 2"), "{message}");
+}
+
+#[test]
+fn a_placeholder_that_was_there_may_stay() {
+    let place = Place::new(&[("a.txt", b"// ... existing code ...\n")]);
+    place.call("write_file", write_args("x\n// ... existing code ...\n")).unwrap();
+}
+
+#[test]
+fn content_over_the_limit_is_refused() {
+    let place = Place::new(&[]);
+    let content = "x".repeat((1 << 20) + 1);
+    place.check_failing("write_file", write_args(&content), "file_too_large");
+}
+
+#[test]
+fn arguments_that_are_missing_are_named() {
+    let place = Place::new(&[]);
+    let error = place.prepare("write_file", json!({ "content": "" })).err().unwrap();
+    assert_eq!(error.kind, "invalid_tool_params");
+    assert!(error.message.contains("file_path"), "{error}");
+}
