@@ -9,13 +9,12 @@ use crate::{median, round};
 
 const TIMES: usize = 50;
 
-const CANCEL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"cancelSendMessage"}"#;
+const CANCEL: &str = r#"{"jsonrpc":"2.0","id":"cancel","method":"cancelSendMessage"}"#;
 
 /// Milliseconds, while the model answers and while a command runs.
 pub(crate) fn cancel() -> Value {
     let answering = json!({ "when": "", "answers": [[{ "text": "begun" }, { "hang": null }]] });
-    let call =
-        json!({ "name": "run_shell_command", "args": { "command": "sleep 1000 & sleep 1000" } });
+    let call = json!({ "name": "run_shell_command", "args": { "command": "sleep 1000 & sleep 1000; true" } });
     let running = json!({ "when": "", "answers": [[{ "call": call }]] });
     json!({
         "while the model answers, ms": measure(&answering, "streamAssistantMessageChunk"),
@@ -36,7 +35,7 @@ fn measure(script: &Value, begun: &str) -> f64 {
         }
         let before = Instant::now();
         agent.send(CANCEL);
-        agent.until(r#"{"jsonrpc":"2.0","id":1,"#);
+        agent.until(r#"{"jsonrpc":"2.0","id":"prompt","#);
         before.elapsed().as_secs_f64() * 1e3
     });
     round(median(times.collect()))

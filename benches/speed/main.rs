@@ -20,7 +20,7 @@ type Measure = fn() -> Value;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == "--as") {
-        return peers::run(&args[at + 1]);
+        return peers::run(&args[at + 1], args[at + 2].parse().unwrap());
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));

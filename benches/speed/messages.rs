@@ -13,7 +13,7 @@ const TIMES: u32 = 20_000;
 /// Microseconds from a request to its answer, against a program that reads a line and writes one.
 pub(crate) fn round_trips() -> Value {
     let ours = round_trip(&mut scripted("", &[]), INITIALIZE, TIMES);
-    let floor = round_trip(&mut myself("echo"), INITIALIZE, TIMES);
+    let floor = round_trip(&mut myself("echo", 0), INITIALIZE, TIMES);
     json!({
         "tandem, us": round(ours),
         "a second": (1e6 / ours).round(),
@@ -30,7 +30,7 @@ pub(crate) fn large() -> Value {
         let request =
             format!(r#"{{"jsonrpc":"2.0","id":0,"method":"none","params":{{"text":"{text}"}}}}"#);
         let ours = round_trip(&mut scripted("", &[]), &request, times);
-        let floor = round_trip(&mut myself("echo"), &request, times);
+        let floor = round_trip(&mut myself("echo", 0), &request, times);
         result[name] = json!({
             "tandem, us": ours.round(),
             "plain read and write, us": floor.round(),

@@ -1,11 +1,11 @@
 //! Requests that an agent sends and the client answers, 64 under way: this program's connection
 //! against those that others use.
 
-use std::io::{BufRead, BufReader, Read as _, Write};
+use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::process::ChildStdout;
 use std::time::Instant;
 
-use agent_client_protocol::{Agent, Stdio, UntypedMessage};
+use agent_client_protocol::{Stdio, UntypedMessage, UntypedRole};
 use futures::stream::{self, StreamExt as _};
 use lsp_server::{Connection, Message, Request};
 use serde_json::{Value, json};
@@ -17,20 +17,22 @@ use crate::{messages, round, stream as streaming};
 
 const WINDOW: usize = 64;
 
+const METHOD: &str = "streamAssistantMessageChunk";
+
 /// A line of 180 bytes, about.
 fn params() -> Value {
     json!({ "chunk": { "text": "Some words of an answer, as many as a model says at once, or a few more than that" } })
 }
 
-/// Plays a part.
-pub(crate) fn run(part: &str) {
+/// Plays a part. What sends requests sends `count` of them.
+pub(crate) fn run(part: &str, count: usize) {
     match part {
         "echo" => messages::echo(),
         "writer" => streaming::write_straight(),
-        "floor" => floor(),
-        "tandem" => ours(),
-        "v1 SDK" => sdk(),
-        "lsp-server" => lsp(),
+        "floor" => floor(count),
+        "tandem" => ours(count),
+        "v1 SDK" => sdk(count),
+        "lsp-server" => lsp(count),
         other => panic!("no part {other:?}"),
     }
 }
@@ -43,28 +45,24 @@ pub(crate) fn compare() -> Value {
     let mut ours = 0.0;
     for (part, count) in parts {
         let (seconds, cpu) = measure(part, count);
-        let rate = f64::from(count) / seconds;
-        if part == "tandem" {
-            ours = rate;
-        }
+        let rate = count as f64 / seconds;
         result[part] = json!({
             "messages a second": rate.round(),
-            "CPU a message, us": round(cpu / f64::from(count) * 1e6),
-            "tandem is faster by": round(ours / rate),
+            "CPU a message, us": round(cpu / count as f64 * 1e6),
         });
+        if part == "tandem" {
+            ours = rate;
+        } else if ours > 0.0 {
+            result[part]["tandem is faster by"] = round(ours / rate).into();
+        }
     }
     result
 }
 
-fn measure(part: &str, count: u32) -> (f64, f64) {
-    let mut process = myself(part);
+fn measure(part: &str, count: usize) -> (f64, f64) {
+    let mut process = myself(part, count);
     let before = Instant::now();
     let length_prefixed = part == "lsp-server";
-    say(
-        &mut process.input,
-        length_prefixed,
-        &json!({ "jsonrpc": "2.0", "method": "count", "params": count }).to_string(),
-    );
     let mut answered = 0;
     let mut answers = Vec::new();
     let mut body = Vec::new();
@@ -106,25 +104,16 @@ fn read_prefixed(input: &mut BufReader<ChildStdout>, body: &mut Vec<u8>) {
     input.by_ref().take(length).read_to_end(body).unwrap();
 }
 
-/// How many to send: the first line says so.
-fn count(params: &str) -> usize {
-    params.trim().parse().unwrap()
-}
-
 /// As fast as the system allows: fixed lines, nothing parsed.
-fn floor() {
+fn floor(count: usize) {
     let mut input = BufReader::with_capacity(64 * 1024, std::io::stdin());
     let mut output = std::io::stdout().lock();
-    let mut line = String::new();
-    input.read_line(&mut line).unwrap();
-    let first: Value = serde_json::from_str(&line).unwrap();
-    let total = count(&first["params"].to_string());
-    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "streamAssistantMessageChunk", "params": params() });
+    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": METHOD, "params": params() });
     let message = format!("{message}\n");
     let (mut sent, mut answered) = (0, 0);
-    while answered < total {
+    while answered < count {
         let mut packet = Vec::new();
-        while sent < total && sent < answered + WINDOW {
+        while sent < count && sent < answered + WINDOW {
             packet.extend_from_slice(message.as_bytes());
             sent += 1;
         }
@@ -135,75 +124,58 @@ fn floor() {
         let read = buffer.len();
         input.consume(read);
     }
-    wait(&mut input);
+    // What it cost is read before it ends.
+    input.fill_buf().unwrap();
 }
 
-/// Waits to be killed: what it cost is read meanwhile.
-fn wait(input: &mut impl BufRead) {
-    while input.fill_buf().is_ok_and(|buffer| !buffer.is_empty()) {
-        let read = input.fill_buf().map_or(0, <[u8]>::len);
-        input.consume(read);
-    }
+/// Asks the other side for nothing.
+struct Deaf;
+
+impl rpc::Handler for Deaf {
+    fn request(&self, _: &str, _: Params<'_>, _: rpc::Responder) {}
 }
 
-struct Counting(rpc::Peer);
-
-impl rpc::Handler for Counting {
-    fn request(&self, _: &str, counted: Params<'_>, _: rpc::Responder) {
-        let total = count(counted.0.unwrap().get());
-        let peer = self.0.clone();
-        tokio::spawn(async move {
-            let params = params();
-            let calls = stream::iter(0..total)
-                .map(|_| peer.call::<()>("streamAssistantMessageChunk", &params));
-            calls.buffer_unordered(WINDOW).for_each(|_| async {}).await;
-        });
-    }
-}
-
-fn ours() {
+fn ours(count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime
-        .block_on(async {
-            let options = rpc::Options {
-                max_line: 1 << 20,
-                tap: None,
-                input_ended: tokio_util::sync::CancellationToken::new(),
-            };
-            rpc::serve(stdio::input(), stdio::output(), options, Counting).await
-        })
-        .unwrap();
-}
-
-fn sdk() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let served = Agent
-        .v1()
-        .on_receive_notification(
-            async move |counted: UntypedMessage, connection| {
-                let total = count(&counted.params.to_string());
-                let calls = stream::iter(0..total).map(move |_| {
-                    let message = UntypedMessage::new("streamAssistantMessageChunk", params());
-                    connection.send_request(message.unwrap()).block_task()
-                });
-                tokio::spawn(calls.buffer_unordered(WINDOW).for_each(|_| async {}));
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .connect_to(Stdio::new());
+    let served = async {
+        let options = rpc::Options {
+            max_line: 1 << 20,
+            tap: None,
+            input_ended: tokio_util::sync::CancellationToken::new(),
+        };
+        let begin = |peer: rpc::Peer| {
+            tokio::spawn(async move {
+                let params = params();
+                let calls = stream::iter(0..count).map(|_| peer.call::<()>(METHOD, &params));
+                calls.buffer_unordered(WINDOW).for_each(|_| async {}).await;
+            });
+            Deaf
+        };
+        rpc::serve(stdio::input(), stdio::output(), options, begin).await
+    };
     runtime.block_on(served).unwrap();
 }
 
-fn lsp() {
+fn sdk(count: usize) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let served = UntypedRole.builder().connect_with(Stdio::new(), async move |connection| {
+        let calls = stream::iter(0..count).map(|_| {
+            let message = UntypedMessage::new(METHOD, params()).unwrap();
+            connection.send_request(message).block_task()
+        });
+        calls.buffer_unordered(WINDOW).for_each(|_| async {}).await;
+        std::future::pending::<Result<(), _>>().await
+    });
+    runtime.block_on(served).unwrap();
+}
+
+fn lsp(count: usize) {
     let (connection, _threads) = Connection::stdio();
-    let Ok(Message::Notification(first)) = connection.receiver.recv() else { panic!("no count") };
-    let total = count(&first.params.to_string());
     let (mut sent, mut answered) = (0, 0);
-    while answered < total {
-        while sent < total && sent < answered + WINDOW {
+    while answered < count {
+        while sent < count && sent < answered + WINDOW {
             let id = i32::try_from(sent).unwrap().into();
-            let request = Request::new(id, "streamAssistantMessageChunk".to_owned(), params());
+            let request = Request::new(id, METHOD.to_owned(), params());
             connection.sender.send(Message::Request(request)).unwrap();
             sent += 1;
         }

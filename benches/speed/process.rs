@@ -36,9 +36,9 @@ pub(crate) fn scripted(script: &str, args: &[&str]) -> Process {
 }
 
 /// This program, in another part.
-pub(crate) fn myself(part: &str) -> Process {
+pub(crate) fn myself(part: &str, count: usize) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--as", part]);
+    command.args(["--as", part, &count.to_string()]);
     start(command, None)
 }
 
@@ -108,5 +108,4 @@ pub(crate) const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"0.0.9"}}"#;
 
 /// A prompt.
-pub(crate) const PROMPT: &str =
-    r#"{"jsonrpc":"2.0","id":1,"method":"sendUserMessage","params":{"chunks":[{"text":"go"}]}}"#;
+pub(crate) const PROMPT: &str = r#"{"jsonrpc":"2.0","id":"prompt","method":"sendUserMessage","params":{"chunks":[{"text":"go"}]}}"#;

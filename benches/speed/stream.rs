@@ -29,12 +29,12 @@ pub(crate) fn stream() -> Value {
     for _ in 0..6 {
         let before = (Instant::now(), agent.cpu());
         agent.send(PROMPT);
-        lines = agent.until(r#"{"jsonrpc":"2.0","id":1,"result""#);
+        lines = agent.until(r#"{"jsonrpc":"2.0","id":"prompt","result""#);
         seconds = seconds.min(before.0.elapsed().as_secs_f64());
         cpu = cpu.min(agent.cpu() - before.1);
     }
 
-    let mut floor = myself("writer");
+    let mut floor = myself("writer", 0);
     floor.send("go");
     floor.until("end");
     let before = (Instant::now(), floor.cpu());
