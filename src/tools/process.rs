@@ -243,12 +243,15 @@ impl Watched {
             if let Ok(exit) = self.child.wait().await {
                 status.send_replace(Some(exit));
             }
-            while test_group(self.group) {
+            let mut left = members(self.group);
+            while !left.is_empty() {
                 tokio::time::sleep(LOOK).await;
+                left.retain(|pid| is_member(*pid, self.group));
             }
         };
-        if tokio::time::timeout(GRACE, gone).await.is_err() {
-            signal_group(self.group, Signal::KILL);
+        let _ = tokio::time::timeout(GRACE, gone).await;
+        signal_group(self.group, Signal::KILL);
+        if status.borrow().is_none() {
             status.send_replace(self.child.wait().await.ok());
         }
         kill_marked(format!("{MARK}={}\0", self.mark)).await;
@@ -281,16 +284,20 @@ async fn kill_marked(wanted: String) {
     let _ = tokio::task::spawn_blocking(search).await;
 }
 
-/// Every process in a group; empty where the system does not say.
+/// Every process in a group that is not dead; empty where the system does not say.
 fn members(group: i32) -> Vec<i32> {
-    let in_group = |pid: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // After the name, which is in parentheses and may hold anything: state, parent, group.
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        fields.split_whitespace().nth(2).is_some_and(|field| field == group.to_string())
-            && !fields.trim_start().starts_with('Z')
-    };
-    processes().filter(in_group).collect()
+    processes().filter(|pid| is_member(*pid, group)).collect()
+}
+
+/// Whether a process is in a group and not dead: what nobody has waited for yet still has a
+/// number.
+fn is_member(pid: i32, group: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After the name, which is in parentheses and may hold anything: state, parent, group.
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let state = fields.next();
+    let its_group = fields.nth(1).and_then(|field| field.parse().ok());
+    its_group == Some(group) && !matches!(state, Some("Z" | "X"))
 }
 
 fn processes() -> impl Iterator<Item = i32> {
