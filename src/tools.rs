@@ -4,7 +4,20 @@
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
+mod args;
+mod blocking;
+mod files;
+mod first;
+mod glob;
+mod grep_search;
+mod list_directory;
+mod pattern;
 pub mod process;
+mod read_file;
+mod read_many_files;
+mod shorten;
+mod target;
+mod text;
 pub mod workspace;
 
 use std::fmt;
@@ -26,7 +39,13 @@ use crate::media::Media;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
-    vec![]
+    vec![
+        Arc::new(read_file::ReadFile),
+        Arc::new(read_many_files::ReadManyFiles),
+        Arc::new(list_directory::ListDirectory),
+        Arc::new(glob::Glob),
+        Arc::new(grep_search::GrepSearch),
+    ]
 }
 
 /// Something the model can ask for.
@@ -111,9 +130,11 @@ pub struct Limits {
     pub read_lines: usize,
     /// Characters of a line before it is cut.
     pub line_chars: usize,
-    /// Characters of output that the model is given of one call.
+    /// Characters of files that the model is given of one call that reads them.
+    pub read_chars: usize,
+    /// Characters of output that the model is given of any other call.
     pub output_chars: usize,
-    /// Files that one `glob` or `read_many_files` names.
+    /// Files that one `glob`, `list_directory` or `read_many_files` names.
     pub files: usize,
     /// How long a search may take.
     pub search_time: Duration,
@@ -129,6 +150,7 @@ impl Default for Limits {
             file_bytes: 20 << 20,
             read_lines: 2000,
             line_chars: 2000,
+            read_chars: 160_000,
             output_chars: 40_000,
             files: 2000,
             search_time: Duration::from_secs(30),
