@@ -12,6 +12,11 @@ impl<T> Mutex<T> {
         Self(std::sync::Mutex::new(value))
     }
 
+    /// What it guarded.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Locks. Not to be held across an `.await`.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

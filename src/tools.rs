@@ -7,38 +7,52 @@
 pub mod process;
 pub mod workspace;
 
+mod args;
+mod blocking;
 mod change;
 mod diff;
 mod files;
+mod first;
+mod glob;
+mod grep_search;
+mod invocation;
+mod list_directory;
 mod omission;
+mod output;
+mod pattern;
 mod plain;
+mod read_file;
+mod read_many_files;
 mod replace;
 mod run_shell_command;
 mod shorten;
+mod target;
 mod text;
 mod write_file;
 mod write_todos;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use self::invocation::{Access, Invocation, Location, Summary};
+pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
 use self::process::Processes;
 use self::workspace::Workspace;
-use crate::media::Media;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
     vec![
+        Arc::new(read_file::ReadFile),
+        Arc::new(read_many_files::ReadManyFiles),
+        Arc::new(list_directory::ListDirectory),
+        Arc::new(glob::Glob),
+        Arc::new(grep_search::GrepSearch),
         Arc::new(write_file::WriteFile),
         Arc::new(replace::Replace),
         Arc::new(run_shell_command::RunShellCommand),
@@ -128,9 +142,11 @@ pub struct Limits {
     pub read_lines: usize,
     /// Characters of a line before it is cut.
     pub line_chars: usize,
-    /// Characters of output that the model is given of one call.
+    /// Characters of files that the model is given of one call that reads them.
+    pub read_chars: usize,
+    /// Characters of output that the model is given of any other call.
     pub output_chars: usize,
-    /// Files that one `glob` or `read_many_files` names.
+    /// Files that one `glob`, `list_directory` or `read_many_files` names.
     pub files: usize,
     /// How long a search may take.
     pub search_time: Duration,
@@ -146,6 +162,7 @@ impl Default for Limits {
             file_bytes: 20 << 20,
             read_lines: 2000,
             line_chars: 2000,
+            read_chars: 160_000,
             output_chars: 40_000,
             files: 2000,
             search_time: Duration::from_secs(30),
@@ -154,238 +171,6 @@ impl Default for Limits {
         }
     }
 }
-
-/// A call that is ready to run.
-pub struct Invocation {
-    /// What people are shown of it.
-    pub summary: Summary,
-    /// What it would touch.
-    pub access: Access,
-    run: Run,
-}
-
-type Run = Box<
-    dyn FnOnce(ToolContext, Option<String>) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
-        + Send,
->;
-
-impl Invocation {
-    /// A call that `run` carries out.
-    pub fn new<F>(
-        summary: Summary,
-        access: Access,
-        run: impl FnOnce(ToolContext) -> F + Send + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
-    {
-        Self { summary, access, run: Box::new(|cx, _| run(cx).boxed()) }
-    }
-
-    /// A change of a file: `run` also takes the content that the user put in place of what was
-    /// proposed, if so.
-    pub fn edit<F>(
-        summary: Summary,
-        path: PathBuf,
-        run: impl FnOnce(ToolContext, Option<String>) -> F + Send + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
-    {
-        Self {
-            summary,
-            access: Access::Edit { path },
-            run: Box::new(|cx, edited| run(cx, edited).boxed()),
-        }
-    }
-
-    /// A call that can be shown and cannot be done.
-    pub fn failing(summary: Summary, error: ToolError) -> Self {
-        Self::new(summary, Access::Nothing, |_| std::future::ready(Err(error)))
-    }
-
-    /// Does it. To be dropped if it does not end soon after `cx.cancel`.
-    pub async fn run(
-        self,
-        cx: ToolContext,
-        edited: Option<String>,
-    ) -> Result<ToolOutput, ToolError> {
-        (self.run)(cx, edited).await
-    }
-}
-
-/// What people are shown of a call before it runs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// One line.
-    pub label: String,
-    /// The places it is about; the last is the one to look at.
-    pub locations: Vec<Location>,
-    /// The change it proposes.
-    pub diff: Option<FileDiff>,
-}
-
-impl Summary {
-    /// A label alone.
-    pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), ..Self::default() }
-    }
-
-    /// Adds a place.
-    #[must_use]
-    pub fn at(mut self, path: &Path, line: Option<u32>) -> Self {
-        self.locations.push(Location { path: path.display().to_string(), line });
-        self
-    }
-}
-
-/// A place in a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Location {
-    /// Absolute.
-    pub path: String,
-    /// From 1.
-    pub line: Option<u32>,
-}
-
-/// What a call would touch, for the policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
-    /// Nothing outside the conversation.
-    Nothing,
-    /// It reads files of the workspace.
-    Read,
-    /// It changes a file of the workspace.
-    Edit {
-        /// Absolute.
-        path: PathBuf,
-    },
-    /// It runs a command line.
-    Execute {
-        /// For `bash -c`.
-        command: String,
-        /// Where; absolute.
-        directory: PathBuf,
-    },
-    /// It reads the web.
-    Fetch {
-        /// What.
-        urls: Vec<String>,
-    },
-    /// It calls a tool of an MCP server.
-    Mcp {
-        /// The server's name in the settings.
-        server: String,
-        /// The server's name of the tool.
-        tool: String,
-        /// For people.
-        display_name: String,
-    },
-    /// Something else that the user should know of.
-    Other {
-        /// A sentence.
-        description: String,
-    },
-}
-
-/// What came of a call that worked.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ToolOutput {
-    /// For the model to read.
-    pub text: String,
-    /// For the model to look at.
-    pub media: Vec<Media>,
-    /// For people; `None` when the label says it all.
-    pub shown: Option<Content>,
-}
-
-impl ToolOutput {
-    /// Text for the model, and Markdown for people.
-    pub fn new(text: impl Into<String>, shown: impl Into<String>) -> Self {
-        Self { text: text.into(), media: Vec::new(), shown: Some(Content::Markdown(shown.into())) }
-    }
-}
-
-/// What people are shown of a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Content {
-    /// A sentence or a list.
-    Markdown(String),
-    /// A program's output: plain text.
-    Output(String),
-    /// A change of a file.
-    Diff(FileDiff),
-    /// The todo list as it is now.
-    Todos(Vec<Todo>),
-}
-
-/// A change of one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileDiff {
-    /// Absolute.
-    pub path: String,
-    /// The text before; `None` if the file is new.
-    pub old: Option<String>,
-    /// The text after.
-    pub new: String,
-}
-
-/// An item of the todo list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Todo {
-    /// What is to be done.
-    pub description: String,
-    /// How far it is.
-    pub status: TodoStatus,
-}
-
-/// How far a todo is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the tool's own names")]
-pub enum TodoStatus {
-    Pending,
-    InProgress,
-    Completed,
-    Cancelled,
-    Blocked,
-}
-
-/// Why a call failed. The model reads it, and so do people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolError {
-    /// A name for programs, such as `file_not_found`.
-    pub kind: String,
-    /// What went wrong, and what to do instead.
-    pub message: String,
-    /// For people, where it is not the message.
-    pub shown: Option<Content>,
-}
-
-impl ToolError {
-    /// An error of a kind.
-    pub fn new(kind: &str, message: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into(), shown: None }
-    }
-
-    /// The arguments do not fit the tool's schema.
-    pub fn invalid_args(message: impl fmt::Display) -> Self {
-        Self::new("invalid_tool_params", message.to_string())
-    }
-
-    /// The turn was cancelled.
-    pub fn cancelled() -> Self {
-        Self::new("cancelled", "The user cancelled this call.")
-    }
-}
-
-impl fmt::Display for ToolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ToolError {}
 
 /// Reads a call's arguments. The error names the field.
 fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tokio::task::spawn_blocking;
-
+use super::blocking::to_the_end;
 use super::text::{self, Format, Unencodable};
 use super::{Content, FileDiff, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput};
 use super::{diff, files};
@@ -98,7 +97,7 @@ impl Proposal {
         }
         summary.diff = Some(self.diff(&self.new));
         let path = self.original.path.clone();
-        Invocation::edit(summary, path, |cx, edited| blocking(move || self.make(&cx, edited)))
+        Invocation::edit(summary, path, |cx, edited| to_the_end(move || self.make(&cx, edited)))
     }
 
     fn make(self, cx: &ToolContext, edited: Option<String>) -> Result<ToolOutput, ToolError> {
@@ -148,18 +147,6 @@ pub(super) fn created(relative: &str, text: &str) -> String {
     match text.lines().count() {
         1 => format!("Created {relative} with 1 line."),
         lines => format!("Created {relative} with {lines} lines."),
-    }
-}
-
-/// Does work that would hold up everything else.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
-) -> Result<T, ToolError> {
-    match spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(err) if err.is_panic() => std::panic::resume_unwind(err.into_panic()),
-        // The runtime ends.
-        Err(_) => Err(ToolError::cancelled()),
     }
 }
 

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
 use self::strategies::{Count, Miss, Strategy, Wanted};
-use super::change::{Original, Proposal, blocking, created, failing};
+use super::blocking::blocking;
+use super::change::{Original, Proposal, created, failing};
 use super::{
     Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolSpec, omission, parse, text,
 };
@@ -96,8 +97,7 @@ impl Tool for Replace {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        let cx = cx.clone();
-        blocking(move || Ok(prepare(&args, &cx))).await
+        blocking(cx, move |cx| Ok(prepare(&args, cx))).await
     }
 }
 

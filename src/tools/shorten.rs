@@ -1,21 +1,123 @@
-//! Text that is too long for the model, cut in the middle.
+//! Text made short: for a model that can take only so much, and for a line on a screen.
 
 use std::borrow::Cow;
 
-/// The first fifth and the last four fifths of `max_chars`, with a line between that says how
-/// much is missing.
+/// At most `max_chars` characters of a text, and a line that says how much is missing: the first
+/// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
+/// little.
 pub(super) fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
+    // A character is at least a byte.
+    if text.len() <= max_chars {
+        return Cow::Borrowed(text);
+    }
     let chars = text.chars().count();
     if chars <= max_chars {
         return Cow::Borrowed(text);
     }
-    let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
-    let head = max_chars / 5;
-    let tail = chars - (max_chars - head);
-    let missing = tail - head;
-    Cow::Owned(format!(
-        "{}\n[... {missing} characters left out ...]\n{}",
-        &text[..at(head)],
-        &text[at(tail)..]
-    ))
+    let first = max_chars / 5;
+    let head = whole_lines_at_start(&text[..nth(text, first)]);
+    let tail = whole_lines_at_end(text, nth_from_end(text, max_chars - first));
+    let missing = chars - head.chars().count() - tail.chars().count();
+    let line_end = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    Cow::Owned(format!("{head}{line_end}[... {missing} characters left out ...]\n{tail}"))
+}
+
+/// One line of at most `max_chars` characters, whatever is in the text.
+pub(super) fn one_line(text: &str, max_chars: usize) -> String {
+    let mut line: String = text.chars().take(max_chars).map(visible).collect();
+    if nth(text, max_chars) < text.len() {
+        line.push('…');
+    }
+    line
+}
+
+/// What would break a line, or hide in it, becomes a space.
+fn visible(c: char) -> char {
+    // The last are marks that turn the direction of writing.
+    let hidden =
+        matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if c.is_control() || hidden { ' ' } else { c }
+}
+
+/// Where the character number `n` begins, or the end.
+fn nth(text: &str, n: usize) -> usize {
+    text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
+}
+
+/// Where the last `n` characters begin.
+fn nth_from_end(text: &str, n: usize) -> usize {
+    n.checked_sub(1)
+        .map_or(text.len(), |last| text.char_indices().rev().nth(last).map_or(0, |(at, _)| at))
+}
+
+/// Without the line that was cut off at the end, if at least half remains.
+fn whole_lines_at_start(text: &str) -> &str {
+    let end = memchr::memrchr(b'\n', text.as_bytes()).map_or(0, |at| at + 1);
+    if end * 2 >= text.len() { &text[..end] } else { text }
+}
+
+/// What follows `from`, without the line that was cut off there, if at least half remains.
+fn whole_lines_at_end(text: &str, from: usize) -> &str {
+    let (before, text) = text.split_at(from);
+    if before.ends_with('\n') {
+        return text;
+    }
+    let start = memchr::memchr(b'\n', text.as_bytes()).map_or(text.len(), |at| at + 1);
+    if start * 2 <= text.len() { &text[start..] } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{one_line, shorten};
+
+    fn check(text: &str, max: usize, expected: &str) {
+        assert_eq!(shorten(text, max), expected);
+    }
+
+    #[test]
+    fn what_fits_stays_as_it_is() {
+        check("", 0, "");
+        check("abc", 3, "abc");
+        check("äöü", 3, "äöü");
+        check("a\nb\n", 4, "a\nb\n");
+    }
+
+    #[test]
+    fn a_fifth_is_kept_of_the_beginning_and_the_rest_of_the_end() {
+        check("0123456789abcdef", 10, "01\n[... 6 characters left out ...]\n89abcdef");
+        check("ääääääääääöööööööö", 10, "ää\n[... 8 characters left out ...]\nöööööööö");
+        check("abc", 0, "[... 3 characters left out ...]\n");
+        check("abc", 1, "[... 2 characters left out ...]\nc");
+    }
+
+    #[test]
+    fn lines_stay_whole_where_that_costs_little() {
+        check(
+            "1\n2\n3\n4\n5\n6\n7\n8\n9\n",
+            11,
+            "1\n[... 8 characters left out ...]\n6\n7\n8\n9\n",
+        );
+        check(
+            "12\n3456789\nabcdefg\nhijklmnopqrst\n",
+            20,
+            "12\n[... 16 characters left out ...]\nhijklmnopqrst\n",
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_where_it_must_be() {
+        let line = "x".repeat(100);
+        check(&format!("{line}\n"), 10, "xx\n[... 91 characters left out ...]\nxxxxxxx\n");
+    }
+
+    #[test]
+    fn nothing_breaks_or_hides_in_one_line() {
+        let check = |text, max, expected: &str| assert_eq!(one_line(text, max), expected);
+        check("a b", 3, "a b");
+        check("a\nb\tc\u{1b}", 9, "a b c ");
+        check("abcd", 3, "abc…");
+        check("äöüß", 4, "äöüß");
+        check("a\u{202e}b", 9, "a b");
+        check("", 0, "");
+    }
 }

@@ -1,16 +1,22 @@
 //! Paths that stay inside: every path from a model or a peer goes through here first.
 
+mod ignores;
+
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use ignore::WalkBuilder;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::{DirEntry, WalkBuilder};
 
+pub(super) use self::ignores::Ignores;
 use super::ToolError;
 
-/// An ignore file of this agent's own, beside `.gitignore`; its rules win.
-const OWN_IGNORE_FILE: &str = ".geminiignore";
+/// Bytes of a path at most; as many as Linux takes.
+const MAX_PATH: usize = 4096;
+
+/// How many links that lead nowhere are followed, one from the other; as many as Linux does.
+const MAX_LINKS: usize = 40;
 
 /// The directories that tools may touch.
 #[derive(Debug)]
@@ -53,14 +59,25 @@ impl Workspace {
         &self.roots
     }
 
+    /// The roots without those that lie in another: walking these meets everything once.
+    pub fn trees(&self) -> impl Iterator<Item = &PathBuf> {
+        let nested =
+            |dir: &PathBuf| self.roots.iter().any(|root| root != dir && dir.starts_with(root));
+        self.roots.iter().filter(move |dir| !nested(dir))
+    }
+
     /// The real path that `path` (absolute, or relative to the root) leads to, if that is inside.
     /// It need not exist. What it leads through on the way, symbolic links included, counts.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.contains('\0') {
             return Err(ToolError::new("invalid_path", format!("{path:?} has a NUL byte in it")));
         }
+        if path.len() > MAX_PATH {
+            let message = format!("a path of {} bytes is longer than the system takes", path.len());
+            return Err(ToolError::new("invalid_path", message));
+        }
         let asked = self.root().join(path);
-        let real = real_path(&asked).map_err(|err| {
+        let real = real_path(&asked, MAX_LINKS).map_err(|err| {
             ToolError::new(
                 "invalid_path",
                 format!("{} cannot be looked up: {err}", asked.display()),
@@ -80,10 +97,11 @@ impl Workspace {
 
     /// Whether a real path is inside.
     pub fn contains(&self, real: &Path) -> bool {
-        self.roots.iter().any(|root| real.starts_with(root))
+        contains(&self.roots, real)
     }
 
-    /// A path as people are shown it: relative to the root it is in, `.` for the first root.
+    /// A path as people are shown it: relative to the first root (`.` for itself), absolute in
+    /// the others.
     pub fn relative(&self, real: &Path) -> String {
         match real.strip_prefix(self.root()) {
             Ok(path) if path.as_os_str().is_empty() => ".".to_owned(),
@@ -92,43 +110,56 @@ impl Workspace {
         }
     }
 
-    /// Walks below `dir`, skipping what is ignored, `.git`, and links that lead elsewhere.
+    /// Walks below `dir` (a real path), skipping what is ignored, `.git`, and links that lead
+    /// elsewhere. Other links are met, and not followed.
     pub fn walk(&self, dir: &Path, respect: Respect) -> WalkBuilder {
+        self.walk_where(dir, respect, |_| true)
+    }
+
+    /// The same, and also skips what `keep` says no to: a file, or all of a directory.
+    pub(super) fn walk_where(
+        &self,
+        dir: &Path,
+        respect: Respect,
+        keep: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
+    ) -> WalkBuilder {
+        let ignores = self.ignores(dir, respect);
+        let roots = self.roots.clone();
         let mut walk = WalkBuilder::new(dir);
-        walk.hidden(false)
-            .ignore(false)
-            .git_ignore(respect.git)
-            .git_exclude(respect.git)
-            .git_global(false)
-            .require_git(false)
-            .parents(true)
-            .follow_links(false)
-            .filter_entry(|entry| entry.file_name() != ".git");
-        if respect.own {
-            walk.add_custom_ignore_filename(OWN_IGNORE_FILE);
-        }
+        // The crate's own filters read files of any kind and size, also far above the root.
+        walk.standard_filters(false).follow_links(false).filter_entry(move |entry| {
+            let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+            entry.file_name() != ".git"
+                && keep(entry)
+                && ignores.cover_entry(entry.path(), is_dir).is_none()
+                && (!entry.path_is_symlink() || link_target(&roots, entry.path()).is_some())
+        });
         walk
+    }
+
+    /// What a symbolic link leads to, if that exists and is inside.
+    pub(super) fn link_target(&self, link: &Path) -> Option<PathBuf> {
+        link_target(&self.roots, link)
+    }
+
+    /// The rules for what is below `dir`: for many paths, better than [`Self::ignored_by`].
+    pub(super) fn ignores(&self, dir: &Path, respect: Respect) -> Ignores {
+        let mut roots: Vec<_> = self.roots.iter().filter(|root| dir.starts_with(root)).collect();
+        roots.sort_by_key(|root| root.as_os_str().len());
+        let mut roots = roots.into_iter();
+        let mut ignores = Ignores::new(roots.next().map_or(dir, PathBuf::as_path), respect);
+        // A root inside another was asked for by name: it is not ignored itself.
+        for nested in roots {
+            if ignores.cover(nested, true).is_some() {
+                ignores = Ignores::new(nested, respect);
+            }
+        }
+        ignores
     }
 
     /// The ignore file that covers a real path inside the workspace.
     pub fn ignored_by(&self, real: &Path, respect: Respect) -> Option<&'static str> {
-        let root = self.roots.iter().find(|root| real.starts_with(root))?;
-        let is_dir = real.is_dir();
-        let rules = |name: &str| rules_above(root, real, name);
-        let covers = |rules: &[Gitignore]| {
-            // The innermost file that says anything decides.
-            rules.iter().rev().find_map(|rules| {
-                let found = rules.matched_path_or_any_parents(real, is_dir);
-                (!found.is_none()).then(|| found.is_ignore())
-            })
-        };
-        let own = respect.own.then(|| covers(&rules(OWN_IGNORE_FILE))).flatten();
-        let git = || respect.git.then(|| covers(&rules(".gitignore"))).flatten();
-        match own {
-            Some(true) => Some(OWN_IGNORE_FILE),
-            Some(false) => None,
-            None => (git() == Some(true)).then_some(".gitignore"),
-        }
+        self.ignores(real, respect).cover(real, real.is_dir())
     }
 }
 
@@ -146,53 +177,43 @@ impl Respect {
     pub const ALL: Self = Self { git: true, own: true };
 }
 
-/// The rules in the files called `name` from `root` down to where `path` is.
-fn rules_above(root: &Path, path: &Path, name: &str) -> Vec<Gitignore> {
-    let mut dirs: Vec<&Path> =
-        path.ancestors().skip(1).take_while(|dir| dir.starts_with(root)).collect();
-    dirs.reverse();
-    let read = |dir: &&Path| {
-        let file = dir.join(name);
-        file.is_file().then(|| {
-            let mut builder = GitignoreBuilder::new(dir);
-            if let Some(err) = builder.add(&file) {
-                tracing::debug!(%err, "an ignore file has rules that cannot be read");
-            }
-            builder.build().unwrap_or_else(|_| Gitignore::empty())
-        })
-    };
-    dirs.iter().filter_map(read).collect()
+fn contains(roots: &[PathBuf], real: &Path) -> bool {
+    roots.iter().any(|root| real.starts_with(root))
+}
+
+fn link_target(roots: &[PathBuf], link: &Path) -> Option<PathBuf> {
+    fs::canonicalize(link).ok().filter(|real| contains(roots, real))
 }
 
 /// Where a path leads, whether or not it exists: the deepest part that exists is resolved, and
 /// what follows must be plain names.
-fn real_path(path: &Path) -> io::Result<PathBuf> {
-    let mut missing = Vec::new();
-    let mut existing = path;
-    loop {
+fn real_path(path: &Path, links: usize) -> io::Result<PathBuf> {
+    // Without a slash or a dot at the end, behind which a link could not be seen.
+    let path: PathBuf = path.components().collect();
+    let mut missing: Vec<&OsStr> = Vec::new();
+    for existing in path.ancestors() {
         match fs::canonicalize(existing) {
-            Ok(real) => return missing.iter().rev().try_fold(real, |real, name| join(real, name)),
+            Ok(real) => return Ok(missing.iter().rev().fold(real, |real, name| real.join(name))),
             Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
             // A link that leads nowhere would be followed when written to.
             Err(_) if existing.is_symlink() => {
-                let target = fs::read_link(existing)?;
-                let target = existing.parent().unwrap_or(existing).join(target);
-                let real =
-                    if missing.len() > 64 { existing.to_owned() } else { real_path(&target)? };
-                return missing.iter().rev().try_fold(real, |real, name| join(real, name));
+                let Some(links) = links.checked_sub(1) else {
+                    return Err(io::Error::other("too many symbolic links"));
+                };
+                let target = existing.parent().unwrap_or(existing).join(fs::read_link(existing)?);
+                let real = real_path(&target, links)?;
+                return Ok(missing.iter().rev().fold(real, |real, name| real.join(name)));
             }
-            Err(err) => {
-                missing.push(existing.components().next_back().ok_or(err)?);
-                existing = existing.parent().unwrap_or(Path::new("/"));
-            }
+            Err(_) => missing.push(plain_name(existing)?),
         }
     }
+    Err(io::ErrorKind::NotFound.into())
 }
 
-fn join(dir: PathBuf, name: &Component<'_>) -> io::Result<PathBuf> {
-    match name {
-        Component::Normal(name) => Ok(dir.join(name)),
-        Component::CurDir => Ok(dir),
+/// The last name of a path that does not exist.
+fn plain_name(path: &Path) -> io::Result<&OsStr> {
+    match path.components().next_back() {
+        Some(Component::Normal(name)) => Ok(name),
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "`..` after a directory that does not exist",

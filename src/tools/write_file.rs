@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::change::{Original, Proposal, blocking, created, failing};
+use super::blocking::blocking;
+use super::change::{Original, Proposal, created, failing};
 use super::{
     Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
     omission, parse, text,
@@ -53,8 +54,7 @@ impl Tool for WriteFile {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        let cx = cx.clone();
-        blocking(move || Ok(prepare(&args, &cx))).await
+        blocking(cx, move |cx| Ok(prepare(&args, cx))).await
     }
 }
 

@@ -1,0 +1,134 @@
+//! Arguments as models write them: a number may come as `3.0` or `"3"`, a list as one string.
+
+use serde::de::{Deserialize as _, Deserializer, Error as _};
+use serde_json::Value;
+
+use super::workspace::Respect;
+
+/// A whole number that is not negative, if there is one.
+pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let value = Value::deserialize(from)?;
+    let number = match &value {
+        Value::Null => return Ok(None),
+        Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(whole)),
+        Value::String(text) if text.trim().is_empty() => return Ok(None),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.map(Some).ok_or_else(|| D::Error::custom(format!("{value} is no whole number from 0")))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
+fn whole(number: f64) -> Option<u64> {
+    let fits = number.fract() == 0.0 && (0.0..=9e15).contains(&number);
+    fits.then_some(number as u64)
+}
+
+/// Yes or no, if it is said.
+pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+    let value = Value::deserialize(from)?;
+    match &value {
+        Value::Null => Ok(None),
+        Value::Bool(flag) => Ok(Some(*flag)),
+        Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+        Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+        _ => Err(D::Error::custom(format!("{value} is neither true nor false"))),
+    }
+}
+
+/// A list of strings; one string is a list of one.
+pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Null => Ok(Vec::new()),
+        Value::String(one) => Ok(vec![one]),
+        value => serde_json::from_value(value).map_err(D::Error::custom),
+    }
+}
+
+/// Which ignore files count, as a model says it.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Filtering {
+    #[serde(deserialize_with = "flag")]
+    respect_git_ignore: Option<bool>,
+    #[serde(deserialize_with = "flag")]
+    respect_gemini_ignore: Option<bool>,
+}
+
+impl Filtering {
+    /// All of them, unless it is said otherwise.
+    pub(super) fn respect(&self) -> Respect {
+        Respect {
+            git: self.respect_git_ignore.unwrap_or(true),
+            own: self.respect_gemini_ignore.unwrap_or(true),
+        }
+    }
+
+    /// What the model is told of them.
+    pub(super) fn schema() -> Value {
+        serde_json::json!({
+            "type": "object",
+            "description": "Which ignore files count. Both do if this is left out.",
+            "properties": {
+                "respect_git_ignore": {
+                    "type": "boolean",
+                    "description": "Leave out what git ignores. Default: true.",
+                },
+                "respect_gemini_ignore": {
+                    "type": "boolean",
+                    "description": "Leave out what .geminiignore files name. Default: true.",
+                },
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Args {
+        #[serde(default, deserialize_with = "super::number")]
+        n: Option<usize>,
+        #[serde(default, deserialize_with = "super::flag")]
+        f: Option<bool>,
+        #[serde(default, deserialize_with = "super::list")]
+        l: Vec<String>,
+    }
+
+    type Meant<'a> = (Option<usize>, Option<bool>, &'a [&'a str]);
+
+    fn check(args: Value, expected: Result<Meant<'_>, &str>) {
+        let found = serde_json::from_value::<Args>(args).map_err(|err| err.to_string());
+        let expected = expected
+            .map(|(n, f, l)| Args { n, f, l: l.iter().map(ToString::to_string).collect() })
+            .map_err(str::to_owned);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_meant_is_understood() {
+        check(json!({}), Ok((None, None, &[])));
+        check(json!({ "n": null, "f": null, "l": null }), Ok((None, None, &[])));
+        check(
+            json!({ "n": 3, "f": true, "l": ["a", "b"] }),
+            Ok((Some(3), Some(true), &["a", "b"])),
+        );
+        check(json!({ "n": 3.0, "f": "False", "l": "a" }), Ok((Some(3), Some(false), &["a"])));
+        check(json!({ "n": " 3 " }), Ok((Some(3), None, &[])));
+        check(json!({ "n": "" }), Ok((None, None, &[])));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_an_error() {
+        check(json!({ "n": -1 }), Err("-1 is no whole number from 0"));
+        check(json!({ "n": 1.5 }), Err("1.5 is no whole number from 0"));
+        check(json!({ "n": 1e300 }), Err("1e+300 is no whole number from 0"));
+        check(json!({ "n": [1] }), Err("[1] is no whole number from 0"));
+        check(json!({ "f": 1 }), Err("1 is neither true nor false"));
+        check(json!({ "l": [1] }), Err("invalid type: integer `1`, expected a string"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Work that blocks: run beside the runtime, and ended soon after nobody wants it any more.
+
+use std::panic;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{ToolContext, ToolError};
+
+/// Runs work that reads the disk or computes for long. A cancel ends the wait at once; the work
+/// itself must look at the `cancel` of the context that it is given, which also fires when this
+/// future is dropped.
+pub(super) async fn blocking<T: Send + 'static>(
+    cx: &ToolContext,
+    work: impl FnOnce(&ToolContext) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let cancel = cx.cancel.child_token();
+    let _cancel_on_drop = cancel.clone().drop_guard();
+    let cx = ToolContext { cancel: cancel.clone(), ..cx.clone() };
+    let work = tokio::task::spawn_blocking(move || work(&cx));
+    cancel.run_until_cancelled(ended(work)).await.unwrap_or_else(|| Err(ToolError::cancelled()))
+}
+
+/// Runs work that must not be left half done: a cancel does not end the wait.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    ended(tokio::task::spawn_blocking(work)).await
+}
+
+async fn ended<T>(work: JoinHandle<Result<T, ToolError>>) -> Result<T, ToolError> {
+    match work.await {
+        Ok(result) => result,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panicked) => panic::resume_unwind(panicked),
+            // The runtime ends.
+            Err(_) => Err(ToolError::cancelled()),
+        },
+    }
+}
+
+/// How long a search goes on.
+#[derive(Debug, Clone)]
+pub(super) struct Until {
+    cancel: CancellationToken,
+    deadline: Instant,
+}
+
+impl Until {
+    /// Until the call is cancelled, or the time that a search may take is over.
+    pub(super) fn new(cx: &ToolContext) -> Self {
+        Self::at_most(cx.limits.search_time, &cx.cancel)
+    }
+
+    /// Until it is cancelled, or the time is over.
+    pub(super) fn at_most(time: Duration, cancel: &CancellationToken) -> Self {
+        let deadline = Instant::now() + time.min(Duration::from_hours(24));
+        Self { cancel: cancel.clone(), deadline }
+    }
+
+    /// Whether to stop.
+    pub(super) fn over(&self) -> bool {
+        self.cancel.is_cancelled() || self.timed_out()
+    }
+
+    /// Whether the time is over.
+    pub(super) fn timed_out(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// An error if the call was cancelled.
+    pub(super) fn check(&self) -> Result<(), ToolError> {
+        if self.cancel.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+    }
+}

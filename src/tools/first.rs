@@ -1,0 +1,56 @@
+//! The first few of many, in an order that does not depend on how they come.
+
+use std::collections::BinaryHeap;
+
+/// Keeps the smallest `max` of all that it is given, and counts the rest.
+pub(super) struct First<T> {
+    max: usize,
+    kept: BinaryHeap<T>,
+    given: usize,
+}
+
+impl<T: Ord> First<T> {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, kept: BinaryHeap::new(), given: 0 }
+    }
+
+    pub(super) fn push(&mut self, item: T) {
+        self.given += 1;
+        self.kept.push(item);
+        if self.kept.len() > self.max {
+            self.kept.pop();
+        }
+    }
+
+    /// How many were given.
+    pub(super) fn given(&self) -> usize {
+        self.given
+    }
+
+    /// What was kept, in order.
+    pub(super) fn into_sorted(self) -> Vec<T> {
+        self.kept.into_sorted_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::First;
+
+    fn check(max: usize, given: &[u8], kept: &[u8]) {
+        let mut first = First::new(max);
+        for item in given {
+            first.push(*item);
+        }
+        assert_eq!(first.given(), given.len());
+        assert_eq!(first.into_sorted(), kept);
+    }
+
+    #[test]
+    fn keeps_the_smallest() {
+        check(2, &[3, 1, 2], &[1, 2]);
+        check(9, &[3, 1, 1], &[1, 1, 3]);
+        check(0, &[1], &[]);
+        check(1, &[], &[]);
+    }
+}

@@ -1,0 +1,183 @@
+//! `glob`: files by their names.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use ignore::DirEntry;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::args::{self, Filtering};
+use super::blocking::{Until, blocking};
+use super::first::First;
+use super::pattern::Pattern;
+use super::shorten::one_line;
+use super::target::{LABEL_CHARS, Target};
+use super::{
+    Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    parse,
+};
+
+/// Files that changed since then come first.
+const RECENT: Duration = Duration::from_hours(24);
+
+/// The tool.
+pub(super) struct Glob;
+
+#[derive(Deserialize)]
+struct Args {
+    pattern: String,
+    #[serde(default, alias = "path")]
+    dir_path: Option<String>,
+    #[serde(default, deserialize_with = "args::flag")]
+    case_sensitive: Option<bool>,
+    #[serde(flatten)]
+    filtering: Filtering,
+}
+
+#[async_trait]
+impl Tool for Glob {
+    fn spec(&self) -> ToolSpec {
+        let filtering = Filtering::schema();
+        let filters = &filtering["properties"];
+        ToolSpec {
+            name: "glob".to_owned(),
+            aliases: &[],
+            description: "Finds files of the workspace by a glob such as `src/**/*.rs` or \
+                `**/{README,LICENSE}*`. Answers with absolute paths: what changed within a day \
+                first, newest first, then the others by name. To search in files, use \
+                grep_search."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {
+                        "type": "string",
+                        "description": "The glob. `*` stays within a directory, `**` does not.",
+                    },
+                    "dir_path": {
+                        "type": "string",
+                        "description": "The directory that the glob begins in. Default: the whole \
+                            workspace.",
+                    },
+                    "case_sensitive": {
+                        "type": "boolean",
+                        "description": "Whether upper and lower case differ. Default: false.",
+                    },
+                    "respect_git_ignore": filters["respect_git_ignore"],
+                    "respect_gemini_ignore": filters["respect_gemini_ignore"],
+                },
+                "required": ["pattern"],
+            }),
+            kind: Kind::Find,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let (label, patterns) = blocking(cx, move |cx| Ok(patterns(cx, &args))).await?;
+        let summary = Summary::new(&label);
+        Ok(match patterns {
+            Ok(patterns) => Invocation::new(summary, Access::Read, move |cx| async move {
+                blocking(&cx, move |cx| find(cx, &label, &patterns)).await
+            }),
+            Err(error) => Invocation::failing(summary, error),
+        })
+    }
+}
+
+/// What to call the search, and a pattern for each directory to look in.
+fn patterns(cx: &ToolContext, args: &Args) -> (String, Result<Vec<Pattern>, ToolError>) {
+    let workspace = &cx.workspace;
+    let respect = args.filtering.respect();
+    // Writing to a string cannot fail.
+    let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
+    let target = args.dir_path.as_ref().map(|dir| Target::look_up(workspace, dir, respect));
+    let dirs = match &target {
+        None => Ok(workspace.trees().map(PathBuf::as_path).collect()),
+        Some(target) => {
+            if target.label != "." {
+                let _ = write!(label, " within {}", target.label);
+            }
+            target.directory().map(|dir| vec![dir])
+        }
+    };
+    let case_sensitive = args.case_sensitive.unwrap_or(false);
+    let pattern = |dir| Pattern::new(workspace, dir, &args.pattern, case_sensitive, respect);
+    let patterns = dirs.and_then(|dirs: Vec<&Path>| dirs.into_iter().map(pattern).collect());
+    (label, patterns)
+}
+
+/// A file that was found; in the order of the answer.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    age: Age,
+    path: PathBuf,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Age {
+    Recent(Reverse<SystemTime>),
+    Old,
+}
+
+fn find(cx: &ToolContext, label: &str, patterns: &[Pattern]) -> Result<ToolOutput, ToolError> {
+    let until = Until::new(cx);
+    let since = SystemTime::now().checked_sub(RECENT).unwrap_or(SystemTime::UNIX_EPOCH);
+    let mut found = First::new(cx.limits.files);
+    for pattern in patterns {
+        let mut walk = pattern.walk(&cx.workspace, &until, |_| true).build();
+        let files = walk.by_ref().take_while(|_| !until.over()).flatten();
+        files
+            .filter(|entry| pattern.matches(entry.path()))
+            .filter_map(|entry| {
+                age(&entry, since).map(|age| Found { age, path: entry.into_path() })
+            })
+            .for_each(|file| found.push(file));
+        until.check()?;
+    }
+    Ok(report(label, found, until.timed_out(), &cx.limits))
+}
+
+/// How old a file is; none if it is no file.
+fn age(entry: &DirEntry, since: SystemTime) -> Option<Age> {
+    // Of a link, what it leads to: walks meet only those that stay inside.
+    let file = fs::metadata(entry.path()).ok().filter(fs::Metadata::is_file)?;
+    let changed = file.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    Some(if changed >= since { Age::Recent(Reverse(changed)) } else { Age::Old })
+}
+
+fn report(label: &str, found: First<Found>, timed_out: bool, limits: &Limits) -> ToolOutput {
+    let given = found.given();
+    let found = found.into_sorted();
+    let mut text = match given {
+        0 => format!("No files found for {label}.\n"),
+        _ => format!("Found {given} file(s) for {label}, those that changed last first:\n"),
+    };
+    let mut named = 0;
+    for file in found {
+        if text.len() >= limits.output_chars {
+            break;
+        }
+        named += 1;
+        text += &one_line(&file.path.to_string_lossy(), usize::MAX);
+        text.push('\n');
+    }
+    if given > named {
+        let left_out = given - named;
+        let _ = writeln!(text, "({left_out} more are not named: a narrower pattern finds them)");
+    }
+    if timed_out {
+        let seconds = limits.search_time.as_secs();
+        let _ = writeln!(text, "(The search was ended after {seconds} s: there may be more.)");
+    }
+    let shown = match given {
+        0 => "No files found".to_owned(),
+        _ => format!("Found {given} matching file(s)"),
+    };
+    ToolOutput::new(text.trim_end(), shown)
+}

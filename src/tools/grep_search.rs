@@ -1,0 +1,326 @@
+//! `grep_search`: lines in files, with ripgrep's engine.
+
+mod hunt;
+mod lines;
+mod report;
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
+use ignore::DirEntry;
+use ignore::overrides::{Override, OverrideBuilder};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::hunt::{Hits, hunt};
+use self::lines::Wanted;
+use self::report::report;
+use super::blocking::{Until, blocking};
+use super::shorten::one_line;
+use super::target::{LABEL_CHARS, Target};
+use super::workspace::Respect;
+use super::{
+    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
+    parse,
+};
+
+/// Matches, if the model does not say how many.
+const MATCHES: usize = 100;
+
+/// Matches at most, whatever the model says.
+const MAX_MATCHES: usize = 5000;
+
+/// Bytes of a compiled pattern.
+const REGEX_BYTES: usize = 10 << 20;
+
+/// Lines around a match at most, whatever the model says.
+const MAX_CONTEXT: usize = 200;
+
+/// Files of which people are told where they are.
+const MAX_LOCATIONS: usize = 100;
+
+/// The tool.
+pub(super) struct GrepSearch;
+
+#[derive(Deserialize)]
+struct Args {
+    pattern: String,
+    #[serde(default, alias = "path")]
+    dir_path: Option<String>,
+    #[serde(default, alias = "include")]
+    include_pattern: Option<String>,
+    #[serde(default)]
+    exclude_pattern: Option<String>,
+    #[serde(default, deserialize_with = "args::flag")]
+    names_only: Option<bool>,
+    #[serde(default, deserialize_with = "args::flag")]
+    case_sensitive: Option<bool>,
+    #[serde(default, deserialize_with = "args::flag")]
+    fixed_strings: Option<bool>,
+    #[serde(default, deserialize_with = "args::number")]
+    context: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    after: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    before: Option<usize>,
+    #[serde(default, deserialize_with = "args::flag")]
+    no_ignore: Option<bool>,
+    #[serde(default, deserialize_with = "args::number")]
+    max_matches_per_file: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    total_max_matches: Option<usize>,
+}
+
+#[async_trait]
+impl Tool for GrepSearch {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "grep_search".to_owned(),
+            aliases: &["search_file_content"],
+            description: "Searches the files of the workspace for lines that match a regular \
+                expression. Answers with the lines and their numbers, and with what is around \
+                them when there are few. Ignored and binary files are left out."
+                .to_owned(),
+            parameters: parameters(),
+            kind: Kind::Search,
+        }
+    }
+
+    // The search itself happens here, because the call is announced with the files that it hit;
+    // running it only hands over what was found.
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let searched = blocking(cx, move |cx| {
+            let (label, place) = look_up(cx, &args);
+            let summary = Summary::new(label);
+            match place.and_then(|place| run(cx, &args, &place)) {
+                Ok((hits, output)) => Ok((locate(summary, &hits), Ok(output))),
+                Err(error) if cx.cancel.is_cancelled() => Err(error),
+                Err(error) => Ok((summary, Err(error))),
+            }
+        });
+        let (summary, result) = searched.await?;
+        Ok(match result {
+            Ok(output) => {
+                Invocation::new(summary, Access::Read, |_| std::future::ready(Ok(output)))
+            }
+            Err(error) => Invocation::failing(summary, error),
+        })
+    }
+}
+
+fn parameters() -> Value {
+    let string = |text: &str| json!({ "type": "string", "description": text });
+    let flag = |text: &str| json!({ "type": "boolean", "description": text });
+    let number = |text: &str| json!({ "type": "integer", "description": text });
+    json!({
+        "type": "object",
+        "properties": {
+            "pattern": string(
+                "What to search for, within a line: a regular expression in Rust's syntax, \
+                 without look-around and back-references.",
+            ),
+            "dir_path": string("The directory or file to search. Default: the whole workspace."),
+            "include_pattern": string("A glob of files to search, such as `*.ts` or `src/**`."),
+            "exclude_pattern": string("A regular expression; lines that match it do not count."),
+            "names_only": flag("Answer with the names of the files only. Default: false."),
+            "case_sensitive": flag("Whether upper and lower case differ. Default: false."),
+            "fixed_strings": flag("The pattern is plain text. Default: false."),
+            "context": number("Lines to show before and after each match."),
+            "after": number("Lines to show after each match."),
+            "before": number("Lines to show before each match."),
+            "no_ignore": flag("Search what git ignores, too. Default: false."),
+            "max_matches_per_file": number("Matches in one file at most."),
+            "total_max_matches": number("Matches at most. Default: 100."),
+        },
+        "required": ["pattern"],
+    })
+}
+
+impl Args {
+    fn respect(&self) -> Respect {
+        // What the user hides from this agent stays hidden.
+        Respect { git: !self.no_ignore.unwrap_or(false), own: true }
+    }
+
+    fn matcher(&self, pattern: &str, fixed: bool) -> Result<RegexMatcher, ToolError> {
+        RegexMatcherBuilder::new()
+            .case_insensitive(!self.case_sensitive.unwrap_or(false))
+            .fixed_strings(fixed)
+            .multi_line(true)
+            .crlf(true)
+            .line_terminator(Some(b'\n'))
+            .size_limit(REGEX_BYTES)
+            .dfa_size_limit(REGEX_BYTES)
+            .build(pattern)
+            .map_err(|err| invalid(pattern, &err))
+    }
+
+    fn wanted(&self, cx: &ToolContext) -> Result<Wanted, ToolError> {
+        if self.pattern.is_empty() {
+            return Err(ToolError::new("invalid_pattern", "`pattern` is empty."));
+        }
+        let but_not = self.exclude_pattern.as_ref().filter(|pattern| !pattern.is_empty());
+        let around = |lines: Option<usize>| lines.or(self.context).unwrap_or(0).min(MAX_CONTEXT);
+        let most = self.max_matches_per_file.unwrap_or(usize::MAX).clamp(1, self.total());
+        let names_only = self.names_only.unwrap_or(false);
+        Ok(Wanted {
+            pattern: self.matcher(&self.pattern, self.fixed_strings.unwrap_or(false))?,
+            but_not: but_not.map(|pattern| self.matcher(pattern, false)).transpose()?,
+            around: if names_only { (0, 0) } else { (around(self.before), around(self.after)) },
+            max: if names_only { 1 } else { most },
+            max_line: cx.limits.file_bytes,
+        })
+    }
+
+    fn total(&self) -> usize {
+        self.total_max_matches.unwrap_or(MATCHES).clamp(1, MAX_MATCHES)
+    }
+
+    /// How much to show around so few matches, if the model does not say.
+    fn auto_context(&self, matches: usize) -> usize {
+        if self.names_only == Some(true) || self.context.or(self.before).or(self.after).is_some() {
+            return 0;
+        }
+        match matches {
+            1 => 50,
+            2..=3 => 15,
+            _ => 0,
+        }
+    }
+}
+
+fn invalid(pattern: &str, err: &grep_regex::Error) -> ToolError {
+    let why = match err.kind() {
+        ErrorKind::NotAllowed(_) => {
+            "Lines are searched one by one: a pattern cannot match a line break.".to_owned()
+        }
+        // The same from a parser that is shown the pattern as it was written, so that the place
+        // it points at is right.
+        _ => regex::bytes::Regex::new(pattern).err().map_or(err.to_string(), |err| err.to_string()),
+    };
+    ToolError::new("invalid_pattern", why)
+}
+
+/// Where to search.
+struct Place {
+    /// For people.
+    name: String,
+    dirs: Vec<PathBuf>,
+    /// Instead of directories.
+    file: Option<PathBuf>,
+}
+
+/// What to call the search, and where it is to happen.
+fn look_up(cx: &ToolContext, args: &Args) -> (String, Result<Place, ToolError>) {
+    // Writing to a string cannot fail.
+    let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
+    if let Some(include) = &args.include_pattern {
+        let _ = write!(label, " in {}", one_line(include, LABEL_CHARS));
+    }
+    let Some(path) = &args.dir_path else {
+        let dirs = cx.workspace.trees().cloned().collect();
+        return (label, Ok(Place { name: ".".to_owned(), dirs, file: None }));
+    };
+    let Target { label: name, path, found } = Target::look_up(&cx.workspace, path, args.respect());
+    if name != "." {
+        let _ = write!(label, " within {name}");
+    }
+    let place = found.and_then(|found| match () {
+        () if found.is_dir() => Ok(Place { name, dirs: vec![path], file: None }),
+        () if found.is_file() => Ok(Place { name, dirs: Vec::new(), file: Some(path) }),
+        () => Err(ToolError::new(
+            "not_a_regular_file",
+            format!("{} is neither a file nor a directory.", path.display()),
+        )),
+    });
+    (label, place)
+}
+
+/// What was searched for, for the report.
+struct Search {
+    pattern: String,
+    include: Option<String>,
+    place: String,
+    names_only: bool,
+    timed_out: bool,
+}
+
+fn run(cx: &ToolContext, args: &Args, place: &Place) -> Result<(Hits, ToolOutput), ToolError> {
+    let mut wanted = args.wanted(cx)?;
+    let until = Until::new(cx);
+    let filters = place.dirs.iter().map(|dir| filter(dir, args.include_pattern.as_deref()));
+    let filters = filters.collect::<Result<Vec<_>, _>>()?;
+    let below = place.dirs.iter().zip(&filters);
+    let below = below.flat_map(|(dir, filter)| files(cx, dir, args.respect(), filter, &until));
+    let files = place.file.clone().map(Some).into_iter().chain(below);
+    let mut hits = hunt(files, &wanted, args.total(), &until);
+    until.check()?;
+    let timed_out = until.timed_out();
+    let names_only = args.names_only.unwrap_or(false);
+    let cut = || hits.files.iter().any(|(_, lines)| lines.more);
+    hits.more |= !names_only && hits.matches == args.total() && cut();
+    let context = args.auto_context(hits.matches);
+    if context > 0 {
+        wanted.around = (context, context);
+        let files: Vec<_> = hits.files.iter().map(|(path, _)| Some(path.clone())).collect();
+        let again = hunt(files.into_iter(), &wanted, args.total(), &Until::new(cx));
+        // Unless the files have just changed.
+        if again.matches == hits.matches {
+            hits.files = again.files;
+        }
+    }
+    let search = Search {
+        pattern: args.pattern.clone(),
+        include: args.include_pattern.as_ref().map(|glob| one_line(glob, LABEL_CHARS)),
+        place: place.name.clone(),
+        names_only,
+        timed_out,
+    };
+    let output = report(&search, &hits, &cx.workspace, &cx.limits);
+    Ok((hits, output))
+}
+
+/// The rules for which files below `dir` are searched.
+fn filter(dir: &Path, include: Option<&str>) -> Result<Override, ToolError> {
+    let mut rules = OverrideBuilder::new(dir);
+    let invalid = |err| ToolError::new("invalid_pattern", format!("`include_pattern`: {err}"));
+    if let Some(glob) = include.map(|glob| glob.trim_end_matches('/')).filter(|it| !it.is_empty()) {
+        // A directory stands for all that is below it.
+        rules.add(glob).map_err(invalid)?.add(&format!("{glob}/**")).map_err(invalid)?;
+    }
+    rules.build().map_err(invalid)
+}
+
+/// The files below a directory, in an order that is always the same; none for what cannot be
+/// read.
+fn files<'a>(
+    cx: &ToolContext,
+    dir: &Path,
+    respect: Respect,
+    filter: &'a Override,
+    until: &Until,
+) -> impl Iterator<Item = Option<PathBuf>> + Send + 'a {
+    let until = until.clone();
+    let mut walk = cx.workspace.walk_where(dir, respect, move |_| !until.over());
+    walk.sort_by_file_name(OsStr::cmp);
+    let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
+    walk.build().filter_map(move |entry| match entry {
+        Ok(entry) if is_file(&entry) && !filter.matched(entry.path(), false).is_ignore() => {
+            Some(Some(entry.into_path()))
+        }
+        Ok(_) => None,
+        Err(_) => Some(None),
+    })
+}
+
+/// Adds the files that were hit.
+fn locate(summary: Summary, hits: &Hits) -> Summary {
+    hits.files.iter().take(MAX_LOCATIONS).fold(summary, |summary, (path, lines)| {
+        let line = lines.first_match().map(|line| u32::try_from(line).unwrap_or(u32::MAX));
+        summary.at(path, line)
+    })
+}

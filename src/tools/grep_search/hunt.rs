@@ -1,0 +1,165 @@
+//! Searches many files at once, with the same outcome as one after the other.
+
+use std::path::PathBuf;
+use std::thread;
+
+use super::lines::{Lines, Wanted, search, searcher};
+use crate::sync::Mutex;
+use crate::tools::blocking::Until;
+
+/// More threads do not make a disk faster.
+const MAX_THREADS: usize = 8;
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Hits {
+    /// The files with matches, in the order of the files.
+    pub(super) files: Vec<(PathBuf, Lines)>,
+    /// How many lines match in all of them.
+    pub(super) matches: usize,
+    /// Whether there may be more matches than were wanted.
+    pub(super) more: bool,
+    /// How many files and directories could not be read.
+    pub(super) unreadable: usize,
+}
+
+/// What the threads share.
+struct Shared<I> {
+    /// What is left to search; none for what could not be read.
+    files: I,
+    /// How many files were taken.
+    taken: usize,
+    /// With the number of each file: threads do not end in the order in which they begin.
+    found: Vec<(usize, PathBuf, Lines)>,
+    hits: Hits,
+}
+
+/// Searches files until so many lines have matched.
+///
+/// Files are taken in order, and no more are taken once those that were searched have enough
+/// matches: what is missing then comes after these, so that the first `max` are always the same.
+pub(super) fn hunt(
+    files: impl Iterator<Item = Option<PathBuf>> + Send,
+    wanted: &Wanted,
+    max: usize,
+    until: &Until,
+) -> Hits {
+    let shared = Mutex::new(Shared { files, taken: 0, found: Vec::new(), hits: Hits::default() });
+    let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| work(&shared, wanted, max, until));
+        }
+    });
+    let Shared { mut found, mut hits, .. } = shared.into_inner();
+    found.sort_unstable_by_key(|(number, ..)| *number);
+    let mut left = max;
+    for (_, path, mut lines) in found {
+        hits.more |= lines.matches > left;
+        if left == 0 {
+            break;
+        }
+        lines.truncate(left, wanted.around);
+        left -= lines.matches;
+        hits.files.push((path, lines));
+    }
+    hits.matches = max - left;
+    hits
+}
+
+fn work<I: Iterator<Item = Option<PathBuf>>>(
+    shared: &Mutex<Shared<I>>,
+    wanted: &Wanted,
+    max: usize,
+    until: &Until,
+) {
+    let mut searcher = searcher(wanted);
+    loop {
+        // A statement of its own, so that the lock is not held while the file is searched.
+        let next = shared.lock().next(max, until);
+        let Some((number, path)) = next else { return };
+        let lines = search(&mut searcher, &path, wanted, until);
+        let mut shared = shared.lock();
+        match lines {
+            Ok(lines) if lines.matches == 0 => {}
+            Ok(lines) => {
+                shared.hits.matches += lines.matches;
+                shared.found.push((number, path, lines));
+            }
+            Err(err) if !until.over() => {
+                tracing::debug!(file = %path.display(), %err, "not searched");
+                shared.hits.unreadable += 1;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl<I: Iterator<Item = Option<PathBuf>>> Shared<I> {
+    /// The next file, with its number.
+    fn next(&mut self, max: usize, until: &Until) -> Option<(usize, PathBuf)> {
+        loop {
+            if until.over() || self.hits.more {
+                return None;
+            }
+            let Some(path) = self.files.next()? else {
+                self.hits.unreadable += 1;
+                continue;
+            };
+            if self.hits.matches >= max {
+                self.hits.more = true;
+                return None;
+            }
+            self.taken += 1;
+            return Some((self.taken, path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::iter;
+
+    use grep_regex::RegexMatcher;
+    use tokio_util::sync::CancellationToken;
+
+    use super::{Hits, Wanted, hunt};
+    use crate::tools::blocking::Until;
+
+    fn check(lines: usize, max: usize, cancel_at: usize) -> Hits {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "x\n".repeat(lines)).unwrap();
+        let cancel = CancellationToken::new();
+        let until = Until::at_most(std::time::Duration::MAX, &cancel);
+        let wanted = Wanted {
+            pattern: RegexMatcher::new_line_matcher("x").unwrap(),
+            but_not: None,
+            around: (0, 0),
+            max,
+            max_line: 1 << 20,
+        };
+        let mut taken = 0;
+        let endless = iter::repeat_with(|| {
+            taken += 1;
+            if taken == cancel_at {
+                cancel.cancel();
+            }
+            Some(path.clone())
+        });
+        hunt(endless, &wanted, max, &until)
+    }
+
+    #[test]
+    fn an_endless_search_ends_when_enough_is_found() {
+        let hits = check(3, 10, 0);
+        assert_eq!((hits.matches, hits.files.len(), hits.more), (10, 4, true));
+        assert_eq!(hits.files[3].1.matches, 1);
+    }
+
+    #[test]
+    fn an_endless_search_ends_when_it_is_cancelled() {
+        check(0, 10, 100);
+    }
+}

@@ -1,0 +1,250 @@
+//! The lines of one file that match, and those around them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use grep_matcher::Matcher as _;
+use grep_regex::RegexMatcher;
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkFinish,
+    SinkMatch,
+};
+
+use crate::tools::blocking::Until;
+
+/// Characters that are kept of a line.
+const LINE_CHARS: usize = 500;
+
+/// Characters that are kept before the first match in a line that is too long.
+const BEFORE_MATCH: usize = 100;
+
+/// What is looked for in each file.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    pub(super) pattern: RegexMatcher,
+    /// Lines that match this do not count.
+    pub(super) but_not: Option<RegexMatcher>,
+    /// Lines to keep before and after each match.
+    pub(super) around: (usize, usize),
+    /// Matches in one file after which its search ends.
+    pub(super) max: usize,
+    /// Bytes of the longest line that is looked at.
+    pub(super) max_line: u64,
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) number: u64,
+    /// Whether it matches, or is but near one that does.
+    pub(super) matches: bool,
+    pub(super) text: String,
+}
+
+/// What was found in one file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Lines {
+    /// In order.
+    pub(super) kept: Vec<Line>,
+    /// How many of them match.
+    pub(super) matches: usize,
+    /// Whether the file has more matches.
+    pub(super) more: bool,
+    /// The file is not text.
+    binary: bool,
+}
+
+impl Lines {
+    /// The number of the first line that matches.
+    pub(super) fn first_match(&self) -> Option<u64> {
+        self.kept.iter().find(|line| line.matches).map(|line| line.number)
+    }
+
+    /// Keeps only so many matches, and what is near them.
+    pub(super) fn truncate(&mut self, max: usize, around: (usize, usize)) {
+        if self.matches <= max {
+            return;
+        }
+        for line in self.kept.iter_mut().filter(|line| line.matches).skip(max) {
+            line.matches = false;
+        }
+        (self.matches, self.more) = (max, true);
+        self.keep_near(around);
+    }
+
+    /// Drops the lines that are near none of the matches (any more).
+    fn keep_near(&mut self, (before, after): (usize, usize)) {
+        let matches = self.kept.iter().filter(|line| line.matches).map(|line| line.number);
+        let near: Vec<_> = matches
+            .map(|at| at.saturating_sub(before as u64)..=at.saturating_add(after as u64))
+            .collect();
+        let mut next = 0;
+        self.kept.retain(|line| {
+            next += near[next..].iter().take_while(|range| *range.end() < line.number).count();
+            near.get(next).is_some_and(|range| range.contains(&line.number))
+        });
+    }
+}
+
+/// What searches one file after the other, keeping its buffers.
+pub(super) fn searcher(wanted: &Wanted) -> Searcher {
+    let (before, after) = wanted.around;
+    SearcherBuilder::new()
+        .line_number(true)
+        .before_context(before)
+        .after_context(after)
+        // What is binary has no lines; and a line must fit into memory.
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(usize::try_from(wanted.max_line).ok())
+        .build()
+}
+
+/// Searches a file. None of a binary file.
+pub(super) fn search(
+    searcher: &mut Searcher,
+    path: &Path,
+    wanted: &Wanted,
+    until: &Until,
+) -> io::Result<Lines> {
+    let file = Stoppable { file: File::open(path)?, until };
+    let mut sink = Collect { wanted, found: Lines::default(), near_to: None };
+    searcher.search_reader(&wanted.pattern, file, &mut sink)?;
+    let mut found = sink.found;
+    if found.binary {
+        return Ok(Lines::default());
+    }
+    // Lines near a match that does not count, or is one too many, were kept too.
+    if found.more || wanted.but_not.is_some() {
+        found.keep_near(wanted.around);
+    }
+    Ok(found)
+}
+
+/// A file that ends with an error when nobody wants it any more.
+struct Stoppable<'a> {
+    file: File,
+    until: &'a Until,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.until.over() {
+            return Err(io::Error::other("the search is over"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+struct Collect<'a> {
+    wanted: &'a Wanted,
+    found: Lines,
+    /// The last line that is near a match which counts.
+    near_to: Option<u64>,
+}
+
+impl Collect<'_> {
+    fn push(&mut self, number: Option<u64>, matches: bool, bytes: &[u8]) {
+        let from = if matches { self.wanted.pattern.find(bytes).ok().flatten() } else { None };
+        let text = cut(bytes, from.map_or(0, |found| found.start()));
+        self.found.kept.push(Line { number: number.unwrap_or(0), matches, text });
+    }
+}
+
+impl Sink for Collect<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
+        let (number, bytes) = (line.line_number(), line.bytes());
+        if self.wanted.but_not.as_ref().is_some_and(|not| not.is_match(bytes).unwrap_or(false)) {
+            self.push(number, false, bytes);
+            return Ok(true);
+        }
+        if self.found.matches >= self.wanted.max {
+            self.found.more = true;
+            self.push(number, false, bytes);
+            // It may still be near the last one that counts.
+            return Ok(number <= self.near_to);
+        }
+        self.near_to = number.map(|number| number.saturating_add(self.wanted.around.1 as u64));
+        self.found.matches += 1;
+        self.push(number, true, bytes);
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        if *line.kind() != SinkContextKind::Other {
+            self.push(line.line_number(), false, line.bytes());
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
+        self.found.binary = end.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// A line, or if it is long what is around the byte `at` of it.
+fn cut(line: &[u8], at: usize) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = String::from_utf8_lossy(line);
+    if text.len() <= LINE_CHARS || text.chars().count() <= LINE_CHARS {
+        return text.into_owned();
+    }
+    // Of a line with bytes that are no text, this is only about where the match is.
+    let at = text.floor_char_boundary(at);
+    let begin = text[..at].char_indices().rev().nth(BEFORE_MATCH - 1).map_or(0, |(at, _)| at);
+    let begin = if text[..at].chars().count() < LINE_CHARS - BEFORE_MATCH { 0 } else { begin };
+    let rest = &text[begin..];
+    let end = rest.char_indices().nth(LINE_CHARS).map_or(rest.len(), |(at, _)| at);
+    let before = if begin > 0 { "[...] " } else { "" };
+    let after = if end < rest.len() { "... [truncated]" } else { "" };
+    format!("{before}{}{after}", &rest[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Lines, cut};
+
+    #[test]
+    fn a_long_line_is_cut_around_the_match() {
+        let check = |line: &str, at, expected: &str| assert_eq!(cut(line.as_bytes(), at), expected);
+        check("short\r\n", 0, "short");
+        check("short", 99, "short");
+        check(&"ä".repeat(500), 0, &"ä".repeat(500));
+        let (a, b) = ("a".repeat(300), "b".repeat(300));
+        check(&format!("{a}{b}"), 300, &format!("{a}{}... [truncated]", "b".repeat(200)));
+        let (a, b) = ("ä".repeat(1000), "b".repeat(1000));
+        check(
+            &format!("{a}{b}\n"),
+            2000,
+            &format!("[...] {}{}... [truncated]", "ä".repeat(100), "b".repeat(400)),
+        );
+        check(&format!("{a}b"), 2000, &format!("[...] {}b", "ä".repeat(100)));
+    }
+
+    fn check(lines: &[(u64, bool)], max: usize, around: (usize, usize), expected: &[u64]) {
+        let line = |&(number, matches)| Line { number, matches, text: String::new() };
+        let matches = lines.iter().filter(|line| line.1).count();
+        let kept = lines.iter().map(line).collect();
+        let mut lines = Lines { kept, matches, ..Lines::default() };
+        lines.truncate(max, around);
+        let kept: Vec<_> = lines.kept.iter().map(|line| line.number).collect();
+        assert_eq!(kept, expected);
+        assert_eq!((lines.matches, lines.more), (matches.min(max), matches > max));
+    }
+
+    #[test]
+    fn only_so_many_matches_are_kept_and_what_is_near_them() {
+        let lines = [(1, false), (2, true), (3, false), (4, false), (5, true), (9, true)];
+        check(&lines, 9, (1, 1), &[1, 2, 3, 4, 5, 9]);
+        check(&lines, 3, (0, 0), &[1, 2, 3, 4, 5, 9]);
+        check(&lines, 2, (1, 1), &[1, 2, 3, 4, 5]);
+        check(&lines, 2, (0, 0), &[2, 5]);
+        check(&lines, 1, (1, 1), &[1, 2, 3]);
+        check(&lines, 1, (0, 2), &[2, 3, 4]);
+        check(&lines, 0, (9, 9), &[]);
+    }
+}

@@ -1,0 +1,110 @@
+//! What a search found, in words.
+
+use std::fmt::Write as _;
+
+use super::Search;
+use super::hunt::Hits;
+use super::lines::{Line, Lines};
+use crate::tools::shorten::one_line;
+use crate::tools::target::LABEL_CHARS;
+use crate::tools::workspace::Workspace;
+use crate::tools::{Limits, ToolOutput};
+
+/// What people and the model are told of a search.
+pub(super) fn report(
+    search: &Search,
+    hits: &Hits,
+    workspace: &Workspace,
+    limits: &Limits,
+) -> ToolOutput {
+    let found = count(search, hits);
+    let filter = search.include.as_ref().map(|glob| format!(" (filter: \"{glob}\")"));
+    let of = format!(
+        "for pattern \"{}\" in path \"{}\"{}",
+        one_line(&search.pattern, LABEL_CHARS),
+        search.place,
+        filter.unwrap_or_default(),
+    );
+    let mut text = match hits.matches {
+        0 => format!("No matches found {of}.\n"),
+        _ if search.names_only => format!("{found} with matches {of}:\n"),
+        _ => format!("{found} {of}:\n"),
+    };
+    if !search.names_only && hits.matches > 0 {
+        text += "---\n";
+    }
+    let mut left_out = 0;
+    for (path, lines) in &hits.files {
+        let name = one_line(&workspace.relative(path), usize::MAX);
+        let section = if search.names_only { format!("{name}\n") } else { section(&name, lines) };
+        // Once something is left out so is the rest: what is shown has no gaps.
+        if left_out > 0 || text.len() + section.len() > limits.output_chars {
+            if left_out == 0 && !search.names_only {
+                text += begin(&section, limits.output_chars.saturating_sub(text.len()));
+            }
+            left_out += 1;
+            continue;
+        }
+        text += &section;
+    }
+    for note in notes(hits, left_out, search, limits) {
+        let _ = writeln!(text, "({note})");
+    }
+    let limited = if hits.more || search.timed_out { " (limited)" } else { "" };
+    ToolOutput::new(text.trim_end(), format!("{found}{limited}"))
+}
+
+/// `Found 2 matches`.
+fn count(search: &Search, hits: &Hits) -> String {
+    match (hits.matches, search.names_only) {
+        (0, _) => "No matches found".to_owned(),
+        (1, false) => "Found 1 match".to_owned(),
+        (n, false) => format!("Found {n} matches"),
+        (1, true) => "Found 1 file".to_owned(),
+        (n, true) => format!("Found {n} files"),
+    }
+}
+
+fn section(name: &str, lines: &Lines) -> String {
+    let line = |Line { number, matches, text }: &Line| {
+        let mark = if *matches { ':' } else { '-' };
+        format!("L{number}{mark} {text}\n")
+    };
+    let lines: String = lines.kept.iter().map(line).collect();
+    format!("File: {name}\n{lines}---\n")
+}
+
+/// Whole lines of at most so many bytes; nothing rather than the heading alone.
+fn begin(section: &str, room: usize) -> &str {
+    let room = section.floor_char_boundary(room.min(section.len()));
+    let end = section[..room].rfind('\n').map_or(0, |at| at + 1);
+    if section[..end].lines().count() > 1 { &section[..end] } else { "" }
+}
+
+/// What is missing, and why.
+fn notes(hits: &Hits, left_out: usize, search: &Search, limits: &Limits) -> Vec<String> {
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        notes.push(format!(
+            "The matches in the last {left_out} file(s) are not or not all shown: the answer \
+             would be longer than {} characters. Search for less, or with names_only.",
+            limits.output_chars
+        ));
+    }
+    if hits.more {
+        let what = if search.names_only { "files" } else { "matches" };
+        notes.push(format!("There may be more {what}: total_max_matches was reached."));
+    }
+    let cut = hits.files.iter().filter(|(_, lines)| lines.more).count();
+    if cut > 0 && !hits.more && !search.names_only {
+        notes.push(format!("{cut} file(s) have more: max_matches_per_file was reached."));
+    }
+    if search.timed_out {
+        let seconds = limits.search_time.as_secs();
+        notes.push(format!("The search was ended after {seconds} s: there may be more."));
+    }
+    if hits.unreadable > 0 {
+        notes.push(format!("{} file(s) or directories could not be read.", hits.unreadable));
+    }
+    notes
+}

@@ -1,0 +1,142 @@
+//! A call that is ready to run: what it would do, and the doing of it.
+
+use std::path::{Path, PathBuf};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use super::{FileDiff, ToolContext, ToolError, ToolOutput};
+
+/// A call that is ready to run.
+pub struct Invocation {
+    /// What people are shown of it.
+    pub summary: Summary,
+    /// What it would touch.
+    pub access: Access,
+    run: Run,
+}
+
+type Run = Box<
+    dyn FnOnce(ToolContext, Option<String>) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
+        + Send,
+>;
+
+impl Invocation {
+    /// A call that `run` carries out.
+    pub fn new<F>(
+        summary: Summary,
+        access: Access,
+        run: impl FnOnce(ToolContext) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        Self { summary, access, run: Box::new(|cx, _| run(cx).boxed()) }
+    }
+
+    /// A change of a file: `run` also takes the content that the user put in place of what was
+    /// proposed, if so.
+    pub fn edit<F>(
+        summary: Summary,
+        path: PathBuf,
+        run: impl FnOnce(ToolContext, Option<String>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        Self {
+            summary,
+            access: Access::Edit { path },
+            run: Box::new(|cx, edited| run(cx, edited).boxed()),
+        }
+    }
+
+    /// A call that can be shown and cannot be done.
+    pub fn failing(summary: Summary, error: ToolError) -> Self {
+        Self::new(summary, Access::Nothing, |_| std::future::ready(Err(error)))
+    }
+
+    /// Does it. To be dropped if it does not end soon after `cx.cancel`.
+    pub async fn run(
+        self,
+        cx: ToolContext,
+        edited: Option<String>,
+    ) -> Result<ToolOutput, ToolError> {
+        (self.run)(cx, edited).await
+    }
+}
+
+/// What people are shown of a call before it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// One line.
+    pub label: String,
+    /// The places it is about; the last is the one to look at.
+    pub locations: Vec<Location>,
+    /// The change it proposes.
+    pub diff: Option<FileDiff>,
+}
+
+impl Summary {
+    /// A label alone.
+    pub fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..Self::default() }
+    }
+
+    /// Adds a place.
+    #[must_use]
+    pub fn at(mut self, path: &Path, line: Option<u32>) -> Self {
+        self.locations.push(Location { path: path.display().to_string(), line });
+        self
+    }
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// Absolute.
+    pub path: String,
+    /// From 1.
+    pub line: Option<u32>,
+}
+
+/// What a call would touch, for the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// Nothing outside the conversation.
+    Nothing,
+    /// It reads files of the workspace.
+    Read,
+    /// It changes a file of the workspace.
+    Edit {
+        /// Absolute.
+        path: PathBuf,
+    },
+    /// It runs a command line.
+    Execute {
+        /// For `bash -c`.
+        command: String,
+        /// Where; absolute.
+        directory: PathBuf,
+    },
+    /// It reads the web.
+    Fetch {
+        /// What.
+        urls: Vec<String>,
+    },
+    /// It calls a tool of an MCP server.
+    Mcp {
+        /// The server's name in the settings.
+        server: String,
+        /// The server's name of the tool.
+        tool: String,
+        /// For people.
+        display_name: String,
+    },
+    /// Something else that the user should know of.
+    Other {
+        /// A sentence.
+        description: String,
+    },
+}

@@ -1,0 +1,200 @@
+//! `list_directory`: what is in one directory.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::args::{self, Filtering};
+use super::blocking::blocking;
+use super::first::First;
+use super::shorten::one_line;
+use super::target::Target;
+use super::workspace::Respect;
+use super::{
+    Access, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse,
+};
+
+/// The tool.
+pub(super) struct ListDirectory;
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(default = "here", alias = "path")]
+    dir_path: String,
+    #[serde(default, deserialize_with = "args::list")]
+    ignore: Vec<String>,
+    #[serde(default)]
+    file_filtering_options: Option<Filtering>,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+#[async_trait]
+impl Tool for ListDirectory {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "list_directory".to_owned(),
+            aliases: &[],
+            description: "Lists the directories and files that are directly in a directory of the \
+                workspace, files with their size. Ignored ones are counted, not named."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "dir_path": {
+                        "type": "string",
+                        "description": "The directory: an absolute path, or one relative to the \
+                            workspace.",
+                    },
+                    "ignore": {
+                        "type": "array",
+                        "items": { "type": "string" },
+                        "description": "Globs of names to leave out.",
+                    },
+                    "file_filtering_options": Filtering::schema(),
+                },
+                "required": ["dir_path"],
+            }),
+            kind: Kind::List,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let Args { dir_path, ignore, file_filtering_options } = parse(args)?;
+        let respect = file_filtering_options.unwrap_or_default().respect();
+        let ignore = names(&ignore)?;
+        let target = blocking(cx, move |cx| Ok(Target::look_up(&cx.workspace, &dir_path, respect)));
+        let target = target.await?;
+        let summary = target.summary(None);
+        Ok(match target.directory().map(Path::to_owned) {
+            Ok(dir) => Invocation::new(summary, Access::Read, move |cx| async move {
+                blocking(&cx, move |cx| list(cx, &dir, respect, &ignore)).await
+            }),
+            Err(error) => Invocation::failing(summary, error),
+        })
+    }
+}
+
+/// The globs as rules for names.
+fn names(globs: &[String]) -> Result<Gitignore, ToolError> {
+    let mut rules = GitignoreBuilder::new("");
+    for glob in globs {
+        rules
+            .add_line(None, glob)
+            .map_err(|err| ToolError::invalid_args(format_args!("`ignore`: {err}")))?;
+    }
+    rules.build().map_err(|err| ToolError::invalid_args(format_args!("`ignore`: {err}")))
+}
+
+/// What an entry is; in the order of the listing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Entry {
+    Directory,
+    File,
+}
+
+/// How many entries are not named, and why.
+#[derive(Default)]
+struct Hidden {
+    git: usize,
+    other: usize,
+    elsewhere: usize,
+}
+
+fn list(
+    cx: &ToolContext,
+    dir: &Path,
+    respect: Respect,
+    ignore: &Gitignore,
+) -> Result<ToolOutput, ToolError> {
+    let unreadable = |err| {
+        let message = format!("{} cannot be listed: {err}", dir.display());
+        ToolError::new("read_content_failure", message)
+    };
+    let rules = cx.workspace.ignores(dir, respect);
+    let mut entries = First::new(cx.limits.files);
+    let mut hidden = Hidden::default();
+    for entry in fs::read_dir(dir).map_err(unreadable)? {
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::cancelled());
+        }
+        let entry = entry.map_err(unreadable)?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let kind = entry.file_type().map_err(unreadable)?;
+        if ignore.matched(Path::new(&name), kind.is_dir()).is_ignore() {
+            hidden.other += 1;
+            continue;
+        }
+        match rules.cover_entry(&path, kind.is_dir()) {
+            _ if respect.git && name == ".git" => hidden.git += 1,
+            Some(file) if file.contains(".git/") || file == ".gitignore" => hidden.git += 1,
+            Some(_) => hidden.other += 1,
+            None if kind.is_symlink() => match cx.workspace.link_target(&path) {
+                Some(real) if real.is_dir() => entries.push((Entry::Directory, path)),
+                Some(_) => entries.push((Entry::File, path)),
+                None => hidden.elsewhere += 1,
+            },
+            None if kind.is_dir() => entries.push((Entry::Directory, path)),
+            None => entries.push((Entry::File, path)),
+        }
+    }
+    Ok(report(dir, entries, &hidden, &cx.limits))
+}
+
+fn report(
+    dir: &Path,
+    entries: First<(Entry, PathBuf)>,
+    hidden: &Hidden,
+    limits: &Limits,
+) -> ToolOutput {
+    let given = entries.given();
+    let mut text = match given {
+        0 => format!("Nothing to list in {}.\n", dir.display()),
+        _ => format!("In {}:\n", dir.display()),
+    };
+    let mut named = 0;
+    for (kind, path) in entries.into_sorted() {
+        if text.len() >= limits.output_chars {
+            break;
+        }
+        named += 1;
+        text += &line(kind, &path);
+    }
+    if given > named {
+        let left_out = given - named;
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "({left_out} more, which come after these in the alphabet)");
+    }
+    let mut counts = Vec::new();
+    if hidden.git > 0 {
+        counts.push(format!("{} git-ignored", hidden.git));
+    }
+    if hidden.other > 0 {
+        counts.push(format!("{} ignored", hidden.other));
+    }
+    if hidden.elsewhere > 0 {
+        counts.push(format!("{} leading outside the workspace", hidden.elsewhere));
+    }
+    let counts = if counts.is_empty() { String::new() } else { format!("({})", counts.join(", ")) };
+    text += &counts;
+    let shown = format!("Listed {given} item(s). {counts}");
+    ToolOutput::new(text.trim_end(), shown.trim_end())
+}
+
+fn line(kind: Entry, path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = one_line(&name, usize::MAX);
+    match (kind, fs::metadata(path)) {
+        (Entry::Directory, _) => format!("[DIR] {name}\n"),
+        (Entry::File, Ok(found)) if found.is_file() => format!("{name} ({} bytes)\n", found.len()),
+        (Entry::File, Ok(_)) => format!("{name} (not a regular file)\n"),
+        (Entry::File, Err(_)) => format!("{name}\n"),
+    }
+}

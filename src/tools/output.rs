@@ -1,0 +1,106 @@
+//! What comes of a call: for the model to read, and for people to see.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::media::Media;
+
+/// What came of a call that worked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// For the model to read.
+    pub text: String,
+    /// For the model to look at.
+    pub media: Vec<Media>,
+    /// For people; `None` when the label says it all.
+    pub shown: Option<Content>,
+}
+
+impl ToolOutput {
+    /// Text for the model, and Markdown for people.
+    pub fn new(text: impl Into<String>, shown: impl Into<String>) -> Self {
+        Self { text: text.into(), media: Vec::new(), shown: Some(Content::Markdown(shown.into())) }
+    }
+}
+
+/// What people are shown of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Content {
+    /// A sentence or a list.
+    Markdown(String),
+    /// A program's output: plain text.
+    Output(String),
+    /// A change of a file.
+    Diff(FileDiff),
+    /// The todo list as it is now.
+    Todos(Vec<Todo>),
+}
+
+/// A change of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDiff {
+    /// Absolute.
+    pub path: String,
+    /// The text before; `None` if the file is new.
+    pub old: Option<String>,
+    /// The text after.
+    pub new: String,
+}
+
+/// An item of the todo list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Todo {
+    /// What is to be done.
+    pub description: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a todo is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the tool's own names")]
+pub enum TodoStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Cancelled,
+    Blocked,
+}
+
+/// Why a call failed. The model reads it, and so do people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolError {
+    /// A name for programs, such as `file_not_found`.
+    pub kind: String,
+    /// What went wrong, and what to do instead.
+    pub message: String,
+    /// For people, where it is not the message.
+    pub shown: Option<Content>,
+}
+
+impl ToolError {
+    /// An error of a kind.
+    pub fn new(kind: &str, message: impl Into<String>) -> Self {
+        Self { kind: kind.to_owned(), message: message.into(), shown: None }
+    }
+
+    /// The arguments do not fit the tool's schema.
+    pub fn invalid_args(message: impl fmt::Display) -> Self {
+        Self::new("invalid_tool_params", message.to_string())
+    }
+
+    /// The turn was cancelled.
+    pub fn cancelled() -> Self {
+        Self::new("cancelled", "The user cancelled this call.")
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ToolError {}

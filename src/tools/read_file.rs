@@ -1,0 +1,185 @@
+//! `read_file`: one file, or some of its lines.
+
+pub(super) mod excerpt;
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::excerpt::{Excerpt, Lines};
+use super::blocking::blocking;
+use super::target::Target;
+use super::workspace::Respect;
+use super::{
+    Access, Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    args, files, parse, text,
+};
+use crate::media::Media;
+
+/// Bytes of an SVG image that are given as text.
+const SVG_BYTES: u64 = 1 << 20;
+
+/// The tool.
+pub(super) struct ReadFile;
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(alias = "absolute_path", alias = "path")]
+    file_path: String,
+    #[serde(default, deserialize_with = "args::number")]
+    start_line: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    end_line: Option<usize>,
+    // What older models say: lines to skip, and lines to read.
+    #[serde(default, deserialize_with = "args::number")]
+    offset: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    limit: Option<usize>,
+}
+
+impl Args {
+    /// The lines that are asked for, if not all.
+    fn lines(&self) -> Result<Option<Lines>, ToolError> {
+        let first = self.start_line.or(self.offset.map(|skipped| skipped.saturating_add(1)));
+        let from = first.unwrap_or(1);
+        let last = match (self.end_line, self.limit) {
+            (Some(last), _) => Some(last),
+            (None, Some(0)) => return Err(ToolError::invalid_args("`limit`: must be at least 1")),
+            (None, Some(limit)) => Some(from.saturating_add(limit) - 1),
+            (None, None) => None,
+        };
+        if from == 0 {
+            return Err(ToolError::invalid_args("`start_line`: lines are counted from 1"));
+        }
+        if last.is_some_and(|last| last < from) {
+            return Err(ToolError::invalid_args("`end_line`: must not be less than `start_line`"));
+        }
+        Ok((first.is_some() || last.is_some()).then_some(Lines { first: from, last }))
+    }
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "read_file".to_owned(),
+            aliases: &[],
+            description: "Reads a file of the workspace. Of a text, at most 2000 lines at once; \
+                when there is more, the answer says so and how to read on. Images, PDF files, \
+                audio and video are attached for you to look at or listen to. Other binary files \
+                and ignored files cannot be read."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": {
+                        "type": "string",
+                        "description": "The file: an absolute path, or one relative to the \
+                            workspace.",
+                    },
+                    "start_line": {
+                        "type": "integer",
+                        "description": "The first line to read, from 1. Default: 1.",
+                    },
+                    "end_line": {
+                        "type": "integer",
+                        "description": "The last line to read, itself included. Default: the end.",
+                    },
+                },
+                "required": ["file_path"],
+            }),
+            kind: Kind::Read,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let lines = args.lines()?;
+        let target = blocking(cx, move |cx| {
+            Ok(Target::look_up(&cx.workspace, &args.file_path, Respect::ALL))
+        });
+        let target = target.await?;
+        let summary = target.summary(lines.map(|lines| lines.first));
+        let found = match &target.found {
+            Ok(found) if found.is_dir() => Err(ToolError::new(
+                "is_directory",
+                format!("{} is a directory. List it with list_directory.", target.path.display()),
+            )),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.clone()),
+        };
+        Ok(match found {
+            Ok(()) => Invocation::new(summary, Access::Read, move |cx| async move {
+                blocking(&cx, move |cx| read(&target, lines, &cx.limits)).await
+            }),
+            Err(error) => Invocation::failing(summary, error),
+        })
+    }
+}
+
+fn read(target: &Target, lines: Option<Lines>, limits: &Limits) -> Result<ToolOutput, ToolError> {
+    let label = &target.label;
+    let text = match contents(&target.path, limits)? {
+        Contents::Text(text) => text,
+        Contents::Media(media) => {
+            let kind = media.kind();
+            return Ok(ToolOutput {
+                text: format!("The {kind} file {label} ({}) is attached.", media.mime_type),
+                shown: Some(Content::Markdown(format!("Read {kind} file: {label}"))),
+                media: vec![media],
+            });
+        }
+    };
+    if text.is_empty() {
+        return Ok(ToolOutput { text: format!("{label} is empty."), ..ToolOutput::default() });
+    }
+    let excerpt = Excerpt::new(&text, lines.unwrap_or(Lines::ALL), limits, limits.read_chars);
+    let Excerpt { first, last, total, cut, .. } = excerpt;
+    if first > total {
+        return Err(ToolError::new(
+            "line_out_of_range",
+            format!("{label} has {total} lines; there is no line {first}."),
+        ));
+    }
+    let cut = if cut == 0 { String::new() } else { format!(" ({cut} long line(s) cut)") };
+    let shown = format!("Read lines {first}-{last} of {total} from {label}{cut}");
+    let shown = (!excerpt.is_whole()).then_some(Content::Markdown(shown));
+    Ok(ToolOutput { text: excerpt.into_text(limits), shown, media: Vec::new() })
+}
+
+/// What is in a file, for a model.
+pub(super) enum Contents {
+    /// To read.
+    Text(String),
+    /// To look at or listen to.
+    Media(Media),
+}
+
+/// What is in a file, for a model; or why that cannot be given to it.
+pub(super) fn contents(path: &Path, limits: &Limits) -> Result<Contents, ToolError> {
+    let svg = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
+    let max = if svg { SVG_BYTES.min(limits.file_bytes) } else { limits.file_bytes };
+    let bytes = files::read(path, max)?;
+    if let Some(mime_type) = Media::type_of(path).filter(|_| !is_plain(&bytes)) {
+        return Ok(Contents::Media(Media::new(mime_type, &bytes)));
+    }
+    match text::decode(&bytes) {
+        Some(text) => Ok(Contents::Text(text.text)),
+        None => Err(ToolError::new(
+            "binary_file",
+            format!(
+                "{} is a binary file of a kind that cannot be read. A command may tell more \
+                 about it.",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Whether a file that promises an image or the like is but plain text, such as the pointer that
+/// stands for a file kept elsewhere. A model's API would refuse it, again and again.
+fn is_plain(bytes: &[u8]) -> bool {
+    !bytes.starts_with(b"%PDF-") && !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
+}

@@ -1,0 +1,167 @@
+//! The part of a text that a model is given at once.
+
+use memchr::memchr_iter;
+
+use crate::tools::Limits;
+
+/// What marks a line whose end is missing.
+const CUT: &str = "... [truncated]";
+
+/// Which lines are wanted, from 1, the last one included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tools) struct Lines {
+    pub(in crate::tools) first: usize,
+    /// To the end, if it is not said.
+    pub(in crate::tools) last: Option<usize>,
+}
+
+impl Lines {
+    pub(in crate::tools) const ALL: Self = Self { first: 1, last: None };
+}
+
+/// Some lines of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::tools) struct Excerpt {
+    text: String,
+    /// The first line in it, from 1.
+    pub(in crate::tools) first: usize,
+    /// The last line in it; less than `first` if it is empty.
+    pub(in crate::tools) last: usize,
+    /// How many lines there are in all.
+    pub(in crate::tools) total: usize,
+    /// How many of its lines lack their end.
+    pub(in crate::tools) cut: usize,
+}
+
+impl Excerpt {
+    /// The lines that are wanted, as far as the limits let them through and they are together
+    /// at most `max_chars` characters.
+    pub(in crate::tools) fn new(
+        text: &str,
+        lines: Lines,
+        limits: &Limits,
+        max_chars: usize,
+    ) -> Self {
+        let first = lines.first.max(1);
+        let mut excerpt =
+            Self { text: String::new(), first, last: first - 1, total: count(text), cut: 0 };
+        let end = lines.last.unwrap_or(usize::MAX).min(first.saturating_add(limits.read_lines) - 1);
+        let mut left = max_chars;
+        for line in text.split_inclusive('\n').skip(first - 1) {
+            if excerpt.last >= end {
+                break;
+            }
+            let body = line.strip_suffix('\n').unwrap_or(line);
+            let kept = cut(body, limits.line_chars);
+            let Some(rest) = left.checked_sub(kept.chars().count() + 1) else { break };
+            left = rest;
+            excerpt.last += 1;
+            if kept.len() == body.len() {
+                excerpt.text.push_str(line);
+                continue;
+            }
+            excerpt.cut += 1;
+            excerpt.text.push_str(kept);
+            excerpt.text.push_str(CUT);
+            excerpt.text.push_str(&line[body.len()..]);
+        }
+        excerpt
+    }
+
+    /// Whether nothing of the text is missing.
+    pub(in crate::tools) fn is_whole(&self) -> bool {
+        self.first == 1 && self.last == self.total && self.cut == 0
+    }
+
+    /// The text; if something is missing, with a heading that says what, and how to go on.
+    pub(in crate::tools) fn into_text(self, limits: &Limits) -> String {
+        if self.is_whole() {
+            return self.text;
+        }
+        let Self { text, first, last, total, cut } = self;
+        let go_on = match (last < total, first > 1) {
+            (true, _) => format!(" To read on, call read_file with start_line {}.", last + 1),
+            (false, true) => {
+                " The file ends here; to read what comes before, set start_line and end_line."
+                    .to_owned()
+            }
+            (false, false) => String::new(),
+        };
+        let search = match cut {
+            0 => String::new(),
+            _ => format!(
+                " Lines of more than {} characters ({cut} here) end in `{CUT}`; to see what is in \
+                 the rest of them, search the file with grep_search.",
+                limits.line_chars
+            ),
+        };
+        format!(
+            "IMPORTANT: The file content has been truncated. \
+             Status: Showing lines {first}-{last} of {total} total lines. \
+             Action:{go_on}{search}\n\n{text}"
+        )
+    }
+}
+
+/// At most `max` characters.
+fn cut(line: &str, max: usize) -> &str {
+    if line.len() <= max {
+        return line;
+    }
+    line.char_indices().nth(max).map_or(line, |(at, _)| &line[..at])
+}
+
+fn count(text: &str) -> usize {
+    let ends = memchr_iter(b'\n', text.as_bytes()).count();
+    ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Excerpt, Lines};
+    use crate::tools::Limits;
+
+    fn check(text: &str, lines: (usize, Option<usize>), expected: (&str, usize, usize, usize)) {
+        let limits = Limits { read_lines: 3, line_chars: 4, ..Limits::default() };
+        let (first, last) = lines;
+        let found = Excerpt::new(text, Lines { first, last }, &limits, 12);
+        assert_eq!((&*found.text, found.first, found.last, found.total), expected);
+    }
+
+    #[test]
+    fn a_text_that_fits_is_whole() {
+        check("", (1, None), ("", 1, 0, 0));
+        check("\n", (1, None), ("\n", 1, 1, 1));
+        check("a", (1, None), ("a", 1, 1, 1));
+        check("a\n\nb", (1, None), ("a\n\nb", 1, 3, 3));
+        check("a\r\nb\r\n", (1, None), ("a\r\nb\r\n", 1, 2, 2));
+    }
+
+    #[test]
+    fn no_more_lines_than_are_wanted() {
+        check("a\nb\nc\n", (2, Some(2)), ("b\n", 2, 2, 3));
+        check("a\nb\nc\n", (2, None), ("b\nc\n", 2, 3, 3));
+        check("a\nb\nc", (3, Some(9)), ("c", 3, 3, 3));
+        check("a\nb\n", (4, None), ("", 4, 3, 2));
+        check("a\nb\n", (usize::MAX, Some(usize::MAX)), ("", usize::MAX, usize::MAX - 1, 2));
+    }
+
+    #[test]
+    fn no_more_lines_than_are_allowed() {
+        check("a\nb\nc\nd\n", (1, None), ("a\nb\nc\n", 1, 3, 4));
+        check("a\nb\nc\nd\ne", (2, Some(5)), ("b\nc\nd\n", 2, 4, 5));
+    }
+
+    #[test]
+    fn no_more_characters_than_are_allowed() {
+        check("1234\n1234\n1234\n", (1, None), ("1234\n1234\n", 1, 2, 3));
+        check("äöüß\näöüß\nä\n", (1, None), ("äöüß\näöüß\nä\n", 1, 3, 3));
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        check("12345\nb\n", (1, None), ("1234... [truncated]\nb\n", 1, 2, 2));
+        check("äöüßx", (1, None), ("äöüß... [truncated]", 1, 1, 1));
+        check("1234", (1, None), ("1234", 1, 1, 1));
+    }
+}

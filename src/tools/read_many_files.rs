@@ -1,0 +1,232 @@
+//! `read_many_files`: several files in one answer, named one by one or by globs.
+
+mod find;
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::find::{Plan, Planned, plan};
+use super::args::{self, Filtering};
+use super::blocking::blocking;
+use super::read_file::excerpt::{Excerpt, Lines};
+use super::read_file::{Contents, contents};
+use super::shorten::one_line;
+use super::workspace::Respect;
+use super::{
+    Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    parse,
+};
+use crate::media::Media;
+
+/// Characters of the patterns in a label.
+const PATTERNS_CHARS: usize = 500;
+
+/// Files of which people are told, and skipped ones of which the model is.
+const MAX_NAMED: usize = 100;
+
+/// The tool.
+pub(super) struct ReadManyFiles;
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(deserialize_with = "args::list", alias = "paths")]
+    include: Vec<String>,
+    #[serde(default, deserialize_with = "args::list")]
+    exclude: Vec<String>,
+    #[serde(default, deserialize_with = "args::flag")]
+    recursive: Option<bool>,
+    #[serde(default, rename = "useDefaultExcludes", deserialize_with = "args::flag")]
+    use_default_excludes: Option<bool>,
+    #[serde(default)]
+    file_filtering_options: Option<Filtering>,
+}
+
+impl Args {
+    fn respect(&self) -> Respect {
+        self.file_filtering_options.as_ref().map_or(Respect::ALL, Filtering::respect)
+    }
+}
+
+#[async_trait]
+impl Tool for ReadManyFiles {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "read_many_files".to_owned(),
+            aliases: &[],
+            description: "Reads several files of the workspace at once: files, directories (all \
+                below them) and globs. For what you know you need; to find out where something \
+                is, search. Images and the like are attached if they are named, or if a glob \
+                asks for their kind (`*.png`). Long files and long answers are cut, and say so."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "include": {
+                        "type": "array",
+                        "items": { "type": "string" },
+                        "description": "Files, directories and globs, relative to the workspace.",
+                    },
+                    "exclude": {
+                        "type": "array",
+                        "items": { "type": "string" },
+                        "description": "Globs of what to leave out, as in a .gitignore file.",
+                    },
+                    "recursive": {
+                        "type": "boolean",
+                        "description": "Whether a directory in `include` means all below it, or \
+                            only the files directly in it. Default: true.",
+                    },
+                    "useDefaultExcludes": {
+                        "type": "boolean",
+                        "description": "Leave out, unless named, what programs made (such as \
+                            node_modules, target, dist, build, lock files) and archives. \
+                            Default: true.",
+                    },
+                    "file_filtering_options": Filtering::schema(),
+                },
+                "required": ["include"],
+            }),
+            kind: Kind::Read,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        if args.include.is_empty() {
+            return Err(ToolError::invalid_args("`include`: names nothing"));
+        }
+        let label = label(&args.include);
+        // The files are looked for here, because the call is announced with them.
+        let plan = blocking(cx, move |cx| plan(cx, &args)).await?;
+        let files = plan.files.iter().take(MAX_NAMED);
+        let summary = files.fold(Summary::new(label), |summary, file| summary.at(&file.path, None));
+        Ok(Invocation::new(summary, Access::Read, move |cx| async move {
+            blocking(&cx, move |cx| read(cx, plan)).await
+        }))
+    }
+}
+
+/// Begins in a way that a client knows.
+fn label(patterns: &[String]) -> String {
+    let patterns: Vec<_> = patterns.iter().map(|pattern| format!("`{pattern}`")).collect();
+    let patterns = one_line(&patterns.join(", "), PATTERNS_CHARS);
+    format!("Will attempt to read and concatenate files using patterns: {patterns}")
+}
+
+/// What is being put together.
+struct Reading {
+    text: String,
+    media: Vec<Media>,
+    /// The names of the files that were read.
+    read: Vec<String>,
+    /// The names of those that were not, with the reason.
+    skipped: Vec<(String, String)>,
+    /// Characters of text that may still come.
+    chars: usize,
+    /// Bytes of images and the like that may still come.
+    bytes: u64,
+}
+
+fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
+    let mut reading = Reading {
+        text: String::new(),
+        media: Vec::new(),
+        read: Vec::new(),
+        skipped: plan.skipped,
+        chars: cx.limits.read_chars,
+        bytes: cx.limits.file_bytes,
+    };
+    let mut more = plan.more;
+    for file in &plan.files {
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::cancelled());
+        }
+        if reading.chars == 0 {
+            more += 1;
+            continue;
+        }
+        let name = one_line(&cx.workspace.relative(&file.path), usize::MAX);
+        match reading.add(cx, file, &name) {
+            Ok(()) => reading.read.push(name),
+            Err(why) => reading.skipped.push((name, why)),
+        }
+    }
+    Ok(reading.finish(more))
+}
+
+impl Reading {
+    /// Reads one file; or says why not.
+    fn add(&mut self, cx: &ToolContext, file: &Planned, name: &str) -> Result<(), String> {
+        if let Some(mime_type) = Media::type_of(&file.path).filter(|_| !file.media) {
+            return Err(format!("{mime_type}: name it to have it attached"));
+        }
+        let text = match contents(&file.path, &cx.limits) {
+            Ok(Contents::Text(text)) => {
+                let excerpt = Excerpt::new(&text, Lines::ALL, &cx.limits, self.chars);
+                if excerpt.last < excerpt.first && !text.is_empty() {
+                    self.chars = 0;
+                    return Err("no room left in this answer".to_owned());
+                }
+                excerpt.into_text(&cx.limits)
+            }
+            Ok(Contents::Media(media)) => {
+                let size = media.data.len() as u64 / 4 * 3;
+                self.bytes = self.bytes.checked_sub(size).ok_or("no room left in this answer")?;
+                let text = format!("(attached: {})", media.mime_type);
+                self.media.push(media);
+                text
+            }
+            Err(error) => return Err(error.message),
+        };
+        self.chars = self.chars.saturating_sub(text.chars().count() + name.chars().count());
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "--- {name} ---\n\n{text}\n\n");
+        Ok(())
+    }
+
+    fn finish(self, more: usize) -> ToolOutput {
+        let Self { mut text, media, read, mut skipped, .. } = self;
+        let unnamed = skipped.len().saturating_sub(MAX_NAMED);
+        skipped.truncate(MAX_NAMED);
+        let mut skipped: Vec<_> =
+            skipped.into_iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        if unnamed > 0 {
+            skipped.push(format!("{unnamed} more"));
+        }
+        if more > 0 {
+            skipped.push(format!("up to {more} more file(s): this answer holds no more"));
+        }
+        if read.is_empty() {
+            text += "No files were read.\n\n";
+        }
+        if !skipped.is_empty() {
+            let _ = write!(text, "--- Not read ---\n\n{}\n\n", skipped.join("\n"));
+        }
+        text += "--- End of content ---";
+        let shown = shown(&read, &skipped);
+        ToolOutput { text, media, shown: Some(Content::Markdown(shown)) }
+    }
+}
+
+fn shown(read: &[String], skipped: &[String]) -> String {
+    let mut shown = match read.len() {
+        0 => "No files read".to_owned(),
+        n => format!("Read {n} file(s):\n"),
+    };
+    for name in read.iter().take(MAX_NAMED) {
+        let _ = write!(shown, "\n- `{name}`");
+    }
+    if read.len() > MAX_NAMED {
+        let _ = write!(shown, "\n- and {} more", read.len() - MAX_NAMED);
+    }
+    if !skipped.is_empty() {
+        shown += "\n\nNot read:\n";
+    }
+    for line in skipped {
+        let _ = write!(shown, "\n- {}", one_line(line, 500));
+    }
+    shown
+}

@@ -1,0 +1,277 @@
+//! Which files are meant by names, directories and globs.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::{DirEntry, WalkBuilder};
+
+use super::Args;
+use crate::tools::blocking::Until;
+use crate::tools::first::First;
+use crate::tools::pattern::Pattern;
+use crate::tools::shorten::one_line;
+use crate::tools::target::{LABEL_CHARS, Target};
+use crate::tools::{ToolContext, ToolError};
+
+/// What nobody wants to read who does not ask for it: what programs made, and what is no text.
+const DEFAULT_EXCLUDES: &[&str] = &[
+    "node_modules/",
+    "target/",
+    "dist/",
+    "build/",
+    "__pycache__/",
+    ".venv/",
+    ".svn/",
+    ".hg/",
+    "*.lock",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "*.min.js",
+    "*.map",
+    "*.zip",
+    "*.tar",
+    "*.gz",
+    "*.bz2",
+    "*.xz",
+    "*.zst",
+    "*.7z",
+    "*.jar",
+    "*.class",
+    "*.pyc",
+    "*.o",
+    "*.a",
+    "*.so",
+    "*.dylib",
+    "*.dll",
+    "*.exe",
+    "*.wasm",
+    "*.bin",
+];
+
+/// The files that are meant.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// Those that are named one by one, then those that were found; each in order.
+    pub(super) files: Vec<Planned>,
+    /// What is meant and cannot be read, with the reason.
+    pub(super) skipped: Vec<(String, String)>,
+    /// How many more there are.
+    pub(super) more: usize,
+}
+
+/// A file to read.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub(super) path: PathBuf,
+    /// It may be an image or the like: somebody named it, or asked for its kind.
+    pub(super) media: bool,
+}
+
+/// Finds the files that are meant.
+pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
+    let search = Finder {
+        cx,
+        args,
+        until: Until::new(cx),
+        defaults: Arc::new(if args.use_default_excludes.unwrap_or(true) {
+            rules(DEFAULT_EXCLUDES)?
+        } else {
+            Gitignore::empty()
+        }),
+        exclude: Arc::new(rules(&args.exclude)?),
+    };
+    let mut plan = Plan::default();
+    let mut named = BTreeMap::new();
+    // By path: whether it may be an image.
+    let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
+    for entry in &args.include {
+        match search.entry(entry) {
+            Ok(Meant::File(path)) => _ = named.insert(path, true),
+            Ok(Meant::Files { paths, more }) => {
+                plan.more += more;
+                for (path, media) in paths {
+                    *found.entry(path).or_default() |= media;
+                }
+            }
+            Err(error) => plan.skipped.push((one_line(entry, LABEL_CHARS), error.message)),
+        }
+        search.until.check()?;
+    }
+    if search.until.timed_out() {
+        let seconds = cx.limits.search_time.as_secs();
+        let why = format!("not looked for any more after {seconds} s");
+        plan.skipped.push(("other files".to_owned(), why));
+    }
+    let known: HashSet<PathBuf> = named.keys().cloned().collect();
+    found.retain(|path, _| !known.contains(path));
+    let files = named.into_iter().chain(found);
+    plan.files = files.map(|(path, media)| Planned { path, media }).collect();
+    plan.more += plan.files.len().saturating_sub(cx.limits.files);
+    plan.files.truncate(cx.limits.files);
+    Ok(plan)
+}
+
+/// What one entry of the list means.
+enum Meant {
+    File(PathBuf),
+    Files {
+        /// With whether each may be an image.
+        paths: Vec<(PathBuf, bool)>,
+        more: usize,
+    },
+}
+
+struct Finder<'a> {
+    cx: &'a ToolContext,
+    args: &'a Args,
+    until: Until,
+    /// For what is below a directory or matches a glob.
+    defaults: Arc<Gitignore>,
+    /// For everything, relative to the workspace.
+    exclude: Arc<Gitignore>,
+}
+
+impl Finder<'_> {
+    /// What an entry means; an error if it is nothing that can be read.
+    fn entry(&self, entry: &str) -> Result<Meant, ToolError> {
+        let workspace = &self.cx.workspace;
+        let respect = self.args.respect();
+        let target = Target::look_up(workspace, entry, respect);
+        match target.found {
+            Ok(found) if found.is_dir() => {
+                let mut walk = workspace.walk_where(&target.path, respect, self.keep());
+                walk.max_depth((self.args.recursive == Some(false)).then_some(1));
+                self.collect(&walk, |_| true, |_| false)
+            }
+            Ok(_) if self.excluded(&target.path) => Err(excluded()),
+            Ok(_) => Ok(Meant::File(target.path)),
+            Err(error) if error.kind == "file_ignored" || !is_glob(entry) => Err(error),
+            Err(_) => self.glob(entry),
+        }
+    }
+
+    fn glob(&self, glob: &str) -> Result<Meant, ToolError> {
+        let workspace = &self.cx.workspace;
+        let kinds: Vec<String> = kinds(glob);
+        let asked_for = |path: &Path| {
+            let kind = path.extension().map(|kind| kind.to_string_lossy().to_lowercase());
+            kind.is_some_and(|kind| kinds.contains(&kind))
+        };
+        let (mut all, mut all_more) = (Vec::new(), 0);
+        for dir in workspace.trees() {
+            let pattern = Pattern::new(workspace, dir, glob, false, self.args.respect())?;
+            let walk = pattern.walk(workspace, &self.until, self.keep());
+            let found = self.collect(&walk, |path| pattern.matches(path), asked_for)?;
+            if let Meant::Files { paths, more } = found {
+                all.extend(paths);
+                all_more += more;
+            }
+        }
+        if all.is_empty() && !self.until.timed_out() {
+            return Err(ToolError::new("file_not_found", "no such file"));
+        }
+        Ok(Meant::Files { paths: all, more: all_more })
+    }
+
+    fn collect(
+        &self,
+        walk: &WalkBuilder,
+        matches: impl Fn(&Path) -> bool,
+        media: impl Fn(&Path) -> bool,
+    ) -> Result<Meant, ToolError> {
+        let mut first = First::new(self.cx.limits.files);
+        let entries = walk.build().take_while(|_| !self.until.over()).flatten();
+        // Links are left out: what they lead to is met on its own.
+        let files = entries.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+        for file in files.filter(|file| matches(file.path())) {
+            let media = media(file.path());
+            first.push((file.into_path(), media));
+        }
+        self.until.check()?;
+        let given = first.given();
+        let paths = first.into_sorted();
+        Ok(Meant::Files { more: given - paths.len(), paths })
+    }
+
+    /// Whether to go on with something that a walk meets.
+    fn keep(&self) -> impl Fn(&DirEntry) -> bool + Send + Sync + 'static {
+        let until = self.until.clone();
+        let (defaults, exclude) = (Arc::clone(&self.defaults), Arc::clone(&self.exclude));
+        let roots = self.cx.workspace.roots().to_owned();
+        move |entry| {
+            let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+            !until.over()
+                // By name alone: a directory that is asked for may well be called `build`.
+                && !defaults.matched(Path::new(entry.file_name()), is_dir).is_ignore()
+                && !exclude.matched(relative(&roots, entry.path()), is_dir).is_ignore()
+        }
+    }
+
+    fn excluded(&self, path: &Path) -> bool {
+        let path = relative(self.cx.workspace.roots(), path);
+        !self.exclude.is_empty()
+            && self.exclude.matched_path_or_any_parents(path, false).is_ignore()
+    }
+}
+
+fn excluded() -> ToolError {
+    ToolError::new("file_excluded", "left out as `exclude` says")
+}
+
+/// A path relative to the root that it is in.
+fn relative<'a>(roots: &[PathBuf], path: &'a Path) -> &'a Path {
+    roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path)
+}
+
+fn rules(globs: &[impl AsRef<str>]) -> Result<Gitignore, ToolError> {
+    let invalid = |err| ToolError::invalid_args(format_args!("`exclude`: {err}"));
+    let mut rules = GitignoreBuilder::new("");
+    for glob in globs {
+        rules.add_line(None, glob.as_ref()).map_err(invalid)?;
+    }
+    rules.build().map_err(invalid)
+}
+
+fn is_glob(entry: &str) -> bool {
+    entry.contains(['*', '?', '[', '{'])
+}
+
+/// The kinds of files that a glob asks for: `png` and `jpg` of `**/*.{png,JPG}`.
+fn kinds(glob: &str) -> Vec<String> {
+    let name = glob.rsplit('/').next().unwrap_or(glob);
+    let Some((_, kinds)) = name.rsplit_once('.').or_else(|| name.split_once('{')) else {
+        return Vec::new();
+    };
+    let kinds = kinds.split(|c: char| !c.is_alphanumeric()).filter(|kind| !kind.is_empty());
+    kinds.map(str::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_EXCLUDES, kinds, rules};
+
+    #[test]
+    fn a_glob_asks_for_kinds_of_files() {
+        let check = |glob: &str, expected: &[&str]| assert_eq!(kinds(glob), expected);
+        check("*.png", &["png"]);
+        check("a.b/**/*.{png,JPG}", &["png", "jpg"]);
+        check("**/*", &[]);
+        check("shot?.webp", &["webp"]);
+        check("{a.png,b.gif}", &["gif"]);
+    }
+
+    #[test]
+    fn the_default_excludes_are_rules() {
+        let rules = rules(DEFAULT_EXCLUDES).unwrap();
+        let check = |name, is_dir, expected| {
+            assert_eq!(rules.matched(name, is_dir).is_ignore(), expected, "{name}");
+        };
+        check("node_modules", true, true);
+        check("target", false, false);
+        check("Cargo.lock", false, true);
+        check("src", true, false);
+        check("main.rs", false, false);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a path from the model leads to, with what to show of it whether or not it can be used.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::shorten::one_line;
+use super::workspace::{Respect, Workspace};
+use super::{Summary, ToolError};
+
+/// Characters of a path or pattern in a label.
+pub(super) const LABEL_CHARS: usize = 200;
+
+/// A path, looked up.
+pub(super) struct Target {
+    /// Relative where it can be.
+    pub(super) label: String,
+    /// The real path, if it is inside the workspace; it need not exist.
+    pub(super) path: PathBuf,
+    /// What is there, or why it cannot be used.
+    pub(super) found: Result<Metadata, ToolError>,
+}
+
+impl Target {
+    /// Looks a path up. What is ignored cannot be used.
+    pub(super) fn look_up(workspace: &Workspace, path: &str, respect: Respect) -> Self {
+        match workspace.resolve(path) {
+            Ok(real) => {
+                let label = one_line(&workspace.relative(&real), LABEL_CHARS);
+                let found = check(workspace, &real, respect);
+                Self { label, path: real, found }
+            }
+            Err(error) => {
+                let label = one_line(path, LABEL_CHARS);
+                Self { label, path: PathBuf::new(), found: Err(error) }
+            }
+        }
+    }
+
+    /// The label, and the place if it is inside.
+    pub(super) fn summary(&self, line: Option<usize>) -> Summary {
+        let summary = Summary::new(&self.label);
+        if self.path.as_os_str().is_empty() {
+            return summary;
+        }
+        summary.at(&self.path, line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)))
+    }
+
+    /// The path of a directory.
+    pub(super) fn directory(&self) -> Result<&Path, ToolError> {
+        match &self.found {
+            Ok(found) if found.is_dir() => Ok(&self.path),
+            Ok(_) => Err(ToolError::new(
+                "not_a_directory",
+                format!("{} is not a directory.", self.path.display()),
+            )),
+            Err(error) if error.kind == "file_not_found" => Err(ToolError::new(
+                "directory_not_found",
+                format!("Directory not found: {}", self.path.display()),
+            )),
+            Err(error) => Err(error.clone()),
+        }
+    }
+}
+
+fn check(workspace: &Workspace, real: &Path, respect: Respect) -> Result<Metadata, ToolError> {
+    let found = fs::metadata(real).map_err(|err| match err.kind() {
+        io::ErrorKind::NotFound => {
+            ToolError::new("file_not_found", format!("File not found: {}", real.display()))
+        }
+        _ => ToolError::new(
+            "read_content_failure",
+            format!("{} cannot be looked at: {err}", real.display()),
+        ),
+    })?;
+    match workspace.ignored_by(real, respect) {
+        Some(rules) => Err(ignored(real, rules)),
+        None => Ok(found),
+    }
+}
+
+/// Why an ignored file is not read.
+pub(super) fn ignored(path: &Path, rules: &str) -> ToolError {
+    let message = format!(
+        "{} is ignored by {rules}, and so it is left alone. If it is needed, ask the user.",
+        path.display()
+    );
+    ToolError::new("file_ignored", message)
+}

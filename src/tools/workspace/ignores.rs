@@ -1,0 +1,197 @@
+//! What the ignore files cover: `.gitignore`, git's own list of exclusions, and this agent's.
+//!
+//! One set of rules serves walks and single paths, so that they cannot disagree. A file is
+//! covered if it, or a directory above it, is. The innermost rule that says anything of a path
+//! decides; this agent's rules go before git's; git's end at the top of a repository.
+
+use std::collections::HashMap;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
+
+use super::Respect;
+use crate::sync::Mutex;
+use crate::tools::files;
+
+const OWN: &str = ".geminiignore";
+const GIT: &str = ".gitignore";
+const EXCLUDE: &str = ".git/info/exclude";
+
+/// Bytes of an ignore file that are read; what is larger has no rules in it.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Directories whose rules are remembered at once.
+const REMEMBERED: usize = 8192;
+
+/// The rules for what is below one directory, as they were when each was first asked for.
+pub(in crate::tools) struct Ignores {
+    root: PathBuf,
+    respect: Respect,
+    /// What directories above the root say, if that is in the same repository.
+    above: Arc<Level>,
+    /// By directory. Files are read under the lock; those who wait want the same ones.
+    levels: Mutex<HashMap<PathBuf, Arc<Level>>>,
+}
+
+/// The rules of one directory, and of those above it.
+#[derive(Default)]
+struct Level {
+    above: Option<Arc<Self>>,
+    own: Option<Gitignore>,
+    git: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+    /// Git's rules from above do not count here.
+    is_repository: bool,
+}
+
+impl Ignores {
+    pub(super) fn new(root: &Path, respect: Respect) -> Self {
+        let above = if respect.git { rules_above(root) } else { Arc::default() };
+        Self { root: root.to_owned(), respect, above, levels: Mutex::default() }
+    }
+
+    /// The ignore file that covers a real path, or a directory above it.
+    pub(in crate::tools) fn cover(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
+        let mut above: Vec<&Path> =
+            real.ancestors().skip(1).take_while(|dir| self.is_below(dir)).collect();
+        above.reverse();
+        let above = above.into_iter().find_map(|dir| self.cover_entry(dir, true));
+        above.or_else(|| self.cover_entry(real, is_dir))
+    }
+
+    /// The ignore file that covers a real path, if none covers a directory above it.
+    pub(in crate::tools) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
+        if !(self.respect.git || self.respect.own) || !self.is_below(real) {
+            return None;
+        }
+        self.level(real.parent()?).cover(real, is_dir)
+    }
+
+    fn is_below(&self, path: &Path) -> bool {
+        path != self.root && path.starts_with(&self.root)
+    }
+
+    /// The rules for what is in a directory.
+    fn level(&self, dir: &Path) -> Arc<Level> {
+        let mut levels = self.levels.lock();
+        let mut level = Arc::clone(&self.above);
+        let mut unknown = Vec::new();
+        for dir in dir.ancestors().take_while(|dir| dir.starts_with(&self.root)) {
+            if let Some(known) = levels.get(dir) {
+                level = Arc::clone(known);
+                break;
+            }
+            unknown.push(dir);
+        }
+        if levels.len() + unknown.len() > REMEMBERED {
+            levels.clear();
+        }
+        for dir in unknown.into_iter().rev() {
+            level = read_level(dir, level, self.respect);
+            levels.insert(dir.to_owned(), Arc::clone(&level));
+        }
+        level
+    }
+}
+
+impl Level {
+    fn cover(&self, path: &Path, is_dir: bool) -> Option<&'static str> {
+        let (mut git, mut exclude) = (Match::None, Match::None);
+        let mut same_repository = true;
+        for level in iter::successors(Some(self), |level| level.above.as_deref()) {
+            match say(level.own.as_ref(), path, is_dir) {
+                Match::Ignore(_) => return Some(OWN),
+                Match::Whitelist(_) => return None,
+                Match::None => {}
+            }
+            if same_repository {
+                git = git.or(say(level.git.as_ref(), path, is_dir));
+                exclude = exclude.or(say(level.exclude.as_ref(), path, is_dir));
+            }
+            same_repository &= !level.is_repository;
+        }
+        match git {
+            Match::Ignore(_) => Some(GIT),
+            Match::Whitelist(_) => None,
+            Match::None => exclude.is_ignore().then_some(EXCLUDE),
+        }
+    }
+}
+
+fn say<'a>(rules: Option<&'a Gitignore>, path: &Path, is_dir: bool) -> Match<&'a Glob> {
+    rules.map_or(Match::None, |rules| rules.matched(path, is_dir))
+}
+
+/// Git's rules between the top of the repository and `root`. Who works in a directory that is
+/// itself ignored wants to see what is in it, so then there are none.
+fn rules_above(root: &Path) -> Arc<Level> {
+    let mut level = Arc::default();
+    let Some(top) = root.ancestors().find(|dir| is_repository(dir)) else { return level };
+    let mut dirs: Vec<&Path> = root.ancestors().take_while(|dir| dir.starts_with(top)).collect();
+    dirs.reverse();
+    for (dir, below) in dirs.iter().zip(&dirs[1..]) {
+        level = read_level(dir, level, Respect { git: true, own: false });
+        if level.cover(below, true).is_some() {
+            return Arc::default();
+        }
+    }
+    level
+}
+
+fn is_repository(dir: &Path) -> bool {
+    dir.join(".git").exists()
+}
+
+/// The rules for what is in `dir`; those from above, if it adds none.
+fn read_level(dir: &Path, above: Arc<Level>, respect: Respect) -> Arc<Level> {
+    let mut level = Level::default();
+    if respect.own {
+        level.own = rules(dir, &dir.join(OWN));
+    }
+    if respect.git {
+        level.git = rules(dir, &dir.join(GIT));
+        level.is_repository = is_repository(dir);
+    }
+    if level.is_repository {
+        level.exclude = rules(dir, &exclude_file(dir));
+    }
+    if level.own.is_none() && level.git.is_none() && !level.is_repository {
+        return above;
+    }
+    level.above = Some(above);
+    Arc::new(level)
+}
+
+/// The rules in an ignore file, for what is in `dir`.
+fn rules(dir: &Path, file: &Path) -> Option<Gitignore> {
+    let text = read(file)?;
+    let mut rules = GitignoreBuilder::new(dir);
+    for line in text.lines() {
+        if let Err(err) = rules.add_line(None, line) {
+            tracing::debug!(file = %file.display(), %err, "not a rule");
+        }
+    }
+    let failed = |err| tracing::warn!(file = %file.display(), %err, "an ignore file is not heeded");
+    rules.build().map_err(failed).ok().filter(|rules| !rules.is_empty())
+}
+
+/// Where git keeps the exclusions of the repository at `dir`; a worktree has them elsewhere.
+fn exclude_file(dir: &Path) -> PathBuf {
+    let git = dir.join(".git");
+    if git.is_dir() {
+        return git.join("info/exclude");
+    }
+    let own = read(&git).and_then(|text| Some(dir.join(text.strip_prefix("gitdir:")?.trim())));
+    let own = own.unwrap_or(git);
+    let shared = read(&own.join("commondir")).map(|text| own.join(text.trim()));
+    shared.unwrap_or(own).join("info/exclude")
+}
+
+fn read(file: &Path) -> Option<String> {
+    let bytes = files::read(file, MAX_BYTES).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+}

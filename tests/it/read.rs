@@ -1,0 +1,245 @@
+//! The tools that read, list and search, called as a session calls them.
+
+#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
+mod file;
+mod find;
+mod grep;
+mod grep_odd;
+mod list;
+mod many;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::Poll;
+use std::{fmt, fs};
+
+use serde_json::{Value, json};
+use tandem::tools::process::Processes;
+use tandem::tools::workspace::Workspace;
+use tandem::tools::{
+    Access, Content, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, all,
+};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// A workspace with some files in it.
+struct Project {
+    dir: TempDir,
+    more: Vec<PathBuf>,
+    limits: Limits,
+    cancel: CancellationToken,
+}
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("work")).unwrap();
+        let (limits, cancel) = (Limits::default(), CancellationToken::new());
+        let project = Self { dir, more: Vec::new(), limits, cancel };
+        for (name, text) in files {
+            project.write(name, text);
+        }
+        project
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join("work")
+    }
+
+    /// Where there is something that is not the workspace's.
+    fn outside(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join("outside")
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn link(&self, name: &str, target: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(target, self.root().join(name)).unwrap();
+    }
+
+    fn fifo(&self, name: &str) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, self.root().join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    /// A file that nobody may read; false if that stops nobody, since the superuser runs this.
+    fn unreadable(&self, name: &str) -> bool {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.write(name, "secret\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        fs::read(&path).is_err()
+    }
+
+    fn context(&self) -> ToolContext {
+        ToolContext {
+            workspace: Arc::new(Workspace::new(&self.root(), &self.more).unwrap()),
+            processes: Processes::new(|_, _| false),
+            limits: Arc::new(self.limits.clone()),
+            cancel: self.cancel.clone(),
+            progress: Arc::new(|_| ()),
+        }
+    }
+
+    /// Prepares a call and runs it.
+    fn call(&self, tool: &str, args: Value) -> Called {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let cx = self.context();
+        runtime.block_on(async {
+            match tool_named(tool).prepare(args, &cx).await {
+                Ok(invocation) => {
+                    assert!(matches!(invocation.access, Access::Read | Access::Nothing));
+                    let summary = invocation.summary.clone();
+                    Called { summary: Some(summary), result: invocation.run(cx, None).await }
+                }
+                Err(error) => Called { summary: None, result: Err(error) },
+            }
+        })
+    }
+
+    /// A call as people and the model see it.
+    fn see(&self, tool: &str, args: Value) -> String {
+        self.name_places(&self.call(tool, args).to_string())
+    }
+
+    /// Several calls that come to the same.
+    #[track_caller]
+    fn see_same(&self, tool: &str, all: &[Value]) -> String {
+        let first = self.see(tool, all[0].clone());
+        for args in all {
+            assert_eq!(self.see(tool, args.clone()), first, "{args}");
+        }
+        first
+    }
+
+    /// Why a call fails.
+    #[track_caller]
+    fn check_error(&self, tool: &str, args: Value, expected: &str) {
+        let error = self.call(tool, args).result.unwrap_err();
+        assert_eq!(self.name_places(&format!("{}: {error}", error.kind)), expected);
+    }
+
+    fn name_places(&self, text: &str) -> String {
+        let named = [
+            (self.root(), "$ROOT"),
+            (self.outside(), "$OUTSIDE"),
+            (self.dir.path().canonicalize().unwrap(), "$ABOVE"),
+        ];
+        named.iter().fold(text.to_owned(), |text, (path, name)| {
+            text.replace(&path.display().to_string(), name)
+        })
+    }
+}
+
+/// What came of a call.
+struct Called {
+    summary: Option<Summary>,
+    result: Result<ToolOutput, ToolError>,
+}
+
+impl Called {
+    fn text(self) -> String {
+        self.result.unwrap().text
+    }
+
+    fn shown(&self) -> Option<&str> {
+        match &self.result.as_ref().unwrap().shown {
+            Some(Content::Markdown(shown)) => Some(shown),
+            Some(shown) => panic!("{shown:?}"),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for Called {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(summary) = &self.summary {
+            writeln!(f, "label: {}", summary.label)?;
+            for place in &summary.locations {
+                let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+                writeln!(f, "at: {}{line}", place.path)?;
+            }
+        }
+        match &self.result {
+            Err(error) => write!(f, "{}: {}", error.kind, error.message),
+            Ok(output) => {
+                if let Some(shown) = self.shown() {
+                    writeln!(f, "shown: {shown}")?;
+                }
+                for media in &output.media {
+                    writeln!(f, "media: {} {}", media.mime_type, media.data)?;
+                }
+                write!(f, "---\n{}", output.text)
+            }
+        }
+    }
+}
+
+fn tool_named(name: &str) -> Arc<dyn Tool> {
+    let is_named = |tool: &Arc<dyn Tool>| {
+        let spec = tool.spec();
+        spec.name == name || spec.aliases.contains(&name)
+    };
+    all().into_iter().find(is_named).unwrap()
+}
+
+#[test]
+fn every_parameter_is_described() {
+    for tool in all() {
+        let spec = tool.spec();
+        assert_eq!(spec.parameters["type"], "object", "{}", spec.name);
+        let properties = spec.parameters["properties"].as_object().unwrap();
+        for (name, property) in properties {
+            assert!(property["type"].is_string(), "{} {name}", spec.name);
+            assert!(property["description"].is_string(), "{} {name}", spec.name);
+        }
+        for required in spec.parameters["required"].as_array().unwrap() {
+            assert!(properties.contains_key(required.as_str().unwrap()), "{}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_call_ends_at_once() {
+    let project = Project::new(&[("a.txt", "a\n")]);
+    project.cancel.cancel();
+    let check = |tool, args| {
+        let called = project.call(tool, args);
+        assert_eq!(called.result.unwrap_err(), ToolError::cancelled(), "{tool}");
+    };
+    check("read_file", json!({ "file_path": "a.txt" }));
+    check("read_many_files", json!({ "include": ["**"] }));
+    check("list_directory", json!({ "dir_path": "." }));
+    check("glob", json!({ "pattern": "**" }));
+    check("grep_search", json!({ "pattern": "a" }));
+}
+
+#[test]
+fn a_call_that_is_cancelled_in_the_middle_ends_at_once() {
+    let project = Project::new(&[]);
+    for n in 0..2000 {
+        project.write(&format!("{}/{n}.txt", n % 50), "some text\n".repeat(50));
+    }
+    let check = |tool: &str, args| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let cancel = CancellationToken::new();
+            let cx = ToolContext { cancel: cancel.clone(), ..project.context() };
+            let tool = tool_named(tool);
+            let mut prepare = tool.prepare(args, &cx);
+            assert!(futures::poll!(&mut prepare).is_pending());
+            cancel.cancel();
+            match futures::poll!(&mut prepare) {
+                Poll::Ready(Err(error)) => assert_eq!(error, ToolError::cancelled()),
+                _ => panic!("it goes on"),
+            }
+        });
+    };
+    check("grep_search", json!({ "pattern": "nowhere" }));
+    check("read_many_files", json!({ "include": ["**"] }));
+}
