@@ -251,7 +251,10 @@ mod tests {
 
     #[test]
     fn lines_of_data_are_joined() {
-        check("data: a\ndata:b\ndata\ndata:  c\n\n", &["a\nb\n\n c"]);
+        for end in ["\n", "\r\n", "\r"] {
+            let lines = "data: a\ndata:b\ndata\ndata:  c\n\n".replace('\n', end);
+            check(&lines, &["a\nb\n\n c"]);
+        }
     }
 
     #[test]

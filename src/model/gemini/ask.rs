@@ -47,7 +47,6 @@ struct Asking {
 
 /// Asks until there is an answer, or none to be had.
 pub(super) async fn ask(inner: Arc<Inner>, prompt: Prompt, emit: Emit) -> Result<Finish, Error> {
-    let after_results = Request::answers_calls(&prompt);
     let mut asking = Asking {
         answer: Answer::new(inner.options.max_answer),
         inner,
@@ -62,22 +61,19 @@ pub(super) async fn ask(inner: Arc<Inner>, prompt: Prompt, emit: Emit) -> Result
         checkpoints: 0,
         continued: 0,
     };
-    loop {
-        if let Err(trouble) = asking.request().await {
-            asking.recover(trouble).await?;
-            continue;
-        }
-        match finish::judge(&asking.answer, after_results) {
-            Verdict::Whole(reason) => return Ok(asking.finish(reason)),
-            Verdict::TooManyCalls => {
-                asking.answer.note(LEFT_OUT);
-                return Ok(asking.finish(FinishReason::Stop));
+    // Servers repeat what they are told, keys too.
+    match asking.until_done().await {
+        Ok(mut reason) => {
+            if let FinishReason::Refused(why) = &mut reason {
+                asking.redact(why);
             }
-            Verdict::GoesOn => asking.go_on()?,
-            Verdict::BrokeOff => asking.recover(broke_off().into()).await?,
-            Verdict::Again(again) => asking.again(again).await?,
-            Verdict::Unsigned(error) => asking.recover(Trouble::Signatures(error)).await?,
-            Verdict::Failed(error) => return Err(error),
+            let usage = asking.answer.usage();
+            let native = asking.answer.into_native(&asking.inner.model.id);
+            Ok(Finish { reason, usage, native })
+        }
+        Err(mut error) => {
+            asking.redact(error.text_mut());
+            Err(error)
         }
     }
 }
@@ -96,6 +92,28 @@ impl Inner {
 }
 
 impl Asking {
+    async fn until_done(&mut self) -> Result<FinishReason, Error> {
+        let after_results = Request::answers_calls(&self.prompt);
+        loop {
+            if let Err(trouble) = self.request().await {
+                self.recover(trouble).await?;
+                continue;
+            }
+            match finish::judge(&self.answer, after_results) {
+                Verdict::Whole(reason) => return Ok(reason),
+                Verdict::TooManyCalls => {
+                    self.answer.note(LEFT_OUT);
+                    return Ok(FinishReason::Stop);
+                }
+                Verdict::GoesOn => self.go_on()?,
+                Verdict::BrokeOff => self.recover(broke_off().into()).await?,
+                Verdict::Again(again) => self.again(again).await?,
+                Verdict::Unsigned(error) => self.recover(Trouble::Signatures(error)).await?,
+                Verdict::Failed(error) => return Err(error),
+            }
+        }
+    }
+
     /// Makes one request and takes what it brings.
     async fn request(&mut self) -> Result<(), Trouble> {
         self.answer.begin_request();
@@ -103,11 +121,8 @@ impl Asking {
         let endpoint = (self.inner.connect)()
             .map_err(|why| Trouble::terminal(Error::NotAuthenticated(why)))?;
         let result = self.exchange(&endpoint).await;
-        let endpoint = self.endpoint.insert(endpoint);
-        result.map_err(|mut trouble| {
-            trouble.reword(|text| endpoint.redact(text));
-            trouble
-        })
+        self.endpoint = Some(endpoint);
+        result
     }
 
     async fn exchange(&mut self, endpoint: &Endpoint) -> Result<(), Trouble> {
@@ -239,7 +254,13 @@ impl Asking {
         self.retry(failure.advised(advice), &policy, self.broken).await
     }
 
-    async fn retry(&mut self, failure: Failure, policy: &Policy, failed: u32) -> Result<(), Error> {
+    async fn retry(
+        &mut self,
+        mut failure: Failure,
+        policy: &Policy,
+        failed: u32,
+    ) -> Result<(), Error> {
+        self.redact(&mut failure.reason);
         let again = self.answer.rewind();
         self.emit.retry(failure, policy, failed, again).await
     }
@@ -279,12 +300,10 @@ impl Asking {
         error
     }
 
-    fn finish(self, mut reason: FinishReason) -> Finish {
-        if let (FinishReason::Refused(why), Some(endpoint)) = (&mut reason, &self.endpoint) {
-            endpoint.redact(why);
+    fn redact(&self, text: &mut String) {
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.redact(text);
         }
-        let usage = self.answer.usage();
-        Finish { reason, usage, native: self.answer.into_native(&self.inner.model.id) }
     }
 }
 

@@ -55,18 +55,6 @@ impl Trouble {
         Self::Failed(Failure::terminal(error))
     }
 
-    /// Changes all that is said to people.
-    pub(super) fn reword(&mut self, change: impl Fn(&mut String)) {
-        let error = match self {
-            Self::Failed(Failure { error, reason, .. }) => {
-                change(reason);
-                error
-            }
-            Self::Signatures(error) | Self::NoModel(error) | Self::Garbled(error) => error,
-        };
-        change(error.text_mut());
-    }
-
     /// The error without any hope.
     pub(super) fn into_error(self) -> Error {
         match self {

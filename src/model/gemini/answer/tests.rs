@@ -29,6 +29,7 @@ fn text_alone_needs_no_native_parts() {
     check(&[json!({"text": "a"}), json!({"text": "b"})], &[]);
     check(&[json!({"text": "a", "thought": false}), json!({"text": ""})], &[]);
     check(&[json!({"text": "hm", "thought": true}), json!({"text": "a"})], &[]);
+    check(&[json!({"text": "hm", "thought": true, "more": 1})], &[]);
 }
 
 #[test]
