@@ -48,6 +48,10 @@ pub struct Agent {
     /// demonstration that needs no key and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
     pub model: Option<String>,
+    /// How much the model thinks, if it can be told: a level such as LOW, MEDIUM or HIGH [default:
+    /// the model's own]
+    #[arg(long, value_name = "LEVEL")]
+    pub thinking: Option<String>,
     /// What needs no question: default (reading), `auto_edit` (also changing files), yolo
     /// (everything), plan (reading, and all else is refused)
     #[arg(long, value_name = "MODE", default_value_t)]
@@ -104,6 +108,7 @@ impl Agent {
         for change in &self.limits {
             change.apply(&mut limits);
         }
+        limits.model.thinking.clone_from(&self.thinking);
         limits
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _, stderr, stdin};
 use std::process::ExitCode;
 
-use tandem::cli::{self, Cli};
+use tandem::cli::{self, Cli, Command};
 use tandem::logging;
 use tandem::run::{self, End};
 
@@ -22,20 +22,25 @@ fn main() -> ExitCode {
         Ok(End::Signal(signal)) => exit_code(128 + signal),
         Err(err) => {
             say(&format!("tandem: {err:#}"));
-            exit_code(2)
+            exit_code(if cli.command.is_some() { 1 } else { 2 })
         }
     }
 }
 
 fn start(cli: &Cli) -> anyhow::Result<End> {
     logging::start(cli.log_file.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match cli.command {
+        Some(Command::Login) => return runtime.block_on(run::login()).map(|()| End::Done),
+        Some(Command::Logout) => return run::logout().map(|()| End::Done),
+        None => {}
+    }
     if !cli.agent.acp && stdin().is_terminal() {
         anyhow::bail!(
             "standard input is a terminal, and this agent speaks ACP: let an editor start it, or \
              try `tandem --model replay < fixtures/acp/hello.ndjson`; `tandem --help` says more"
         );
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let end = runtime.block_on(run::editor(&cli.agent));
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();

@@ -1,12 +1,25 @@
 //! What a session needs of a language model: it is told a conversation and streams an answer.
 
+pub mod catalog;
 pub mod gemini;
+pub mod history;
 pub mod replay;
+pub mod retry;
+pub mod sse;
+pub mod tokens;
+
+mod emit;
+mod http;
+
+#[cfg(test)]
+mod arbitrary;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +37,16 @@ pub trait Model: Send + Sync {
 
     /// Asks for the next message. Retries by itself; dropping the stream drops the request.
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>>;
+
+    /// How many tokens it can be told, if that is known.
+    fn input_limit(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many tokens a prompt has: an estimate, unless the API must be asked.
+    fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
+        std::future::ready(tokens::of_prompt(&prompt)).boxed()
+    }
 }
 
 /// All a model is told.
@@ -225,6 +248,21 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl Error {
+    /// What it says, to be changed.
+    fn text_mut(&mut self) -> &mut String {
+        match self {
+            Self::NotAuthenticated(why)
+            | Self::RateLimited(why)
+            | Self::Refused(why)
+            | Self::ContextTooLong(why)
+            | Self::Rejected(why)
+            | Self::Unavailable(why)
+            | Self::BadAnswer(why) => why,
+        }
+    }
+}
 
 /// A key that is never shown.
 #[derive(Clone, PartialEq, Eq)]

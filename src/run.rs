@@ -1,17 +1,22 @@
 //! The one place that knows every part: builds them, joins them, ends them.
 
+use std::fs;
+use std::io::{self, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Agent;
+use crate::config::{self, Check, Credentials, Env, Input};
 use crate::frontends::acp;
 use crate::model::Model;
+use crate::model::catalog::Catalog;
+use crate::model::gemini::{self, Gemini};
 use crate::model::replay::Replay;
 use crate::session::{Parts, Session};
 use crate::tools::process::Processes;
@@ -41,9 +46,16 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let directory = std::env::current_dir().context("there is no working directory")?;
     let workspace = Workspace::new(&directory, &agent.include_directories)
         .context("cannot work in that directory")?;
-    let processes = Processes::new(|_, _| false);
+    let env = Env::of_process(&directory);
+    let catalog = catalog(&env)?;
+    let model = choose(agent, &env, &catalog);
+    let credentials = Credentials::new(env);
+    let processes = {
+        let credentials = Arc::clone(&credentials);
+        Processes::new(move |name, value| credentials.is_secret(name, value))
+    };
     let session = Session::new(Parts {
-        model: model(agent.model.as_deref())?,
+        model: open(&model, &catalog, &credentials, limits.model)?,
         tools: tools::all(),
         workspace: Arc::new(workspace),
         processes: Arc::clone(&processes),
@@ -59,7 +71,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     };
     let served = acp::serve(
         Arc::clone(&session),
-        Arc::new(|| async { Ok(()) }.boxed()),
+        authenticate(&session, &credentials),
         stdio::input(),
         stdio::output(),
         options,
@@ -98,13 +110,78 @@ async fn drained(input_ended: &CancellationToken, timeout: Duration) -> End {
     End::TimedOut
 }
 
-fn model(name: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
-    let name = name.unwrap_or("replay");
-    if name == "replay" {
+/// Asks for a Gemini API key, checks it, and stores it.
+pub async fn login() -> anyhow::Result<()> {
+    let credentials = credentials()?;
+    config::login(&credentials, &check(), Input::stdin(), &mut stderr())
+        .await
+        .map_err(|why| anyhow!(why))
+}
+
+/// Forgets the stored key.
+pub fn logout() -> anyhow::Result<()> {
+    config::logout(&*credentials()?, &mut stderr()).map_err(|why| anyhow!(why))
+}
+
+fn credentials() -> anyhow::Result<Arc<Credentials>> {
+    let directory = std::env::current_dir().context("there is no working directory")?;
+    Ok(Credentials::new(Env::of_process(&directory)))
+}
+
+fn check() -> Check {
+    Arc::new(|endpoint| async move { gemini::check(&endpoint).await }.boxed())
+}
+
+/// What `authenticate` does: nothing if the model needs no key or has one.
+fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::Authenticate {
+    let (session, credentials) = (Arc::clone(session), Arc::clone(credentials));
+    Arc::new(move || {
+        let (session, credentials) = (Arc::clone(&session), Arc::clone(&credentials));
+        async move {
+            credentials.refresh();
+            if session.ready().is_ok() {
+                return Ok(());
+            }
+            config::authenticate(&credentials, &check()).await
+        }
+        .boxed()
+    })
+}
+
+/// Which model is meant.
+fn choose(agent: &Agent, env: &Env, catalog: &Catalog) -> String {
+    let chosen = agent.model.as_deref().or_else(|| env.var("GEMINI_MODEL"));
+    chosen.unwrap_or(catalog.default_model()).to_owned()
+}
+
+/// The models that are known, with what the user has written in `models.json`.
+fn catalog(env: &Env) -> anyhow::Result<Catalog> {
+    let catalog = Catalog::embedded();
+    let Some(path) = env.config_dir().map(|dir| dir.join("models.json")) else {
+        return Ok(catalog);
+    };
+    match fs::read_to_string(&path) {
+        Ok(json) => catalog
+            .with_overrides(&json)
+            .map_err(|why| anyhow!("{} is wrong: {why}", path.display())),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(catalog),
+        Err(err) => Err(err).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn open(
+    id: &str,
+    catalog: &Catalog,
+    credentials: &Arc<Credentials>,
+    options: gemini::Options,
+) -> anyhow::Result<Arc<dyn Model>> {
+    if id == "replay" {
         return Ok(Arc::new(Replay::demo()));
     }
-    let Some(script) = name.strip_prefix("replay:") else { bail!("there is no model {name:?}") };
-    Ok(Arc::new(Replay::open(Path::new(script))?))
+    if let Some(script) = id.strip_prefix("replay:") {
+        return Ok(Arc::new(Replay::open(Path::new(script))?));
+    }
+    Ok(Arc::new(Gemini::new(catalog.lookup(id), credentials.connect(), options)?))
 }
 
 /// The signals that end the process.

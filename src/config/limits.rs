@@ -3,10 +3,11 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::model::gemini;
 use crate::tools;
 
 /// How much is too much.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of a line that a peer sends.
     pub line_bytes: usize,
@@ -14,11 +15,18 @@ pub struct Limits {
     pub rounds: usize,
     /// What tools may take and give.
     pub tools: tools::Limits,
+    /// What a model may take and give.
+    pub model: gemini::Options,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { line_bytes: 32 << 20, rounds: 100, tools: tools::Limits::default() }
+        Self {
+            line_bytes: 32 << 20,
+            rounds: 100,
+            tools: tools::Limits::default(),
+            model: gemini::Options::default(),
+        }
     }
 }
 
@@ -33,6 +41,7 @@ struct Named {
 enum Field {
     Count(fn(&mut Limits) -> &mut usize),
     Bytes(fn(&mut Limits) -> &mut u64),
+    Times(fn(&mut Limits) -> &mut u32),
     Seconds(fn(&mut Limits) -> &mut Duration),
 }
 
@@ -49,6 +58,31 @@ const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.rounds),
     },
     Named {
+        name: "model-attempts",
+        what: "how often a request to the model is tried",
+        field: Field::Times(|limits| &mut limits.model.retry.attempts),
+    },
+    Named {
+        name: "model-connect-seconds",
+        what: "how long connecting to the model may take",
+        field: Field::Seconds(|limits| &mut limits.model.connect_timeout),
+    },
+    Named {
+        name: "model-idle-seconds",
+        what: "how long the model may say nothing",
+        field: Field::Seconds(|limits| &mut limits.model.idle),
+    },
+    Named {
+        name: "answer-bytes",
+        what: "an answer of the model",
+        field: Field::Count(|limits| &mut limits.model.max_answer),
+    },
+    Named {
+        name: "event-bytes",
+        what: "one event of an answer",
+        field: Field::Count(|limits| &mut limits.model.max_event),
+    },
+    Named {
         name: "file-bytes",
         what: "a file that is read or edited",
         field: Field::Bytes(|limits| &mut limits.tools.file_bytes),
@@ -57,6 +91,11 @@ const NAMED: &[Named] = &[
         name: "read-lines",
         what: "lines of a file that are read at once",
         field: Field::Count(|limits| &mut limits.tools.read_lines),
+    },
+    Named {
+        name: "read-chars",
+        what: "characters of files that one call reads",
+        field: Field::Count(|limits| &mut limits.tools.read_chars),
     },
     Named {
         name: "line-chars",
@@ -105,6 +144,9 @@ impl Change {
                 *field(limits) = usize::try_from(self.value).unwrap_or(usize::MAX);
             }
             Field::Bytes(field) => *field(limits) = self.value,
+            Field::Times(field) => {
+                *field(limits) = u32::try_from(self.value).unwrap_or(u32::MAX);
+            }
             Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value),
         }
     }
@@ -134,6 +176,7 @@ pub fn help() -> String {
         let default = match named.field {
             Field::Count(field) => field(&mut defaults).to_string(),
             Field::Bytes(field) => field(&mut defaults).to_string(),
+            Field::Times(field) => field(&mut defaults).to_string(),
             Field::Seconds(field) => field(&mut defaults).as_secs().to_string(),
         };
         format!("  {:<22} {:<50} [{default}]\n", named.name, named.what)

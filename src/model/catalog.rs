@@ -1,0 +1,295 @@
+//! What is known of models: a table as data, which a file can add to and correct.
+//!
+//! A row says only what its model does not share with a row of a shorter id. An id that ends in
+//! `*` stands for a family; any other also stands for its variants, such as dated ones. So every
+//! id has an answer, known or not.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const EMBEDDED: &str = include_str!("catalog.json");
+
+/// A table of models.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalog {
+    default: String,
+    rows: Vec<Row>,
+}
+
+/// What is known of one model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Model {
+    /// As its API has it.
+    pub id: String,
+    /// How many tokens it can be told.
+    pub input_tokens: u64,
+    /// How many tokens one answer can have.
+    pub output_tokens: u64,
+    /// How it is told how much to think.
+    pub thinking: Thinking,
+    /// Whether the result of a call can hold images.
+    pub media_in_responses: bool,
+    /// Whether it insists on the signatures of its calls.
+    pub signatures: bool,
+    /// Whether an answer can go on over several requests.
+    pub continuation: bool,
+}
+
+/// How a model is told how much to think: by level or by budget, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thinking {
+    /// The levels that it knows.
+    #[serde(default)]
+    pub levels: Vec<String>,
+    /// Names for budgets of tokens.
+    #[serde(default)]
+    pub budgets: BTreeMap<String, i64>,
+    /// What it does if it is told nothing.
+    #[serde(default)]
+    pub default: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    default: Option<String>,
+    #[serde(default)]
+    models: Vec<Row>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Row {
+    id: String,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    thinking: Option<Thinking>,
+    media_in_responses: Option<bool>,
+    signatures: Option<bool>,
+    continuation: Option<bool>,
+}
+
+impl Catalog {
+    /// The table that comes with the program.
+    pub fn embedded() -> Self {
+        let empty = Self { default: String::new(), rows: Vec::new() };
+        // A test reads it: it cannot be wrong here.
+        empty.clone().with_overrides(EMBEDDED).unwrap_or(empty)
+    }
+
+    /// The table with the rows of `json` added. Where both say something, the new row counts. The
+    /// error names the line and the field.
+    pub fn with_overrides(mut self, json: &str) -> Result<Self, String> {
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let file: File = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| format!("`{}`: {}", error.path(), error.inner()))?;
+        reader.end().map_err(|error| error.to_string())?;
+        self.rows.extend(file.models);
+        // Stable: of equal ids the later row comes later, and counts.
+        self.rows.sort_by_key(|row| row.prefix().len());
+        self.default = file.default.unwrap_or(self.default);
+        Ok(self)
+    }
+
+    /// The model that is used unless another is asked for.
+    pub fn default_model(&self) -> &str {
+        &self.default
+    }
+
+    /// The models that are known by name.
+    pub fn ids(&self) -> Vec<&str> {
+        let ids = self.rows.iter().map(|row| row.id.as_str());
+        let mut ids: Vec<_> = ids.filter(|id| !id.ends_with('*')).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// What is known of a model. Whatever the id is, there is an answer.
+    pub fn lookup(&self, id: &str) -> Model {
+        let mut model = Model { id: id.to_owned(), ..Model::default() };
+        for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
+            row.add_to(&mut model);
+        }
+        model
+    }
+}
+
+impl Row {
+    fn prefix(&self) -> &str {
+        self.id.strip_suffix('*').unwrap_or(&self.id)
+    }
+
+    fn add_to(&self, model: &mut Model) {
+        model.input_tokens = self.input_tokens.unwrap_or(model.input_tokens);
+        model.output_tokens = self.output_tokens.unwrap_or(model.output_tokens);
+        model.media_in_responses = self.media_in_responses.unwrap_or(model.media_in_responses);
+        model.signatures = self.signatures.unwrap_or(model.signatures);
+        model.continuation = self.continuation.unwrap_or(model.continuation);
+        if let Some(thinking) = &self.thinking {
+            model.thinking = thinking.clone();
+        }
+    }
+}
+
+impl Model {
+    /// The `thinkingConfig` for a level that the user asked for, or for none; nothing if the model
+    /// does not think. The error lists what can be asked for.
+    pub fn thinking_config(&self, asked: Option<&str>) -> Result<Option<Value>, String> {
+        let Thinking { levels, budgets, .. } = &self.thinking;
+        let Some(asked) = asked.map(str::trim) else {
+            let thinks = !levels.is_empty() || !budgets.is_empty();
+            return Ok(thinks.then(|| json!({"includeThoughts": true})));
+        };
+        if let Some(level) = levels.iter().find(|level| level.eq_ignore_ascii_case(asked)) {
+            return Ok(Some(json!({"includeThoughts": true, "thinkingLevel": level})));
+        }
+        let named = budgets.iter().find(|(name, _)| name.eq_ignore_ascii_case(asked));
+        let named = named.map(|(_, budget)| *budget);
+        let number = asked.parse().ok().filter(|_| !budgets.is_empty());
+        if let Some(budget) = named.or(number) {
+            let thoughts = budget != 0;
+            return Ok(Some(json!({"includeThoughts": thoughts, "thinkingBudget": budget})));
+        }
+        let mut allowed: Vec<_> = levels.iter().chain(budgets.keys()).map(String::as_str).collect();
+        if !budgets.is_empty() {
+            allowed.push("a number of tokens");
+        }
+        Err(match allowed.as_slice() {
+            [] => format!(
+                "Nothing is known of how much `{}` can be told to think: leave the thinking level \
+                 out, or add the model to the file of models.",
+                self.id
+            ),
+            allowed => format!(
+                "`{}` cannot think at level `{asked}`. It knows: {}.",
+                self.id,
+                allowed.join(", ")
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_table_is_right() {
+        let empty = Catalog { default: String::new(), rows: Vec::new() };
+        let catalog = empty.with_overrides(EMBEDDED).unwrap();
+        assert_eq!(catalog, Catalog::embedded());
+        assert_eq!(catalog.default_model(), "gemini-3.8-flash");
+        assert!(catalog.ids().contains(&"gemini-3.8-flash"));
+        for id in catalog.ids() {
+            let model = catalog.lookup(id);
+            let Thinking { levels, budgets, default } = model.thinking;
+            let default = default.unwrap_or_default();
+            assert!(levels.contains(&default) || budgets.contains_key(&default), "{id}: {default}");
+            assert!(model.input_tokens > 0 && model.output_tokens > 0, "{id}");
+        }
+    }
+
+    #[track_caller]
+    fn check(id: &str, expected: &Value) {
+        let model = Catalog::embedded().lookup(id);
+        let levels: Vec<_> = model.thinking.levels.iter().map(|level| &level[..1]).collect();
+        let found = json!([
+            levels.concat(),
+            model.thinking.budgets.len(),
+            model.media_in_responses,
+            model.signatures,
+            model.continuation
+        ]);
+        assert_eq!(found, *expected, "{id}");
+    }
+
+    #[test]
+    fn any_id_is_looked_up_by_its_longest_known_beginning() {
+        check("gemini-3.8-flash", &json!(["LMH", 0, true, true, false]));
+        check("gemini-3.8-flash-001", &json!(["LMH", 0, true, true, false]));
+        check("gemini-3.5-flash-lite", &json!(["MLMH", 0, true, true, false]));
+        check("gemini-2.5-pro", &json!(["", 4, false, false, false]));
+        check("gemini-2.5-flash", &json!(["", 5, false, false, false]));
+        check("gemini-4-argon", &json!(["LMH", 0, true, true, true]));
+        check("gemini-9-xenon", &json!(["LMH", 0, true, true, false]));
+        check("gemma-4-27b", &json!(["", 0, false, false, false]));
+        check("my-own/model", &json!(["", 0, false, false, false]));
+        check("", &json!(["", 0, false, false, false]));
+    }
+
+    #[track_caller]
+    fn asked(id: &str, level: Option<&str>, expected: Result<Option<Value>, &str>) {
+        let config = Catalog::embedded().lookup(id).thinking_config(level);
+        assert_eq!(config, expected.map_err(str::to_owned), "{id} {level:?}");
+    }
+
+    #[test]
+    fn a_thinking_level_is_sent_as_the_model_wants_it() {
+        let thoughts = json!({"includeThoughts": true});
+        asked("gemini-3.8-flash", None, Ok(Some(thoughts.clone())));
+        asked("gemini-2.5-pro", None, Ok(Some(thoughts)));
+        asked("gemma-4", None, Ok(None));
+        let high = json!({"includeThoughts": true, "thinkingLevel": "HIGH"});
+        asked("gemini-3.8-flash", Some("high"), Ok(Some(high)));
+        let budget = json!({"includeThoughts": true, "thinkingBudget": 8192});
+        asked("gemini-2.5-pro", Some("Medium"), Ok(Some(budget)));
+        let number = json!({"includeThoughts": true, "thinkingBudget": 200});
+        asked("gemini-2.5-pro", Some("200"), Ok(Some(number)));
+        let off = json!({"includeThoughts": false, "thinkingBudget": 0});
+        asked("gemini-2.5-flash", Some("off"), Ok(Some(off)));
+    }
+
+    #[test]
+    fn a_level_that_the_model_refuses_is_refused_here() {
+        for id in ["gemini-3.7-flash", "gemini-3.8-flash"] {
+            let message =
+                format!("`{id}` cannot think at level `MINIMAL`. It knows: LOW, MEDIUM, HIGH.");
+            asked(id, Some("MINIMAL"), Err(&message));
+        }
+        asked(
+            "gemini-3.8-flash",
+            Some("8000"),
+            Err("`gemini-3.8-flash` cannot think at level `8000`. It knows: LOW, MEDIUM, HIGH."),
+        );
+        assert!(Catalog::embedded().lookup("x").thinking_config(Some("LOW")).is_err());
+    }
+
+    #[test]
+    fn a_file_adds_and_corrects() {
+        let json = r#"{"default": "mine", "models": [
+            {"id": "mine", "inputTokens": 1000},
+            {"id": "gemini-3.8-flash", "continuation": true}
+        ]}"#;
+        let catalog = Catalog::embedded().with_overrides(json).unwrap();
+        assert_eq!(catalog.default_model(), "mine");
+        assert_eq!(catalog.lookup("mine").input_tokens, 1000);
+        assert_eq!(catalog.lookup("mine").output_tokens, 65536);
+        let flash = catalog.lookup("gemini-3.8-flash");
+        assert!(flash.continuation && flash.signatures);
+    }
+
+    #[track_caller]
+    fn refused(json: &str, expected: &str) {
+        assert_eq!(Catalog::embedded().with_overrides(json), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_by_line_and_field() {
+        refused(
+            "{\"models\": [\n  {\"id\": \"x\", \"inputTokens\": \"many\"}\n]}",
+            "`models[0].inputTokens`: invalid type: string \"many\", expected u64 at line 2 \
+             column 35",
+        );
+        refused(
+            "{\"models\": [{\"id\": \"x\", \"inputTokns\": 1}]}",
+            "`models[0].inputTokns`: unknown field `inputTokns`, expected one of `id`, \
+             `inputTokens`, `outputTokens`, `thinking`, `mediaInResponses`, `signatures`, \
+             `continuation` at line 1 column 36",
+        );
+        refused("{} x", "trailing characters at line 1 column 4");
+    }
+}

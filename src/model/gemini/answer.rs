@@ -1,0 +1,378 @@
+//! Puts an answer together from what is streamed, over as many requests as it takes.
+
+use std::borrow::Cow;
+use std::mem;
+use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::errors::shortened;
+use super::finish::is_visible;
+use super::wire::{Candidate, PlainText, PromptFeedback, Response, UsageMetadata};
+use super::{BACKEND, SIGNATURE};
+use crate::model::{Call, Chunk, Error, Native, Usage};
+
+/// What a call without a name is named, so that the model is told that there is no such tool.
+const UNNAMED: &str = "unnamed_tool";
+
+/// The bytes that one value of JSON takes up.
+const VALUE: usize = 80;
+
+/// An answer as far as it has come.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// All text that comes in parts with nothing else in them.
+    text: String,
+    pieces: Vec<Piece>,
+    calls: usize,
+    thoughts: bool,
+    /// How much room its parts take up, about.
+    size: usize,
+    max_size: usize,
+    /// Whether something has been handed out that is not void.
+    shown: bool,
+    finish: Option<(String, String)>,
+    checkpoint: Option<Checkpoint>,
+    /// How many there have been.
+    checkpoints: u32,
+    /// What the requests before this one cost.
+    spent: Usage,
+    usage: UsageMetadata,
+}
+
+/// What is kept of an answer, in order.
+#[derive(Debug, PartialEq)]
+enum Piece {
+    /// Where it is in all the text. Neighbours are one piece.
+    Text(Range<usize>),
+    /// Any other part, as it came.
+    Part(Value),
+}
+
+/// From where the answer can go on in another request.
+#[derive(Debug)]
+struct Checkpoint {
+    token: String,
+    pieces: usize,
+    text: usize,
+    calls: usize,
+    thoughts: bool,
+    size: usize,
+    /// Whether something has been handed out since.
+    shown_since: bool,
+}
+
+/// What is wrong with a piece of the stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// It is an error of the server: JSON.
+    Reported(String),
+    /// It makes no sense; why.
+    Garbled(String),
+    /// It is the end of the matter.
+    Final(Error),
+}
+
+impl Answer {
+    /// An answer that takes up `max_size` bytes at most.
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { max_size, ..Self::default() }
+    }
+
+    /// Takes one event's data, and adds what is to be shown of it to `out`.
+    pub(super) fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        // Some gateways end their streams as another API does.
+        if data == b"[DONE]" {
+            return Ok(());
+        }
+        let garbled = |error: serde_json::Error| Wrong::Garbled(error.to_string());
+        for response in Response::read(data).map_err(garbled)? {
+            self.take_response(response, out)?;
+        }
+        Ok(())
+    }
+
+    fn take_response(&mut self, response: Response<'_>, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        if let Some(error) = response.error {
+            return Err(Wrong::Reported(error.get().to_owned()));
+        }
+        if let Some(usage) = response.usage_metadata {
+            self.usage = usage.after(self.usage);
+        }
+        if let Some(PromptFeedback { block_reason: Some(reason), block_reason_message }) =
+            response.prompt_feedback
+        {
+            let why = sentence("The prompt was blocked", &reason, block_reason_message.as_deref());
+            return Err(Wrong::Final(Error::Refused(format!("{why} Say it another way."))));
+        }
+        let Some(candidate) = response.candidates.into_iter().flatten().next() else {
+            return Ok(());
+        };
+        let before = out.len();
+        let content = candidate.content.as_ref().and_then(|content| content.parts.as_ref());
+        for part in content.into_iter().flatten() {
+            self.take_part(part, out)?;
+        }
+        if out.len() > before {
+            self.shown = true;
+            if let Some(checkpoint) = &mut self.checkpoint {
+                checkpoint.shown_since = true;
+            }
+        }
+        self.take_end(candidate);
+        Ok(())
+    }
+
+    fn take_end(&mut self, candidate: Candidate<'_>) {
+        if let Some(reason) = candidate.finish_reason {
+            self.finish = Some((reason, candidate.finish_message.unwrap_or_default()));
+        }
+        if let Some(token) = candidate.continuation_token.filter(|token| !token.is_empty()) {
+            if self.token() != Some(&token) {
+                self.checkpoints += 1;
+            }
+            self.checkpoint = Some(Checkpoint {
+                token,
+                pieces: self.pieces.len(),
+                text: self.text.len(),
+                calls: self.calls,
+                thoughts: self.thoughts,
+                size: self.size,
+                shown_since: false,
+            });
+        }
+    }
+
+    fn take_part(&mut self, raw: &RawValue, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        self.grow(raw.get().len())?;
+        if let Ok(plain) = serde_json::from_str::<PlainText>(raw.get()) {
+            self.take_text(plain, out);
+            return Ok(());
+        }
+        // What is not text takes up much more in memory than on the wire: about so much for each
+        // value in it.
+        let values = 1 + memchr::memchr_iter(b',', raw.get().as_bytes()).count();
+        self.grow(values * VALUE)?;
+        let part = serde_json::from_str(raw.get()).map_err(|error| {
+            Wrong::Garbled(format!("a part of the answer cannot be read: {error}"))
+        })?;
+        if let Value::Object(part) = part {
+            self.take_other(part, out);
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, size: usize) -> Result<(), Wrong> {
+        self.size += size;
+        if self.size > self.max_size {
+            return Err(Wrong::Final(too_big("The model's answer", self.max_size)));
+        }
+        Ok(())
+    }
+
+    fn take_text(&mut self, PlainText { text, thought }: PlainText, out: &mut Vec<Chunk>) {
+        self.thoughts |= thought;
+        if text.is_empty() {
+            return;
+        }
+        if thought {
+            out.push(Chunk::Thought(text));
+            return;
+        }
+        let begin = self.text.len();
+        self.text.push_str(&text);
+        match self.pieces.last_mut() {
+            Some(Piece::Text(range)) => range.end = self.text.len(),
+            _ => self.pieces.push(Piece::Text(begin..self.text.len())),
+        }
+        out.push(Chunk::Text(text));
+    }
+
+    fn take_other(&mut self, mut part: Map<String, Value>, out: &mut Vec<Chunk>) {
+        if part.is_empty() {
+            return;
+        }
+        match part.get_mut("functionCall") {
+            Some(Value::Object(call)) => {
+                name(call);
+                out.push(Chunk::Call(read_call(call, self.calls)));
+                self.calls += 1;
+            }
+            // Nobody can answer it, and the server would not take it back.
+            Some(_) => return,
+            None => {
+                let thought = is_thought(&part);
+                let signed = part.get(SIGNATURE).is_some_and(Value::is_string);
+                self.thoughts |= thought;
+                out.extend(shown(&part));
+                // A thought that carries a signature is kept, for the signature's sake.
+                if thought && part.contains_key("text") && !signed {
+                    return;
+                }
+            }
+        }
+        self.pieces.push(Piece::Part(Value::Object(part)));
+    }
+
+    /// Why the server ended the answer, and its comment.
+    pub(super) fn finish(&self) -> Option<(&str, &str)> {
+        self.finish.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str()))
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+
+    pub(super) fn has_thoughts(&self) -> bool {
+        self.thoughts
+    }
+
+    /// Whether there is text that a person would see.
+    pub(super) fn has_text(&self) -> bool {
+        let texts = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(range) => &self.text[range.clone()],
+            Piece::Part(part) if part.as_object().is_some_and(is_thought) => "",
+            Piece::Part(part) => part.get("text").and_then(Value::as_str).unwrap_or_default(),
+        });
+        let text = match self.pieces.as_slice() {
+            [Piece::Text(_)] => Cow::Borrowed(self.text.as_str()),
+            _ => Cow::Owned(texts.collect()),
+        };
+        is_visible(&text)
+    }
+
+    /// Whether something has been shown that would have to be taken back.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    /// From where the answer can go on.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.checkpoint.as_ref().map(|checkpoint| checkpoint.token.as_str())
+    }
+
+    /// How many places there have been from where it can go on.
+    pub(super) fn checkpoints(&self) -> u32 {
+        self.checkpoints
+    }
+
+    /// Begins another request for the same answer.
+    pub(super) fn begin_request(&mut self) {
+        self.finish = None;
+        self.spent = mem::take(&mut self.usage).added_to(self.spent);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.max_size);
+    }
+
+    /// Goes back to the last checkpoint, or to the beginning. What has been shown since is made
+    /// again; if there is such, all that was shown before is returned, to be shown anew.
+    pub(super) fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        let Some(checkpoint) = &mut self.checkpoint else {
+            let shown = self.shown;
+            self.clear();
+            return shown.then(Vec::new);
+        };
+        let shown_since = mem::take(&mut checkpoint.shown_since);
+        self.pieces.truncate(checkpoint.pieces);
+        self.text.truncate(checkpoint.text);
+        if let Some(Piece::Text(range)) = self.pieces.last_mut() {
+            range.end = range.end.min(checkpoint.text);
+        }
+        self.calls = checkpoint.calls;
+        self.thoughts = checkpoint.thoughts;
+        self.size = checkpoint.size;
+        shown_since.then(|| self.again())
+    }
+
+    fn again(&self) -> Vec<Chunk> {
+        let mut calls = 0;
+        let pieces = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(range) => Some(Chunk::Text(self.text[range.clone()].to_owned())),
+            Piece::Part(part) => match part.get("functionCall").and_then(Value::as_object) {
+                Some(call) => {
+                    calls += 1;
+                    Some(Chunk::Call(read_call(call, calls - 1)))
+                }
+                None => part.as_object().and_then(shown),
+            },
+        });
+        pieces.collect()
+    }
+
+    /// Says something in the model's name, for the model alone to read.
+    pub(super) fn note(&mut self, text: &str) {
+        self.pieces.push(Piece::Part(json!({ "text": text })));
+    }
+
+    /// What it cost, all requests together.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage.added_to(self.spent)
+    }
+
+    /// The parts as they came, if they are more than text.
+    pub(super) fn into_native(self, model: &str) -> Option<Native> {
+        if !self.pieces.iter().any(|piece| matches!(piece, Piece::Part(_))) {
+            return None;
+        }
+        let parts = self.pieces.into_iter().map(|piece| match piece {
+            Piece::Text(range) => json!({ "text": self.text[range] }),
+            Piece::Part(part) => part,
+        });
+        let (backend, model) = (BACKEND.to_owned(), model.to_owned());
+        Some(Native { backend, model, parts: parts.collect() })
+    }
+}
+
+/// The error for more than `max` bytes of something.
+pub(super) fn too_big(what: &str, max: usize) -> Error {
+    let mib = max.div_ceil(1 << 20);
+    Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was given up."))
+}
+
+/// A sentence with the server's reason, and its explanation if there is one.
+pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> String {
+    let reason = shortened(reason);
+    let message = shortened(message.unwrap_or_default());
+    match message.trim_end_matches('.') {
+        "" => format!("{what} ({reason})."),
+        message => format!("{what} ({reason}): {message}."),
+    }
+}
+
+fn is_thought(part: &Map<String, Value>) -> bool {
+    part.get("thought") == Some(&Value::Bool(true))
+}
+
+/// What people see of a part that is no call.
+fn shown(part: &Map<String, Value>) -> Option<Chunk> {
+    let text = part.get("text")?.as_str().filter(|text| !text.is_empty())?.to_owned();
+    Some(if is_thought(part) { Chunk::Thought(text) } else { Chunk::Text(text) })
+}
+
+/// Gives a call a name if it has none.
+fn name(call: &mut Map<String, Value>) {
+    if call.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
+        call.insert("name".to_owned(), json!(UNNAMED));
+    }
+}
+
+fn read_call(call: &Map<String, Value>, n: usize) -> Call {
+    let string = |field| call.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let name = string("name").unwrap_or(UNNAMED).to_owned();
+    let args = call.get("args").filter(|args| !args.is_null()).cloned();
+    let id = string("id").map_or_else(|| make_id(&name, n), str::to_owned);
+    Call { id, name, args: args.unwrap_or_else(|| json!({})) }
+}
+
+fn make_id(name: &str, n: usize) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{name}_{}_{n}", now.as_millis())
+}
+
+#[cfg(test)]
+mod tests;

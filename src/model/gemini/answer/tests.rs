@@ -1,0 +1,239 @@
+//! Whatever is streamed, the parts are kept as they came, and what is shown is the same.
+
+use super::*;
+
+/// Takes parts, one event each.
+fn take(parts: &[Value]) -> (Answer, Vec<Chunk>) {
+    let mut answer = Answer::new(100_000);
+    let mut out = Vec::new();
+    for part in parts {
+        answer.take(event(part).as_bytes(), &mut out).unwrap();
+    }
+    (answer, out)
+}
+
+fn event(part: &Value) -> String {
+    json!({"candidates": [{"content": {"parts": [part]}}]}).to_string()
+}
+
+/// What is kept of parts.
+#[track_caller]
+fn check(parts: &[Value], expected: &[Value]) {
+    let (answer, _) = take(parts);
+    let native = answer.into_native("m").map(|native| native.parts).unwrap_or_default();
+    assert_eq!(native, expected);
+}
+
+#[test]
+fn text_alone_needs_no_native_parts() {
+    check(&[json!({"text": "a"}), json!({"text": "b"})], &[]);
+    check(&[json!({"text": "a", "thought": false}), json!({"text": ""})], &[]);
+    check(&[json!({"text": "hm", "thought": true}), json!({"text": "a"})], &[]);
+    check(&[json!({"text": "hm", "thought": true, "more": 1})], &[]);
+}
+
+#[test]
+fn plain_text_is_joined_and_signed_text_is_not() {
+    check(
+        &[
+            json!({"text": "a"}),
+            json!({"text": "b"}),
+            json!({"text": "c", "thoughtSignature": "S"}),
+            json!({"text": "d"}),
+            json!({"text": "e"}),
+            json!({"text": "", "thoughtSignature": "T"}),
+        ],
+        &[
+            json!({"text": "ab"}),
+            json!({"text": "c", "thoughtSignature": "S"}),
+            json!({"text": "de"}),
+            json!({"text": "", "thoughtSignature": "T"}),
+        ],
+    );
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    let parts = [
+        json!({"somethingNew": {"z": 1, "a": [0.1, 1e300, 12_345_678_901_234_567_u64]}}),
+        json!({"executableCode": {"language": "PYTHON", "code": "1"}}),
+        json!({"text": "a", "partMetadata": {"x": 1}}),
+        json!({"functionCall": {"name": "glob", "args": {"b": 1, "a": 2}, "new": true}, "more": 1}),
+    ];
+    check(&parts, &parts);
+}
+
+#[test]
+fn thoughts_are_kept_for_their_signatures_alone() {
+    let signed = json!({"text": "hm", "thought": true, "thoughtSignature": "S"});
+    let parts = [json!({"text": "hm", "thought": true}), signed.clone()];
+    check(&parts, &[signed]);
+    let (answer, out) = take(&parts);
+    assert!(answer.has_thoughts() && !answer.has_text());
+    assert_eq!(out, [Chunk::Thought("hm".to_owned()), Chunk::Thought("hm".to_owned())]);
+}
+
+fn call(call: &Value) -> Call {
+    let (_, mut out) = take(&[json!({ "functionCall": call })]);
+    match out.remove(0) {
+        Chunk::Call(call) => call,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_call_is_made_whole() {
+    let made = call(&json!({"name": "glob"}));
+    assert!(made.id.starts_with("glob_") && made.id.ends_with("_0"), "{}", made.id);
+    assert_eq!(made.args, json!({}));
+    assert_eq!(call(&json!({"name": "glob", "args": null})).args, json!({}));
+    assert_eq!(call(&json!({"name": "glob", "args": [1]})).args, json!([1]));
+    assert_eq!(call(&json!({"id": "7", "name": "glob"})).id, "7");
+    for name in [json!(null), json!(""), json!(3)] {
+        assert_eq!(call(&json!({ "name": name })).name, "unnamed_tool");
+    }
+    check(
+        &[json!({"functionCall": {"args": {}}})],
+        &[json!({"functionCall": {"args": {}, "name": "unnamed_tool"}})],
+    );
+}
+
+#[test]
+fn what_is_no_part_is_dropped() {
+    for garbage in
+        [json!(null), json!("text"), json!([1]), json!({"functionCall": "glob()"}), json!({})]
+    {
+        check(&[garbage], &[]);
+    }
+}
+
+#[track_caller]
+fn wrong(data: &str, expected: &str) {
+    let wrong = Answer::new(10_000).take(data.as_bytes(), &mut Vec::new()).unwrap_err();
+    let wrong = match wrong {
+        Wrong::Reported(json) => format!("reported {json}"),
+        Wrong::Garbled(_) => "garbled".to_owned(),
+        Wrong::Final(error) => format!("{error:?}"),
+    };
+    assert!(wrong.starts_with(expected), "{wrong}");
+}
+
+#[test]
+fn errors_within_the_stream_are_errors() {
+    wrong(r#"{"error":{"code":503}}"#, r#"reported {"code":503}"#);
+    wrong(r#"[{"error":{"code":429}}]"#, r#"reported {"code":429}"#);
+    wrong("\n [ {\"error\": \"no\"}\n]", "reported \"no\"");
+    wrong(
+        r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
+        "Refused(\"The prompt was blocked (SAFETY)",
+    );
+    for garbage in ["", "{", "oops", "3", r#"{"candidates":3}"#, "{\"a\":1}{", "\u{0}"] {
+        wrong(garbage, "garbled");
+    }
+    let deep = format!("{{\"x\":{}{}}}", "[".repeat(500), "]".repeat(500));
+    wrong(&event(&json!(null)).replace("null", &deep), "garbled");
+}
+
+#[test]
+fn sparse_events_are_no_errors() {
+    let sparse = [
+        "{}",
+        "[]",
+        "[DONE]",
+        "null",
+        r#"{"candidates":null}"#,
+        r#"{"candidates":[]}"#,
+        r#"{"candidates":[{}]}"#,
+        r#"{"candidates":[{"content":{}}]}"#,
+        r#"{"candidates":[{"content":{"parts":null,"role":"model"},"index":0}]}"#,
+        r#"{"usageMetadata":{},"modelVersion":"x","responseId":"y"}"#,
+    ];
+    for data in sparse {
+        let result = Answer::new(100).take(data.as_bytes(), &mut Vec::new());
+        if data == "null" {
+            assert!(matches!(result, Err(Wrong::Garbled(_))));
+        } else {
+            assert_eq!(result, Ok(()), "{data}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_has_a_limit() {
+    let mut answer = Answer::new(1000);
+    let event = event(&json!({"text": "x".repeat(100)}));
+    let mut out = Vec::new();
+    let error = loop {
+        if let Err(error) = answer.take(event.as_bytes(), &mut out) {
+            break error;
+        }
+    };
+    let Wrong::Final(Error::BadAnswer(why)) = error else { panic!("{error:?}") };
+    assert!(why.contains("bigger than 1 MiB"), "{why}");
+    assert_eq!(out.len(), 9);
+}
+
+#[test]
+fn small_values_count_for_what_they_take_up() {
+    let mut answer = Answer::new(1 << 20);
+    let many = event(&json!({"new": vec![0; 20_000]}));
+    assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(Wrong::Final(_))));
+}
+
+#[test]
+fn the_last_count_of_a_request_counts_and_requests_are_summed() {
+    let mut answer = Answer::new(100);
+    let mut usage = |json: Value| {
+        answer.take(json!({ "usageMetadata": json }).to_string().as_bytes(), &mut Vec::new())
+    };
+    usage(json!({"promptTokenCount": 10, "candidatesTokenCount": 1})).unwrap();
+    usage(json!({"candidatesTokenCount": 5, "thoughtsTokenCount": 3})).unwrap();
+    usage(json!({"trafficType": "ON_DEMAND"})).unwrap();
+    assert_eq!(answer.usage(), Usage { input: 10, cached: 0, output: 5, thoughts: 3 });
+    answer.begin_request();
+    let more = json!({"promptTokenCount": 12, "cachedContentTokenCount": 8,
+        "candidatesTokenCount": 1});
+    answer.take(json!({ "usageMetadata": more }).to_string().as_bytes(), &mut Vec::new()).unwrap();
+    assert_eq!(answer.usage(), Usage { input: 22, cached: 8, output: 6, thoughts: 3 });
+}
+
+#[test]
+fn an_answer_goes_back_to_its_checkpoint() {
+    let (mut answer, _) = take(&[json!({"text": "a"}), json!({"functionCall": {"name": "glob"}})]);
+    let text = |answer: &mut Answer, text: &str, token: Option<&str>| {
+        let mut candidate = json!({"content": {"parts": [{ "text": text }]}});
+        if let Some(token) = token {
+            candidate["continuationToken"] = json!(token);
+        }
+        let data = json!({"candidates": [candidate]}).to_string();
+        answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
+    };
+    text(&mut answer, "b", Some("T1"));
+    assert_eq!((answer.token(), answer.checkpoints()), (Some("T1"), 1));
+    assert_eq!(answer.rewind(), None, "nothing has come since");
+    text(&mut answer, "c", None);
+    let lost = event(&json!({"functionCall": {"name": "lost"}}));
+    answer.take(lost.as_bytes(), &mut Vec::new()).unwrap();
+    let again = answer.rewind().unwrap();
+    let shown: Vec<_> = again
+        .iter()
+        .map(|chunk| match chunk {
+            Chunk::Text(text) => text.as_str(),
+            Chunk::Call(call) => call.name.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(shown, ["a", "glob", "b"]);
+    text(&mut answer, "d", None);
+    let parts = answer.into_native("m").unwrap().parts;
+    let call = json!({"functionCall": {"name": "glob"}});
+    assert_eq!(parts, [json!({"text": "a"}), call, json!({"text": "bd"})]);
+}
+
+#[test]
+fn without_a_checkpoint_it_goes_back_to_nothing() {
+    let (mut answer, _) = take(&[json!({"text": "a"})]);
+    assert_eq!(answer.rewind(), Some(Vec::new()));
+    assert_eq!(answer.rewind(), None);
+    assert!(!answer.has_text());
+}

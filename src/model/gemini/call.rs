@@ -1,0 +1,181 @@
+//! Single requests to the API, with the key where it belongs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::{Method, Request, Response};
+use serde::Deserialize;
+
+use super::errors::{Asked, Report, Trouble};
+use super::{Endpoint, Inner};
+use crate::model::http::{self, AGENT, Http};
+use crate::model::retry::{self, Failure};
+use crate::model::{Error, Prompt, Secret, tokens};
+
+/// What stays as it is in a model's id.
+const ID: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@');
+
+/// How long the small requests may take, and how much may come of them.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LIST: usize = 4 << 20;
+
+impl Endpoint {
+    /// A request without its body; `rest` is what follows the collection of models.
+    fn request(&self, method: Method, rest: &str) -> Result<Request, Error> {
+        let url = http::address(&format!("{}{rest}", self.models_url.trim_end_matches('/')))?;
+        let mut request = Request::new(method, url);
+        *request.headers_mut() = self.headers()?;
+        Ok(request)
+    }
+
+    fn headers(&self) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert("x-goog-api-client", HeaderValue::from_static(AGENT));
+        if let Some(key) = self.key() {
+            let (name, value) = if self.bearer {
+                http::header("authorization", &format!("Bearer {key}"))
+            } else {
+                http::header("x-goog-api-key", key)
+            }
+            .map_err(|_| {
+                Error::NotAuthenticated(
+                    "The API key has characters that no key has. Run `tandem login`, or set it \
+                     again."
+                        .to_owned(),
+                )
+            })?;
+            headers.insert(name, value);
+        }
+        for (name, value) in &self.headers {
+            let (name, value) = http::header(name, value)?;
+            headers.insert(name, value);
+        }
+        Ok(headers)
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
+    }
+
+    /// Takes everything secret out of what is said to people.
+    pub(super) fn redact(&self, text: &mut String) {
+        // A short value is no secret, and would be cut out of words.
+        let values = self.headers.iter().map(|(_, value)| value.as_str());
+        let secrets: Vec<_> =
+            self.key().into_iter().chain(values.filter(|it| it.len() > 7)).collect();
+        http::redact(text, &secrets);
+    }
+}
+
+/// `:method` of a model.
+fn path(model: &str, method: &str) -> String {
+    let id = model.strip_prefix("models/").unwrap_or(model);
+    format!("/{}:{method}", utf8_percent_encode(id, ID))
+}
+
+/// Asks a model; the response may be an error.
+pub(super) async fn post(
+    inner: &Inner,
+    endpoint: &Endpoint,
+    method: &str,
+    body: Vec<u8>,
+) -> Result<Response, Failure> {
+    let rest = path(&inner.model.id, method);
+    let mut request = endpoint.request(Method::POST, &rest).map_err(Failure::terminal)?;
+    *request.body_mut() = Some(body.into());
+    inner.http.send(request, inner.options.idle).await
+}
+
+/// What an error response says.
+pub(super) async fn report(response: Response, patience: Duration) -> Report {
+    let status = response.status().as_u16();
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let retry_after = header(RETRY_AFTER).and_then(retry::retry_after);
+    let location = header(LOCATION).map(|to| format!("see {to}"));
+    let mut report = Report::read(Some(status), &http::error_body(response, patience).await);
+    report.retry_after = retry_after;
+    if report.message.is_empty() {
+        report.message = location.unwrap_or_default();
+    }
+    report
+}
+
+/// The ids of models that hold conversations, no more than `most`.
+pub(super) async fn list(
+    http: &Http,
+    endpoint: &Endpoint,
+    most: usize,
+) -> Result<Vec<String>, Error> {
+    let ask = async {
+        let request = endpoint.request(Method::GET, &format!("?pageSize={most}"))?;
+        let failed = |failure: Failure| failure.error;
+        let response = http.send(request, PATIENCE).await.map_err(failed)?;
+        if !response.status().is_success() {
+            let asked = Asked { model: "", tools: &[] };
+            return Err(match report(response, PATIENCE).await.meaning(asked) {
+                Trouble::NoModel(_) => no_api(endpoint),
+                trouble => trouble.into_error(),
+            });
+        }
+        names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))
+    };
+    ask.await.map_err(|mut error| {
+        endpoint.redact(error.text_mut());
+        error
+    })
+}
+
+fn no_api(endpoint: &Endpoint) -> Error {
+    let url = &endpoint.models_url;
+    Error::Rejected(format!("There is no Gemini API at {url}: it gives no list of models."))
+}
+
+/// Nothing if it is no list of models.
+fn names(body: &[u8]) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct List {
+        #[serde(default)]
+        models: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Item {
+        name: String,
+        supported_generation_methods: Option<Vec<String>>,
+    }
+    let talks = |item: &Item| {
+        let methods = item.supported_generation_methods.as_ref();
+        methods.is_none_or(|methods| methods.iter().any(|method| method == "generateContent"))
+    };
+    let list: List = serde_json::from_slice(body).ok()?;
+    let ids = list.models.into_iter().filter(talks);
+    Some(ids.map(|item| item.name.rsplit('/').next().unwrap_or_default().to_owned()).collect())
+}
+
+/// How many tokens the prompt has: counted by the API where it has images and the like, otherwise,
+/// or if that fails, estimated.
+pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Counted {
+        total_tokens: u64,
+    }
+    let ask = async {
+        let endpoint = (inner.connect)().ok()?;
+        let refused = Arc::clone(&inner.refused.lock());
+        let body = inner.request(prompt, &refused).count_body().ok()?;
+        let response = post(inner, &endpoint, "countTokens", body).await.ok()?;
+        let success = response.status().is_success();
+        let body = http::body(response, LIST, PATIENCE).await;
+        serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)
+    };
+    let counted = tokio::time::timeout(PATIENCE, ask).await.ok().flatten();
+    let Some(Counted { total_tokens }) = counted else { return tokens::of_prompt(prompt) };
+    // The API counts the conversation alone.
+    let rest = Prompt { messages: Vec::new(), ..prompt.clone() };
+    total_tokens + tokens::of_prompt(&rest)
+}

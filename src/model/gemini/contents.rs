@@ -1,0 +1,313 @@
+//! The conversation as the API takes it: what the model said goes back exactly as it came.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::mem;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{BACKEND, SIGNATURE};
+use crate::media::Media;
+use crate::model::{self, Assistant, Message, Native, ToolResult};
+
+/// Goes where a signature is wanted and there is none.
+pub(super) const DUMMY: &str = "skip_thought_signature_validator";
+
+/// The longest name that the API accepts.
+const MAX_NAME: usize = 64;
+
+/// Who is told the conversation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listener<'a> {
+    /// The model that is asked.
+    pub(super) model: &'a str,
+    /// Whether it insists on signatures.
+    pub(super) signatures: bool,
+    /// Whether the result of a call can hold images.
+    pub(super) media_in_responses: bool,
+    /// The signatures that have been refused.
+    pub(super) refused: &'a Refused,
+}
+
+/// Signatures that a server has refused, by their hashes.
+pub(super) type Refused = HashSet<u64>;
+
+/// One turn of one side.
+#[derive(Debug, Serialize)]
+pub(super) struct Content<'a> {
+    pub(super) role: &'static str,
+    pub(super) parts: Vec<Part<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Part<'a> {
+    /// As it came.
+    Native(&'a Map<String, Value>),
+    /// Nearly as it came.
+    Changed(Map<String, Value>),
+    Text {
+        text: &'a str,
+    },
+    Media(Inline<'a>),
+    #[serde(rename_all = "camelCase")]
+    Call {
+        function_call: FunctionCall<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thought_signature: Option<&'static str>,
+    },
+    #[serde(rename_all = "camelCase")]
+    Response {
+        function_response: FunctionResponse<'a>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Inline<'a> {
+    inline_data: Blob<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FunctionCall<'a> {
+    id: &'a str,
+    name: Cow<'a, str>,
+    args: Cow<'a, Value>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: Cow<'a, str>,
+    response: Outcome<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Inline<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Outcome<'a> {
+    Output(&'a str),
+    Error(&'a str),
+}
+
+/// A call, as its result must name it.
+struct Called<'a> {
+    id: Option<&'a str>,
+    name: Cow<'a, str>,
+}
+
+/// A conversation in the API's words. It must have been hardened with [`speaks`].
+pub(super) fn contents<'a>(
+    messages: &'a [Arc<Message>],
+    listener: Listener<'_>,
+) -> Vec<Content<'a>> {
+    // Signatures are checked from here on: what follows is the turn that runs.
+    let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
+    let mut called = Vec::new();
+    let contents = messages.iter().enumerate().map(|(at, message)| match &**message {
+        Message::User(parts) => Content { role: "user", parts: parts.iter().map(said).collect() },
+        Message::Assistant(answer) => {
+            let mut parts;
+            (parts, called) = echoed(answer, listener).unwrap_or_else(|| retold(answer));
+            if listener.signatures && turn.is_some_and(|turn| at > turn) {
+                sign(&mut parts);
+            }
+            Content { role: "model", parts }
+        }
+        Message::Results(results) => {
+            Content { role: "user", parts: responses(results, mem::take(&mut called), listener) }
+        }
+    });
+    contents.collect()
+}
+
+/// Whether anything of an answer's native parts can be sent to this listener.
+pub(super) fn speaks(answer: &Assistant, native: &Native, listener: Listener<'_>) -> bool {
+    holds(native, answer) && native.parts.iter().any(|part| echo(part, native, listener).is_some())
+}
+
+fn said(part: &model::Part) -> Part<'_> {
+    match part {
+        model::Part::Text(text) => Part::Text { text },
+        model::Part::Media(media) => Part::Media(inline(media)),
+    }
+}
+
+/// What the model said as it came, if it came from this API and has not been tampered with.
+fn echoed<'a>(
+    answer: &'a Assistant,
+    listener: Listener<'_>,
+) -> Option<(Vec<Part<'a>>, Vec<Called<'a>>)> {
+    let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
+    let parts = native.parts.iter().filter_map(|part| echo(part, native, listener));
+    let parts: Vec<_> = parts.collect();
+    let calls = function_calls(native).map(|call| {
+        let text = |field| call.get(field).and_then(Value::as_str);
+        let id = text("id").filter(|id| !id.is_empty());
+        Called { id, name: Cow::Borrowed(text("name").unwrap_or_default()) }
+    });
+    (!parts.is_empty()).then(|| (parts, calls.collect()))
+}
+
+/// Whether the native parts have the same calls as the answer.
+fn holds(native: &Native, answer: &Assistant) -> bool {
+    let names = function_calls(native).map(|call| call.get("name").and_then(Value::as_str));
+    native.backend == BACKEND && names.eq(answer.calls.iter().map(|call| Some(call.name.as_str())))
+}
+
+fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> {
+    native.parts.iter().filter_map(|part| part.get("functionCall")?.as_object())
+}
+
+/// A native part as it is sent; none if the API would refuse it, or nothing is in it.
+fn echo<'a>(part: &'a Value, native: &Native, listener: Listener<'_>) -> Option<Part<'a>> {
+    let part = part.as_object()?;
+    let signature = part.get(SIGNATURE).and_then(Value::as_str);
+    // What another model has signed is nothing to this one.
+    let keeps = signature.is_some() && native.model == listener.model;
+    let refused = signature.is_some_and(|it| listener.refused.contains(&hash(it)));
+    let text = part.get("text").and_then(Value::as_str);
+    let thought = part.get("thought") == Some(&Value::Bool(true));
+    let says_nothing = text.is_some_and(|text| text.is_empty() || thought);
+    if says_nothing && !keeps {
+        return None;
+    }
+    let call = part.get("functionCall");
+    let args = call.and_then(|call| call.get("args")).filter(|args| !args.is_object());
+    if (keeps && !refused || !part.contains_key(SIGNATURE)) && args.is_none() {
+        return (!part.is_empty()).then_some(Part::Native(part));
+    }
+    let mut changed = part.clone();
+    if keeps && refused {
+        changed.insert(SIGNATURE.to_owned(), json!(DUMMY));
+    } else if !keeps {
+        changed.shift_remove(SIGNATURE);
+    }
+    if let (Some(args), Some(call)) = (args, changed.get_mut("functionCall")) {
+        call["args"] = object(args).into_owned();
+    }
+    (!changed.is_empty()).then_some(Part::Changed(changed))
+}
+
+/// The signatures of a conversation, as [`Refused`] has them.
+pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = u64> {
+    let natives = messages.iter().filter_map(|message| match &**message {
+        Message::Assistant(answer) => answer.native.as_ref(),
+        Message::User(_) | Message::Results(_) => None,
+    });
+    let ours = natives.filter(|native| native.backend == BACKEND);
+    let parts = ours.flat_map(|native| &native.parts);
+    parts.filter_map(|part| part.get(SIGNATURE)?.as_str()).map(hash)
+}
+
+fn hash(signature: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    signature.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What a model of another provider said, or what nobody knows the parts of any more.
+fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<Called<'_>>) {
+    let text = (!answer.text.trim().is_empty()).then_some(Part::Text { text: &answer.text });
+    let calls = answer.calls.iter().map(|call| Part::Call {
+        function_call: FunctionCall {
+            id: &call.id,
+            name: valid_name(&call.name),
+            args: object(&call.args),
+        },
+        thought_signature: None,
+    });
+    let called =
+        answer.calls.iter().map(|call| Called { id: Some(&call.id), name: valid_name(&call.name) });
+    (text.into_iter().chain(calls).collect(), called.collect())
+}
+
+/// Gives the first call of a step the signature that the API insists on.
+fn sign(parts: &mut [Part<'_>]) {
+    let is_call = |part: &&mut Part<'_>| match part {
+        Part::Native(part) => part.contains_key("functionCall"),
+        Part::Changed(part) => part.contains_key("functionCall"),
+        Part::Call { .. } => true,
+        _ => false,
+    };
+    let Some(part) = parts.iter_mut().find(is_call) else { return };
+    match part {
+        Part::Native(native) if !native.contains_key(SIGNATURE) => {
+            let mut changed = native.clone();
+            changed.insert(SIGNATURE.to_owned(), json!(DUMMY));
+            *part = Part::Changed(changed);
+        }
+        Part::Changed(changed) if !changed.contains_key(SIGNATURE) => {
+            changed.insert(SIGNATURE.to_owned(), json!(DUMMY));
+        }
+        Part::Call { thought_signature, .. } => *thought_signature = Some(DUMMY),
+        _ => {}
+    }
+}
+
+/// One response for each call, and after them what cannot be in a response.
+fn responses<'a>(
+    results: &'a [ToolResult],
+    called: Vec<Called<'a>>,
+    listener: Listener<'_>,
+) -> Vec<Part<'a>> {
+    let fits = |media: &&Media| {
+        let kind = media.mime_type.as_str();
+        listener.media_in_responses && (kind.starts_with("image/") || kind == "application/pdf")
+    };
+    let parts = results.iter().zip(called).map(|(result, Called { id, name })| Part::Response {
+        function_response: FunctionResponse {
+            id,
+            name,
+            response: if result.failed {
+                Outcome::Error(&result.text)
+            } else {
+                Outcome::Output(&result.text)
+            },
+            parts: result.media.iter().filter(fits).map(inline).collect(),
+        },
+    });
+    let media = results.iter().flat_map(|result| &result.media);
+    let beside = media.filter(|media| !fits(media)).map(|media| Part::Media(inline(media)));
+    parts.chain(beside).collect()
+}
+
+fn inline(media: &Media) -> Inline<'_> {
+    Inline { inline_data: Blob { mime_type: &media.mime_type, data: &media.data } }
+}
+
+/// Arguments are always an object; what is not becomes the only field of one.
+fn object(args: &Value) -> Cow<'_, Value> {
+    match args {
+        Value::Object(_) => Cow::Borrowed(args),
+        Value::Null => Cow::Owned(json!({})),
+        other => Cow::Owned(json!({ "input": other })),
+    }
+}
+
+/// A name that the API accepts: other providers are not so strict.
+fn valid_name(name: &str) -> Cow<'_, str> {
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
+    if name.len() <= MAX_NAME && name.starts_with(begins) && name.chars().all(valid) {
+        return Cow::Borrowed(name);
+    }
+    let head = if name.starts_with(begins) { "" } else { "_" };
+    let tail = name.chars().map(|c| if valid(c) { c } else { '_' });
+    Cow::Owned(head.chars().chain(tail).take(MAX_NAME).collect())
+}
+
+#[cfg(test)]
+mod tests;

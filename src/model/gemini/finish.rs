@@ -1,0 +1,268 @@
+//! What an answer's end means: it is whole, it goes on, it is asked for again, or it failed.
+
+use super::answer::{Answer, sentence};
+use crate::model::{Error, FinishReason};
+
+/// What to do when the server has ended an answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// It is whole.
+    Whole(FinishReason),
+    /// It is whole, but the server took only some of the calls.
+    TooManyCalls,
+    /// It goes on in another request.
+    GoesOn,
+    /// It goes on, but the server did not say so: the connection was lost.
+    BrokeOff,
+    /// It is worthless; the model is asked again.
+    Again(Again),
+    /// The server missed signatures.
+    Unsigned(Error),
+    /// That is all there will be.
+    Failed(Error),
+}
+
+/// Why the model is asked again, and with which words.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Again {
+    pub(super) reason: &'static str,
+    /// Added to the last message of the user.
+    pub(super) nudge: Option<&'static str>,
+    /// If that does not help.
+    pub(super) error: &'static str,
+}
+
+const THOUGHT_ONLY: Again = Again {
+    reason: "the model only thought",
+    nudge: Some(
+        "[System: You previously generated thoughts but failed to give an answer. Answer now, or \
+         call a tool.]",
+    ),
+    error: "The model thought, but gave no answer, several times in a row. Say it another way, or \
+            try another model.",
+};
+
+const EMPTY: Again = Again {
+    reason: "the answer was empty",
+    nudge: Some("[System: Your previous answer was empty. Answer now, or call a tool.]"),
+    error: "The model gave empty answers several times in a row. Say it another way, or try \
+            another model.",
+};
+
+const MALFORMED: Again = Again {
+    reason: "the model's call was malformed",
+    nudge: Some(
+        "[System: Your previous answer was dropped, because its function call was malformed. Call \
+         only the declared functions, with arguments that fit their schemas.]",
+    ),
+    error: "The model made malformed calls several times in a row. Say it another way, or try \
+            another model.",
+};
+
+const TOO_MANY: Again = Again {
+    reason: "the model made too many calls at once",
+    nudge: Some(
+        "[System: Your previous answer was dropped, because it made too many function calls at \
+         once. Make fewer at a time.]",
+    ),
+    error: "The model made too many calls at once several times in a row. Say it another way, or \
+            try another model.",
+};
+
+const CUT_OFF: Again = Again {
+    reason: "the answer was cut off",
+    nudge: None,
+    error: "The model's answer was cut off several times in a row. Try again later, or try \
+            another model.",
+};
+
+/// What the model is told of calls that were left out.
+pub(super) const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them were \
+    taken. Those that are still needed must be made again, fewer at a time.]";
+
+/// What to do with an answer that has ended. After the results of calls, saying nothing is an
+/// answer: the work is done.
+pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
+    let Some((reason, message)) = answer.finish() else {
+        return match (answer.token(), answer.has_calls()) {
+            (Some(_), _) => Verdict::BrokeOff,
+            (None, true) => Verdict::Whole(FinishReason::Stop),
+            (None, false) => Verdict::Again(CUT_OFF),
+        };
+    };
+    match reason {
+        "CONTINUATION" if answer.token().is_some() => Verdict::GoesOn,
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
+            Verdict::Again(MALFORMED)
+        }
+        "MISSING_THOUGHT_SIGNATURE" => Verdict::Unsigned(Error::Rejected(sentence(
+            "The server missed the signatures of the model's thoughts",
+            reason,
+            Some(message),
+        ))),
+        "TOO_MANY_TOOL_CALLS" if answer.has_calls() => Verdict::TooManyCalls,
+        "TOO_MANY_TOOL_CALLS" => Verdict::Again(TOO_MANY),
+        "MAX_TOKENS" | "CONTINUATION" if answer.has_calls() || answer.has_text() => {
+            Verdict::Whole(FinishReason::MaxTokens)
+        }
+        "MAX_TOKENS" | "CONTINUATION" => Verdict::Failed(Error::BadAnswer(
+            "The model reached its output limit before it said anything. Compress the \
+             conversation with /compress, or ask for less thinking."
+                .to_owned(),
+        )),
+        _ if answer.has_calls() => Verdict::Whole(FinishReason::Stop),
+        "STOP" => stopped(answer, after_results),
+        _ => ended(answer, reason, message),
+    }
+}
+
+fn stopped(answer: &Answer, after_results: bool) -> Verdict {
+    if answer.has_text() || after_results {
+        Verdict::Whole(FinishReason::Stop)
+    } else if answer.has_thoughts() {
+        Verdict::Again(THOUGHT_ONLY)
+    } else {
+        Verdict::Again(EMPTY)
+    }
+}
+
+/// The server would not go on, or gave a reason that is not known here.
+fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
+    let why = match reason {
+        "SAFETY" => "The answer was stopped by the provider's safety filter",
+        "PROHIBITED_CONTENT" | "BLOCKLIST" => "The answer was stopped for prohibited content",
+        "SPII" => "The answer was stopped because it may hold sensitive personal data",
+        "RECITATION" => "The answer was stopped because it repeats what others have published",
+        "LANGUAGE" => "The answer was stopped because its language is not supported",
+        "OTHER" => "The provider stopped the answer and does not say why",
+        "NO_IMAGE" => "The model made no image",
+        _ if reason.starts_with("IMAGE_") => "The provider would not make the image",
+        // To throw a good answer away for a new word would be worse than to keep a bad one.
+        _ if answer.has_text() => return Verdict::Whole(FinishReason::Stop),
+        _ => "The provider ended the answer",
+    };
+    let why = sentence(why, reason, Some(message));
+    Verdict::Whole(FinishReason::Refused(format!("{why} Say it another way.")))
+}
+
+/// Whether anything is left without HTML comments and what takes no room.
+pub(super) fn is_visible(text: &str) -> bool {
+    let has_ink = |text: &str| text.chars().any(|c| !c.is_whitespace() && !is_zero_width(c));
+    let mut rest = text;
+    while let Some((before, comment)) = rest.split_once("<!--") {
+        let Some((_, after)) = comment.split_once("-->") else { return true };
+        if has_ink(before) {
+            return true;
+        }
+        rest = after;
+    }
+    has_ink(rest)
+}
+
+fn is_zero_width(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer of these parts with this reason.
+    fn answer(parts: &str, reason: &str) -> Answer {
+        let mut answer = Answer::new(10_000);
+        let data = format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},"finishReason":"{reason}",
+            "finishMessage":"so"}}]}}"#
+        );
+        answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
+        answer
+    }
+
+    const TEXT: &str = r#"{"text":"hi"}"#;
+    const THOUGHT: &str = r#"{"text":"hm","thought":true}"#;
+    const CALL: &str = r#"{"text":"hi"},{"functionCall":{"name":"glob","args":{}}}"#;
+
+    #[track_caller]
+    fn check(parts: &str, reason: &str, expected: &Verdict) {
+        assert_eq!(judge(&answer(parts, reason), false), *expected, "{parts} {reason}");
+    }
+
+    fn whole(reason: FinishReason) -> Verdict {
+        Verdict::Whole(reason)
+    }
+
+    fn is_refused(verdict: &Verdict) -> bool {
+        matches!(verdict, Verdict::Whole(FinishReason::Refused(_)))
+    }
+
+    #[test]
+    fn stop_ends_an_answer_that_says_something() {
+        check(TEXT, "STOP", &whole(FinishReason::Stop));
+        check(CALL, "STOP", &whole(FinishReason::Stop));
+        check(THOUGHT, "STOP", &Verdict::Again(THOUGHT_ONLY));
+        check("", "STOP", &Verdict::Again(EMPTY));
+        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &Verdict::Again(EMPTY));
+        check(r#"{"text":"","thoughtSignature":"x"}"#, "STOP", &Verdict::Again(EMPTY));
+        check(r#"{"text":"a","thoughtSignature":"x"}"#, "STOP", &whole(FinishReason::Stop));
+    }
+
+    #[test]
+    fn after_results_nothing_is_an_answer() {
+        for parts in ["", THOUGHT] {
+            assert_eq!(judge(&answer(parts, "STOP"), true), whole(FinishReason::Stop));
+        }
+        assert_eq!(judge(&Answer::new(1), true), Verdict::Again(CUT_OFF));
+    }
+
+    #[test]
+    fn an_answer_at_the_output_limit_is_cut() {
+        check(TEXT, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
+        check(CALL, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
+        check(TEXT, "CONTINUATION", &whole(FinishReason::MaxTokens));
+        assert!(matches!(judge(&answer(THOUGHT, "MAX_TOKENS"), false), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn calls_run_whatever_the_reason() {
+        for reason in ["SAFETY", "OTHER", "RECITATION", "IMAGE_SAFETY", "NEW"] {
+            check(CALL, reason, &whole(FinishReason::Stop));
+        }
+        check(CALL, "TOO_MANY_TOOL_CALLS", &Verdict::TooManyCalls);
+        check("", "TOO_MANY_TOOL_CALLS", &Verdict::Again(TOO_MANY));
+    }
+
+    #[test]
+    fn malformed_calls_are_asked_for_again() {
+        for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"] {
+            for parts in ["", TEXT, CALL] {
+                check(parts, reason, &Verdict::Again(MALFORMED));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_provider_will_not_say_is_refused_with_its_reason() {
+        let refusals = "SAFETY PROHIBITED_CONTENT BLOCKLIST SPII RECITATION LANGUAGE OTHER \
+            IMAGE_SAFETY IMAGE_OTHER NO_IMAGE";
+        for reason in refusals.split_whitespace() {
+            for parts in ["", TEXT] {
+                let verdict = judge(&answer(parts, reason), false);
+                assert!(is_refused(&verdict), "{reason}: {verdict:?}");
+                let said = format!("({reason}): so.");
+                assert!(format!("{verdict:?}").contains(&said), "{verdict:?}");
+            }
+        }
+        check(TEXT, "SOMETHING_NEW", &whole(FinishReason::Stop));
+        assert!(is_refused(&judge(&answer("", "SOMETHING_NEW"), false)));
+    }
+
+    #[test]
+    fn text_is_visible_when_something_is_left_of_it() {
+        for text in ["a", "<!-- x --> a", "a <!-- x -->", "<!-- open", "`<!--` opens"] {
+            assert!(is_visible(text), "{text:?}");
+        }
+        for text in ["", " \n", "<!-- x -->", "<!--a--> <!--b-->", "\u{200b}\u{feff}"] {
+            assert!(!is_visible(text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The body of a request.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::contents::{self, Content, Listener, Part};
+use crate::model::{Error, Message, Prompt, ToolDeclaration, history};
+
+/// What is asked, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) prompt: &'a Prompt,
+    pub(super) listener: Listener<'a>,
+    /// The `generationConfig`.
+    pub(super) generation: &'a Map<String, Value>,
+    /// Said to the model beside what the user said last.
+    pub(super) nudge: Option<&'a str>,
+    /// From where an answer goes on.
+    pub(super) token: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation_config: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continuation_token: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<Declaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: &'a Value,
+}
+
+impl Request<'_> {
+    /// For `streamGenerateContent`.
+    pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
+        let messages = self.messages();
+        let mut contents = contents::contents(&messages, self.listener);
+        if let (Some(last), Some(text)) = (contents.last_mut(), self.nudge) {
+            last.parts.push(Part::Text { text });
+        }
+        let system = self.prompt.system.as_ref();
+        let system = (!system.is_empty())
+            .then(|| Content { role: "user", parts: vec![Part::Text { text: system }] });
+        let tools = &self.prompt.tools;
+        let body = Body {
+            contents,
+            system_instruction: system,
+            tools: (!tools.is_empty()).then(|| {
+                [Tools { function_declarations: tools.iter().map(declaration).collect() }]
+            }),
+            generation_config: Some(self.generation).filter(|config| !config.is_empty()),
+            continuation_token: self.token,
+        };
+        json(&body)
+    }
+
+    /// For `countTokens`, which takes nothing but the conversation everywhere.
+    pub(super) fn count_body(&self) -> Result<Vec<u8>, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            contents: Vec<Content<'a>>,
+        }
+        json(&Body { contents: contents::contents(&self.messages(), self.listener) })
+    }
+
+    fn messages(&self) -> Vec<Arc<Message>> {
+        history::harden(&self.prompt.messages, |answer, native| {
+            contents::speaks(answer, native, self.listener)
+        })
+    }
+
+    /// Whether what the model is told last is what came of its calls.
+    pub(super) fn answers_calls(prompt: &Prompt) -> bool {
+        matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
+    }
+}
+
+fn declaration(tool: &ToolDeclaration) -> Declaration<'_> {
+    Declaration {
+        name: &tool.name,
+        description: &tool.description,
+        parameters_json_schema: &tool.parameters,
+    }
+}
+
+fn json(body: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body)
+        .map_err(|error| Error::Rejected(format!("The request cannot be written: {error}")))
+}

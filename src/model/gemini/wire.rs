@@ -1,0 +1,103 @@
+//! What the API streams, as far as it is read: typed and borrowed, since there is a lot of it.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::model::Usage;
+
+/// One event's data.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Response<'a> {
+    #[serde(borrow)]
+    pub(super) candidates: Option<Vec<Candidate<'a>>>,
+    pub(super) prompt_feedback: Option<PromptFeedback>,
+    pub(super) usage_metadata: Option<UsageMetadata>,
+    /// Instead of all else.
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// One answer; there is only one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Candidate<'a> {
+    #[serde(borrow)]
+    pub(super) content: Option<Content<'a>>,
+    pub(super) finish_reason: Option<String>,
+    pub(super) finish_message: Option<String>,
+    /// Lets the answer go on from here in another request.
+    pub(super) continuation_token: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Content<'a> {
+    /// Kept as they are until it is known what they are.
+    #[serde(borrow)]
+    pub(super) parts: Option<Vec<&'a RawValue>>,
+}
+
+/// A part that is text and nothing else; most are.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlainText {
+    pub(super) text: String,
+    #[serde(default)]
+    pub(super) thought: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptFeedback {
+    pub(super) block_reason: Option<String>,
+    pub(super) block_reason_message: Option<String>,
+}
+
+/// The counts of one request are sums so far, and not all are in each event.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(super) struct UsageMetadata {
+    #[serde(rename = "promptTokenCount")]
+    prompt: Option<u64>,
+    #[serde(rename = "cachedContentTokenCount")]
+    cached: Option<u64>,
+    #[serde(rename = "candidatesTokenCount")]
+    candidates: Option<u64>,
+    #[serde(rename = "thoughtsTokenCount")]
+    thoughts: Option<u64>,
+    #[serde(rename = "toolUsePromptTokenCount")]
+    tool_use: Option<u64>,
+}
+
+impl<'a> Response<'a> {
+    /// Reads an event's data: a response or, where something went wrong, a list of them.
+    pub(super) fn read(data: &'a [u8]) -> serde_json::Result<Vec<Self>> {
+        match data.trim_ascii_start().first() {
+            Some(b'[') => serde_json::from_slice(data),
+            _ => serde_json::from_slice(data).map(|response| vec![response]),
+        }
+    }
+}
+
+impl UsageMetadata {
+    /// The last that is known counts.
+    pub(super) fn after(self, before: Self) -> Self {
+        Self {
+            prompt: self.prompt.or(before.prompt),
+            cached: self.cached.or(before.cached),
+            candidates: self.candidates.or(before.candidates),
+            thoughts: self.thoughts.or(before.thoughts),
+            tool_use: self.tool_use.or(before.tool_use),
+        }
+    }
+
+    /// The counts of several requests.
+    pub(super) fn added_to(self, spent: Usage) -> Usage {
+        let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or_default());
+        Usage {
+            input: add(add(spent.input, self.prompt), self.tool_use),
+            cached: add(spent.cached, self.cached),
+            output: add(spent.output, self.candidates),
+            thoughts: add(spent.thoughts, self.thoughts),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Makes of any conversation one that every provider accepts.
+//!
+//! Sessions end in the middle of a call, are cut, edited and carried to another provider;
+//! providers refuse a conversation for one missing answer. What [`harden`] returns
+//!
+//! * begins with a user's message and ends with a user's message or with results,
+//! * alternates between the model and the user (or results),
+//! * has results right after each message with calls and nowhere else: as many, with the same ids
+//!   and names, in the same order,
+//! * has no results followed by a user's message: the model says in between that it was cut off,
+//! * has no message that says nothing.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+
+use super::{Assistant, Call, Message, Native, Part, ToolResult};
+
+/// Said by the model where its answer to results is missing.
+pub const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
+/// Said by the user where the model spoke first.
+pub const BEGINNING: &str = "[The beginning of this conversation is not shown.]";
+/// Said by the user where the model should go on.
+pub const CONTINUE: &str = "Please continue.";
+/// What came of a call that nothing is known of.
+pub const LOST: &str = "The result of this call was lost. It may have had all, part or none of \
+    its effect.";
+
+/// The conversation, made acceptable. What is right already is shared, not copied.
+///
+/// `speaks` tells whether the provider that is asked makes anything of an answer's native parts:
+/// such a message is not empty, even without text and calls.
+pub fn harden(
+    messages: &[Arc<Message>],
+    speaks: impl Fn(&Assistant, &Native) -> bool,
+) -> Vec<Arc<Message>> {
+    let mut hardened =
+        Hardened { messages: Vec::with_capacity(messages.len() + 1), open: None, speaks };
+    for message in messages {
+        match &**message {
+            Message::User(parts) => hardened.user(message, parts),
+            Message::Assistant(answer) => hardened.assistant(message, answer),
+            Message::Results(results) => hardened.results(message, results),
+        }
+    }
+    hardened.close();
+    if !matches!(hardened.messages.last().map(|last| &**last), Some(message) if is_user(message)) {
+        hardened.messages.push(says(CONTINUE));
+    }
+    hardened.messages
+}
+
+struct Hardened<'a, F> {
+    messages: Vec<Arc<Message>>,
+    /// The calls of the last message, while results may follow.
+    open: Option<Open<'a>>,
+    speaks: F,
+}
+
+/// Calls, and what has come of them so far.
+struct Open<'a> {
+    calls: &'a [Call],
+    /// The results, if they came in one message.
+    whole: Option<&'a Arc<Message>>,
+    results: Vec<&'a ToolResult>,
+}
+
+impl<'a, F: Fn(&Assistant, &Native) -> bool> Hardened<'a, F> {
+    fn user(&mut self, message: &Arc<Message>, parts: &[Part]) {
+        let blank = parts.iter().filter(|part| is_blank(part)).count();
+        if blank == parts.len() {
+            return;
+        }
+        self.close();
+        let message = if blank == 0 {
+            Arc::clone(message)
+        } else {
+            let parts = parts.iter().filter(|part| !is_blank(part)).cloned().collect();
+            Arc::new(Message::User(parts))
+        };
+        let Some(last) = self.messages.last_mut() else {
+            self.messages.push(message);
+            return;
+        };
+        match &**last {
+            Message::User(_) => {
+                if let (Message::User(before), Message::User(parts)) =
+                    (Arc::make_mut(last), Arc::unwrap_or_clone(message))
+                {
+                    before.extend(parts);
+                }
+                return;
+            }
+            Message::Results(_) => self.messages.push(interrupted()),
+            Message::Assistant(_) => {}
+        }
+        self.messages.push(message);
+    }
+
+    fn assistant(&mut self, message: &'a Arc<Message>, answer: &'a Assistant) {
+        if answer.text.trim().is_empty() && answer.calls.is_empty() && !self.spoken(answer) {
+            return;
+        }
+        self.close();
+        if !self.joined(answer) {
+            match self.messages.last().map(|last| &**last) {
+                None => self.messages.push(says(BEGINNING)),
+                Some(Message::Assistant(_)) => self.messages.push(says(CONTINUE)),
+                Some(Message::User(_) | Message::Results(_)) => {}
+            }
+            self.messages.push(Arc::clone(message));
+        }
+        if !answer.calls.is_empty() {
+            self.open = Some(Open { calls: &answer.calls, whole: None, results: Vec::new() });
+        }
+    }
+
+    fn results(&mut self, message: &'a Arc<Message>, results: &'a [ToolResult]) {
+        // Without calls they are orphans.
+        let Some(open) = &mut self.open else { return };
+        open.whole = if open.results.is_empty() { Some(message) } else { None };
+        open.results.extend(results);
+    }
+
+    /// Answers the calls that are open.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let fits = |(call, result): (&Call, &&ToolResult)| {
+            call.id == result.call && call.name == result.name
+        };
+        let right = open.calls.len() == open.results.len()
+            && open.calls.iter().zip(&open.results).all(fits);
+        self.messages.push(match open.whole {
+            Some(whole) if right => Arc::clone(whole),
+            _ => Arc::new(Message::Results(answered(open.calls, &open.results))),
+        });
+    }
+
+    /// Joins an answer to the answer before, if no provider's own words are lost by it.
+    fn joined(&mut self, answer: &Assistant) -> bool {
+        let Some(last) = self.messages.last_mut() else { return false };
+        let Message::Assistant(before) = &**last else { return false };
+        let (first, second) = (native(before, &self.speaks), native(answer, &self.speaks));
+        let alike = match (first, second) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.backend == b.backend && a.model == b.model,
+            _ => false,
+        };
+        if !alike {
+            return false;
+        }
+        let more = second.map(|native| native.parts.clone());
+        let Message::Assistant(before) = Arc::make_mut(last) else { return false };
+        let gap = if before.text.is_empty() || answer.text.is_empty() { "" } else { "\n\n" };
+        before.text.push_str(gap);
+        before.text.push_str(&answer.text);
+        before.calls.clone_from(&answer.calls);
+        before.native = mem::take(&mut before.native).zip(more).map(|(mut native, more)| {
+            native.parts.extend(more);
+            native
+        });
+        true
+    }
+
+    fn spoken(&self, answer: &Assistant) -> bool {
+        native(answer, &self.speaks).is_some()
+    }
+}
+
+fn native<'b>(
+    answer: &'b Assistant,
+    speaks: &impl Fn(&Assistant, &Native) -> bool,
+) -> Option<&'b Native> {
+    answer.native.as_ref().filter(|native| speaks(answer, native))
+}
+
+/// One result for each call, in the calls' order.
+fn answered(calls: &[Call], results: &[&ToolResult]) -> Vec<ToolResult> {
+    let mut by_call: HashMap<&str, VecDeque<&ToolResult>> = HashMap::new();
+    for result in results {
+        by_call.entry(&result.call).or_default().push_back(result);
+    }
+    let mut answer = |call: &Call| {
+        let found = by_call.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
+        let found = found.cloned().unwrap_or_else(|| ToolResult {
+            call: call.id.clone(),
+            name: String::new(),
+            text: LOST.to_owned(),
+            failed: true,
+            media: Vec::new(),
+        });
+        ToolResult { name: call.name.clone(), ..found }
+    };
+    calls.iter().map(&mut answer).collect()
+}
+
+fn is_user(message: &Message) -> bool {
+    matches!(message, Message::User(_) | Message::Results(_))
+}
+
+fn is_blank(part: &Part) -> bool {
+    matches!(part, Part::Text(text) if text.trim().is_empty())
+}
+
+fn says(text: &str) -> Arc<Message> {
+    Arc::new(Message::User(vec![Part::Text(text.to_owned())]))
+}
+
+fn interrupted() -> Arc<Message> {
+    let text = INTERRUPTED.to_owned();
+    Arc::new(Message::Assistant(Assistant { text, ..Assistant::default() }))
+}
+
+#[cfg(test)]
+mod tests;

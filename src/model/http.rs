@@ -1,0 +1,276 @@
+//! What the models' APIs share of HTTP: one client, made when it is first needed, and failures
+//! that people understand.
+
+use std::error::Error as _;
+use std::io;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Client, Request, Response, Url, redirect};
+use tokio::time::timeout;
+
+use super::Error;
+use super::retry::Failure;
+
+/// Sent as `User-Agent`, and wherever an API wants to know its client.
+pub(super) const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
+
+/// How many bytes of an error's body are read, and how long it may take.
+pub(super) const ERROR_BODY: usize = 64 * 1024;
+const ERROR_TIME: Duration = Duration::from_secs(10);
+const REDIRECTS: usize = 5;
+
+/// A client that is made when it is first needed: loading certificates takes a while.
+pub(super) struct Http {
+    client: OnceLock<Client>,
+    connect_timeout: Duration,
+}
+
+impl Http {
+    pub(super) fn new(connect_timeout: Duration) -> Self {
+        Self { client: OnceLock::new(), connect_timeout }
+    }
+
+    pub(super) fn client(&self) -> Result<&Client, Failure> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Fails only if a provider is installed, which will do.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = Client::builder()
+            .user_agent(AGENT)
+            .connect_timeout(self.connect_timeout)
+            .redirect(redirect::Policy::custom(stay))
+            .build()
+            .map_err(|error| {
+                let why = format!("The HTTP client could not be made: {}", cause(&error));
+                Failure::terminal(Error::Unavailable(why))
+            })?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// Sends a request and waits for the head of the response, whatever its status.
+    pub(super) async fn send(
+        &self,
+        request: Request,
+        patience: Duration,
+    ) -> Result<Response, Failure> {
+        let host = host(request.url());
+        let response = timeout(patience, self.client()?.execute(request)).await;
+        response
+            .map_err(|_| silent(&host, patience))?
+            .map_err(|error| lost(&host, &error.without_url()))
+    }
+}
+
+/// Keys go to the host they are meant for, and nowhere else.
+fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let next = attempt.url();
+    let same = attempt.previous().last().is_some_and(|last| {
+        last.scheme() == next.scheme()
+            && last.host_str() == next.host_str()
+            && last.port_or_known_default() == next.port_or_known_default()
+    });
+    if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+}
+
+/// The next bytes of a body; `None` at its end.
+pub(super) async fn next_bytes(
+    response: &mut Response,
+    patience: Duration,
+) -> Result<Option<impl Deref<Target = [u8]> + use<>>, Failure> {
+    match timeout(patience, response.chunk()).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) => Err(lost(&host(response.url()), &error.without_url())),
+        Err(_) => Err(silent(&host(response.url()), patience)),
+    }
+}
+
+/// The body of an error, as much of it as comes soon and is not too long.
+pub(super) async fn error_body(response: Response, patience: Duration) -> Vec<u8> {
+    body(response, ERROR_BODY, patience.min(ERROR_TIME)).await
+}
+
+/// A short body; what exceeds the limit, or comes too late, is left out.
+pub(super) async fn body(mut response: Response, max: usize, patience: Duration) -> Vec<u8> {
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(bytes)) = next_bytes(&mut response, patience).await {
+            body.extend_from_slice(&bytes[..bytes.len().min(max - body.len())]);
+            if body.len() == max {
+                break;
+            }
+        }
+    };
+    // What has come by then is used.
+    drop(timeout(patience, read).await);
+    body
+}
+
+/// Reads an address that a key may be sent to: nobody listens in on the way.
+pub(super) fn address(text: &str) -> Result<Url, Error> {
+    let url = Url::parse(text)
+        .map_err(|error| Error::Rejected(format!("`{text}` is no address of an API: {error}.")))?;
+    let local = url.host_str().is_some_and(is_loopback);
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if local => Ok(url),
+        scheme => Err(Error::Rejected(format!(
+            "The API's address {scheme}://{} is not https. A key would be sent in the clear, so \
+             it is not used; only this machine itself may be called without https.",
+            host(&url)
+        ))),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// A header whose value is not shown.
+pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    let bad = || {
+        Error::Rejected(format!(
+            "The header `{}` cannot be sent: its name or value has characters that no header can \
+             have.",
+            name.escape_debug()
+        ))
+    };
+    let name = HeaderName::try_from(name).map_err(|_| bad())?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// Takes secrets out of what others say.
+pub(super) fn redact(text: &mut String, secrets: &[&str]) {
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        if text.contains(secret) {
+            *text = text.replace(secret, "[key]");
+        }
+    }
+}
+
+fn host(url: &Url) -> Arc<str> {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}").into(),
+        None => host.into(),
+    }
+}
+
+fn silent(host: &str, patience: Duration) -> Failure {
+    let seconds = patience.as_secs_f64();
+    let error = Error::Unavailable(format!(
+        "{host} said nothing for {seconds} seconds. Try again, or try another model."
+    ));
+    Failure::passing("the server went silent", error)
+}
+
+fn lost(host: &str, error: &reqwest::Error) -> Failure {
+    let why = cause(error);
+    if let Some(reason) = distrusted(error) {
+        return Failure::terminal(Error::Unavailable(format!(
+            "The certificate of {host} is not trusted: {reason}. If a proxy of your organisation \
+             stands in between, its certificate must be installed on this machine."
+        )));
+    }
+    if error.is_builder() {
+        let why = format!("The request to {host} could not be made: {why}.");
+        return Failure::terminal(Error::Rejected(why));
+    }
+    let (what, reason) = if error.is_connect() {
+        ("could not be reached", "the connection failed")
+    } else {
+        ("broke off", "the connection was lost")
+    };
+    let error =
+        Error::Unavailable(format!("{host} {what}: {why}. Check the network and try again."));
+    Failure::passing(reason, error)
+}
+
+/// Why a certificate was not accepted, if that is what went wrong.
+fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(rustls::Error::InvalidCertificate(reason)) = error.downcast_ref() {
+        return Some(reason.to_string());
+    }
+    // Such an error calls what it wraps its source only one level further down.
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    match wrapped {
+        Some(wrapped) => distrusted(wrapped),
+        None => distrusted(error.source()?),
+    }
+}
+
+/// The innermost error: the outer ones only say that something failed.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        cause = error.to_string();
+        source = error.source();
+    }
+    cause
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, accepted: bool) {
+        assert_eq!(address(text).is_ok(), accepted, "{text}");
+    }
+
+    #[test]
+    fn only_this_machine_is_called_without_https() {
+        check("https://generativelanguage.googleapis.com/v1beta/models", true);
+        check("http://localhost:8080/x", true);
+        check("http://127.0.0.1/x", true);
+        check("http://[::1]:9/x", true);
+        check("http://example.com/x", false);
+        check("http://localhost.example.com/x", false);
+        check("http://127.0.0.1.example.com/x", false);
+        check("http://10.0.0.1/x", false);
+        check("ftp://localhost/x", false);
+        check("file:///etc/passwd", false);
+        check("example.com", false);
+        check("", false);
+    }
+
+    #[test]
+    fn an_address_that_is_refused_is_named_without_its_password() {
+        let error = address("http://user:secret@example.com:81/x").unwrap_err().to_string();
+        assert!(error.contains("http://example.com:81 is not https"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_trusted_is_found_however_it_is_wrapped() {
+        let certificate = || rustls::Error::from(rustls::CertificateError::UnknownIssuer);
+        let wrapped = io::Error::other(io::Error::other(certificate()));
+        assert_eq!(distrusted(&certificate()), Some("UnknownIssuer".into()));
+        assert_eq!(distrusted(&wrapped), distrusted(&certificate()));
+        assert_eq!(distrusted(&io::Error::other("bad record mac")), None);
+    }
+
+    #[test]
+    fn secrets_are_taken_out() {
+        let mut text = "key abc123 and abc123".to_owned();
+        redact(&mut text, &["", "abc123"]);
+        assert_eq!(text, "key [key] and [key]");
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_sent_is_named_and_its_value_is_not() {
+        let error = header("x-key", "secret\nx").unwrap_err().to_string();
+        assert!(error.contains("`x-key`") && !error.contains("secret"), "{error}");
+        let shown = format!("{:?}", header("x-key", "secret").unwrap());
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

@@ -1,0 +1,265 @@
+//! When a request that failed is tried again: arithmetic only, nothing waits here.
+
+use std::time::Duration;
+
+use super::Error;
+
+/// How often and how patiently requests are tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// How many in all, the first included.
+    pub attempts: u32,
+    /// How long to wait before the second.
+    pub first: Duration,
+    /// How much longer each time.
+    pub factor: u32,
+    /// No longer than this, unless the server asks for it.
+    pub cap: Duration,
+    /// How much a wait may be longer or shorter by chance, as a share of it.
+    pub jitter: f64,
+    /// What the server may ask for; whoever must wait longer is told instead.
+    pub patience: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            attempts: 10,
+            first: Duration::from_secs(5),
+            factor: 2,
+            cap: Duration::from_secs(30),
+            jitter: 0.3,
+            patience: Duration::from_mins(5),
+        }
+    }
+}
+
+/// What is known of when another attempt may succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Not at all.
+    Never,
+    /// At once: something about the request is changed.
+    Now,
+    /// In a second or a few: the server has no room just now.
+    Soon,
+    /// Nothing.
+    Unknown,
+    /// Not before.
+    After(Duration),
+}
+
+/// A request that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What is said if it is not tried again.
+    pub error: Error,
+    /// Whether and when it may be.
+    pub advice: Advice,
+    /// What is said if it is: few words.
+    pub reason: String,
+}
+
+impl Failure {
+    /// One that would fail again.
+    pub fn terminal(error: Error) -> Self {
+        Self { error, advice: Advice::Never, reason: String::new() }
+    }
+
+    /// One that may pass.
+    pub fn passing(reason: impl Into<String>, error: Error) -> Self {
+        Self { error, advice: Advice::Unknown, reason: reason.into() }
+    }
+
+    /// The same with other advice.
+    #[must_use]
+    pub fn advised(mut self, advice: Advice) -> Self {
+        self.advice = advice;
+        self
+    }
+}
+
+/// How many attempts follow [`Advice::Soon`] before the server is taken to be in trouble.
+const SOON: u32 = 3;
+
+impl Policy {
+    /// How long to wait when `failed` attempts have failed; `None` if that is the end. `chance` is
+    /// a random number from 0 to 1.
+    pub fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
+        if failed >= self.attempts {
+            return None;
+        }
+        let usual = self.grown(self.first, self.factor, failed);
+        match advice {
+            Advice::Never => None,
+            Advice::Now => Some(Duration::ZERO),
+            Advice::After(wait) if wait > self.patience => None,
+            // Never shorter than asked for, and never at once.
+            Advice::After(wait) => Some(scaled(wait.max(self.first / 5), 1.0 + 0.2 * chance)),
+            Advice::Soon if failed <= SOON => {
+                Some(self.jittered(self.grown(self.first / 5, 3, failed), chance))
+            }
+            Advice::Soon | Advice::Unknown => Some(self.jittered(usual, chance)),
+        }
+    }
+
+    fn grown(&self, first: Duration, factor: u32, failed: u32) -> Duration {
+        let factor = factor.saturating_pow(failed.saturating_sub(1));
+        first.saturating_mul(factor).min(self.cap)
+    }
+
+    fn jittered(&self, delay: Duration, chance: f64) -> Duration {
+        scaled(delay, 1.0 + self.jitter * (2.0 * chance - 1.0))
+    }
+}
+
+fn scaled(delay: Duration, by: f64) -> Duration {
+    Duration::try_from_secs_f64(delay.as_secs_f64() * by).unwrap_or(delay)
+}
+
+/// Reads `34.07s`, `900ms`, `1h2m3.5s`.
+pub fn duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| c != '.' && !c.is_ascii_digit())?;
+        let amount: f64 = rest[..number].parse().ok()?;
+        rest = &rest[number..];
+        let unit = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let seconds = match &rest[..unit] {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86400.0,
+            _ => return None,
+        };
+        total = total.checked_add(Duration::try_from_secs_f64(amount * seconds).ok()?)?;
+        rest = &rest[unit..];
+    }
+    (!text.trim().is_empty()).then_some(total)
+}
+
+/// Finds `Please retry in 12.3s` and the like in a message.
+pub fn asked_for(message: &str) -> Option<Duration> {
+    let lower = message.to_ascii_lowercase();
+    let begin = ["retry in ", "retry after ", "reset after "]
+        .iter()
+        .find_map(|phrase| lower.find(phrase).map(|at| at + phrase.len()))?;
+    let word = lower[begin..].split_whitespace().next()?;
+    duration(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
+}
+
+/// Reads a `retry-after` header that says seconds.
+pub fn retry_after(header: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(header.trim().parse().ok()?).ok()
+}
+
+/// What the name of an exceeded quota tells.
+pub fn quota(id: &str) -> Advice {
+    let id = id.to_ascii_lowercase();
+    if id.contains("perday") || id.contains("daily") {
+        Advice::Never
+    } else if id.contains("perminute") {
+        Advice::After(Duration::from_mins(1))
+    } else {
+        Advice::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn delays(advice: Advice, chance: f64) -> Vec<u128> {
+        let policy = Policy::default();
+        let mut failed = 0;
+        std::iter::from_fn(|| {
+            failed += 1;
+            policy.delay(failed, advice, chance).map(|delay| delay.as_millis())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn waits_double_up_to_the_cap_and_end() {
+        let cap = 30_000;
+        let usual = [5000, 10_000, 20_000, cap, cap, cap, cap, cap, cap];
+        assert_eq!(delays(Advice::Unknown, 0.5), usual);
+        assert_eq!(delays(Advice::Soon, 0.5)[..5], [1000, 3000, 9000, cap, cap]);
+        assert!(delays(Advice::Never, 0.5).is_empty());
+        assert_eq!(delays(Advice::Now, 0.5), [0; 9]);
+    }
+
+    #[test]
+    fn chance_moves_a_wait_by_thirty_percent_at_most() {
+        assert_eq!(delays(Advice::Unknown, 0.0)[0], 3500);
+        assert_eq!(delays(Advice::Unknown, 1.0)[0], 6500);
+    }
+
+    #[test]
+    fn what_the_server_asks_for_is_never_cut_short() {
+        let asked = |seconds| Advice::After(Duration::from_secs(seconds));
+        assert_eq!(delays(asked(100), 0.0)[0], 100_000);
+        assert_eq!(delays(asked(100), 1.0)[0], 120_000);
+        assert_eq!(delays(asked(300), 0.0)[0], 300_000);
+        assert_eq!(delays(asked(0), 0.0)[0], 1000);
+        assert!(delays(asked(301), 0.0).is_empty());
+    }
+
+    #[test]
+    fn absurd_policies_do_not_overflow() {
+        let max = u32::MAX;
+        let policy = Policy {
+            attempts: max,
+            first: Duration::MAX,
+            factor: max,
+            cap: Duration::from_secs(1),
+            ..Policy::default()
+        };
+        assert_eq!(policy.delay(max - 1, Advice::Unknown, 0.5), Some(Duration::from_secs(1)));
+        assert_eq!(policy.delay(0, Advice::Soon, 0.5), Some(Duration::from_secs(1)));
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected_millis: Option<u128>) {
+        assert_eq!(duration(text).map(|it| it.as_millis()), expected_millis, "{text:?}");
+    }
+
+    #[test]
+    fn durations_are_read() {
+        check("34.07s", Some(34_070));
+        check("900ms", Some(900));
+        check("0s", Some(0));
+        check("1h2m3.5s", Some(3_723_500));
+        check(" 12s ", Some(12_000));
+        check("2d", Some(172_800_000));
+        for bad in ["", "s", "12", "-3s", "1.2.3s", "nans", "infs", "5 s", "5y", "٣s"] {
+            check(bad, None);
+        }
+        check(&format!("{}s", "9".repeat(400)), None);
+    }
+
+    #[test]
+    fn waits_are_found_in_messages() {
+        let millis = |text| asked_for(text).map(|wait| wait.as_millis());
+        assert_eq!(millis("Quota exceeded. Please retry in 12.3s."), Some(12_300));
+        assert_eq!(millis("* limit: 5\nPlease Retry In 900ms, thanks"), Some(900));
+        assert_eq!(millis("Your quota will reset after 1h0m1s."), Some(3_601_000));
+        assert_eq!(millis("Please retry in a while"), None);
+        assert_eq!(millis("Please retry in "), None);
+        assert_eq!(millis("no"), None);
+        assert_eq!(retry_after("7").map(|wait| wait.as_secs()), Some(7));
+        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), None);
+    }
+
+    #[test]
+    fn quotas_tell_by_their_names() {
+        let minute = Advice::After(Duration::from_mins(1));
+        assert_eq!(quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), Advice::Never);
+        assert_eq!(quota("DailyLimit"), Advice::Never);
+        assert_eq!(quota("GenerateContentInputTokensPerMinute"), minute);
+        assert_eq!(quota("Something"), Advice::Unknown);
+    }
+}

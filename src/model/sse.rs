@@ -1,0 +1,307 @@
+//! Takes a byte stream apart into server-sent events, with bounded memory and in linear time.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::memchr2;
+
+/// How much memory is kept when nothing is left to read.
+const KEPT: usize = 64 * 1024;
+
+/// Puts events together from pieces that are cut anywhere.
+pub struct Events {
+    buffer: Vec<u8>,
+    /// Where the block begins that has not been handed out.
+    block: usize,
+    /// Where the line begins whose end has not been found.
+    line: usize,
+    /// How far that line has been searched for its end.
+    searched: usize,
+    /// The last line ended in a carriage return; a line feed right after it belongs to it.
+    after_return: bool,
+    max: usize,
+}
+
+/// One event.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// What it is called; empty if it is not.
+    pub name: &'a [u8],
+    /// Its data lines, joined by line feeds.
+    pub data: Cow<'a, [u8]>,
+}
+
+/// Why there are no more events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// One event is longer than this many bytes.
+    TooLong(usize),
+    /// The stream ended within an event.
+    Cut,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(max) => write!(f, "one event is longer than {max} bytes"),
+            Self::Cut => f.write_str("the stream ended within an event"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl Events {
+    /// Takes no event longer than `max` bytes.
+    pub fn new(max: usize) -> Self {
+        let buffer = Vec::new();
+        Self { buffer, block: 0, line: 0, searched: 0, after_return: false, max }
+    }
+
+    /// Adds what has arrived. All events should be taken out before more is added.
+    pub fn push(&mut self, bytes: &[u8]) {
+        // Moves no more bytes than have been handed out, so each byte is moved once on average.
+        if self.block > 0 && self.block >= self.buffer.len() / 2 {
+            self.buffer.drain(..self.block);
+            self.line -= self.block;
+            self.searched -= self.block;
+            self.block = 0;
+        }
+        if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
+            self.buffer = Vec::new();
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next event that is whole, if there is one.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Broken> {
+        while let Some(block) = self.next_block()? {
+            // Decided before it is borrowed for good: a block may hold comments alone.
+            if has_data(&self.buffer[block.clone()]) {
+                return Ok(event(&self.buffer[block]));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is left when the stream has ended: nothing, or an error message that was sent bare.
+    pub fn end(&mut self) -> Result<Option<Event<'_>>, Broken> {
+        let rest = &self.buffer[self.block..];
+        self.block = self.buffer.len();
+        if is_bare_json(rest) {
+            return Ok(event(rest));
+        }
+        let nothing = |line: &[u8]| line.trim_ascii().is_empty() || line.starts_with(b":");
+        if lines(rest).all(nothing) { Ok(None) } else { Err(Broken::Cut) }
+    }
+
+    fn next_block(&mut self) -> Result<Option<std::ops::Range<usize>>, Broken> {
+        loop {
+            if self.after_return && self.searched < self.buffer.len() {
+                self.after_return = false;
+                self.skip_line_feed();
+            }
+            let found = memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
+            let end = found.map_or(self.buffer.len(), |at| self.searched + at);
+            if end - self.block > self.max {
+                return Err(Broken::TooLong(self.max));
+            }
+            self.searched = end;
+            if found.is_none() {
+                return Ok(None);
+            }
+            self.after_return = self.buffer[end] == b'\r';
+            self.searched += 1;
+            let blank = end == self.line;
+            self.line = self.searched;
+            if blank {
+                let block = self.block..end;
+                self.block = self.line;
+                return Ok(Some(block));
+            }
+        }
+    }
+
+    fn skip_line_feed(&mut self) {
+        if self.buffer[self.searched] != b'\n' {
+            return;
+        }
+        let between_blocks = self.block == self.line;
+        self.searched += 1;
+        self.line = self.searched;
+        if between_blocks {
+            self.block = self.line;
+        }
+    }
+}
+
+/// Some servers report an error within a stream as JSON without any framing.
+fn is_bare_json(block: &[u8]) -> bool {
+    matches!(block.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+fn has_data(block: &[u8]) -> bool {
+    is_bare_json(block) || lines(block).any(|line| field(line).0 == b"data")
+}
+
+fn event(block: &[u8]) -> Option<Event<'_>> {
+    if is_bare_json(block) {
+        return Some(Event { name: b"", data: Cow::Borrowed(block.trim_ascii()) });
+    }
+    let mut name: &[u8] = b"";
+    let mut data: Option<Cow<'_, [u8]>> = None;
+    for line in lines(block) {
+        match field(line) {
+            (b"event", value) => name = value,
+            (b"data", value) => match &mut data {
+                None => data = Some(Cow::Borrowed(value)),
+                Some(data) => {
+                    let data = data.to_mut();
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+            },
+            _ => {}
+        }
+    }
+    data.map(|data| Event { name, data })
+}
+
+fn field(line: &[u8]) -> (&[u8], &[u8]) {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
+    let Some(colon) = memchr::memchr(b':', line) else { return (line, b"") };
+    let value = &line[colon + 1..];
+    (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
+}
+
+/// The lines of a block, whichever way they end.
+fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = block;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        let ended = if rest[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
+        rest = rest.get(ended..).unwrap_or_default();
+        Some(line)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same events must come out however the input is cut.
+    #[track_caller]
+    fn check(input: &str, expected: &[&str]) {
+        for size in 1..=input.len().max(1) {
+            assert_eq!(events(input, size), expected, "in pieces of {size}");
+        }
+    }
+
+    fn events(input: &str, size: usize) -> Vec<String> {
+        let mut events = Events::new(1000);
+        let mut all = Vec::new();
+        let text = |event: Event<'_>| {
+            let data = String::from_utf8(event.data.into_owned()).unwrap();
+            match event.name {
+                b"" => data,
+                name => format!("{}: {data}", String::from_utf8_lossy(name)),
+            }
+        };
+        for piece in input.as_bytes().chunks(size) {
+            events.push(piece);
+            loop {
+                match events.next_event() {
+                    Ok(Some(event)) => all.push(text(event)),
+                    Ok(None) => break,
+                    Err(broken) => {
+                        all.push(broken.to_string());
+                        return all;
+                    }
+                }
+            }
+        }
+        match events.end() {
+            Ok(event) => all.extend(event.map(text)),
+            Err(broken) => all.push(broken.to_string()),
+        }
+        all
+    }
+
+    #[test]
+    fn blocks_end_in_any_kind_of_blank_line() {
+        check("", &[]);
+        check("data: a\n\ndata: b\n\n", &["a", "b"]);
+        check("data: a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]);
+        check("data: a\r\rdata: b\r\r", &["a", "b"]);
+        check("\n\n\r\n\r\rdata: a\r\n\n\n\n", &["a"]);
+    }
+
+    #[test]
+    fn a_block_is_handed_out_before_the_next_byte_comes() {
+        for end in ["\n\n", "\r\n\r\n", "\r\r"] {
+            let mut events = Events::new(100);
+            events.push(format!("data: a{end}").as_bytes());
+            assert!(events.next_event().unwrap().is_some(), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_data_are_joined() {
+        for end in ["\n", "\r\n", "\r"] {
+            let lines = "data: a\ndata:b\ndata\ndata:  c\n\n".replace('\n', end);
+            check(&lines, &["a\nb\n\n c"]);
+        }
+    }
+
+    #[test]
+    fn names_are_kept_and_everything_else_is_ignored() {
+        check(": hello\nevent: ping\nid: 7\nretry: 3\ndata: a\nother: b\n\n", &["ping: a"]);
+        check(": hello\n\n:\n\nevent: ping\n\ndata: a\n\n", &["a"]);
+        check("\u{feff}data: a\n\n", &["a"]);
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_an_error() {
+        check("data: a\n\ndata: b", &["a", "the stream ended within an event"]);
+        check("data: a\n", &["the stream ended within an event"]);
+        check("data: a\n\n\n \n: bye\n", &["a"]);
+    }
+
+    #[test]
+    fn json_without_framing_is_an_event() {
+        check("data: a\n\n{\"error\":\n1}", &["a", "{\"error\":\n1}"]);
+        check("[{\"error\": 1}\n]\n", &["[{\"error\": 1}\n]"]);
+        check("{\"error\":1}\n\ndata: a\n\n", &["{\"error\":1}", "a"]);
+    }
+
+    #[test]
+    fn an_event_over_the_limit_is_an_error() {
+        let long = "x".repeat(994);
+        check(&format!("data:{long}\n\n"), &[&long]);
+        check(&format!("data:{long}x\n\n"), &["one event is longer than 1000 bytes"]);
+        check(&"data:\n".repeat(300), &["one event is longer than 1000 bytes"]);
+    }
+
+    #[test]
+    fn memory_is_given_back_after_a_huge_event() {
+        let mut events = Events::new(usize::MAX);
+        events.push(format!("data: {}\n\n", "x".repeat(1 << 20)).as_bytes());
+        assert!(events.next_event().unwrap().is_some());
+        events.push(b"data: a\n\n");
+        assert!(events.buffer.capacity() <= KEPT);
+    }
+
+    #[test]
+    fn single_bytes_take_linear_time() {
+        // Quadratic work on this much would not end.
+        let mut events = Events::new(usize::MAX);
+        for _ in 0..2_000_000 {
+            events.push(b"x");
+            assert_eq!(events.next_event(), Ok(None));
+        }
+    }
+}

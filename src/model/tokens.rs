@@ -1,0 +1,92 @@
+//! How many tokens a text is about, where nobody counts them.
+
+use super::{Message, Part, Prompt};
+use crate::media::Media;
+
+const IMAGE: u64 = 3000;
+/// A PDF of a hundred pages; a few minutes of sound or film are about as much.
+const DOCUMENT: u64 = 25_800;
+
+/// Of a whole prompt.
+pub fn of_prompt(prompt: &Prompt) -> u64 {
+    let tools = prompt.tools.iter().map(|tool| {
+        of_text(&tool.name) + of_text(&tool.description) + of_text(&tool.parameters.to_string())
+    });
+    let messages = prompt.messages.iter().map(|message| of_message(message));
+    of_text(&prompt.system) + tools.sum::<u64>() + messages.sum::<u64>()
+}
+
+/// Whether a prompt has images and the like, of which nobody knows by their looks.
+pub fn has_media(prompt: &Prompt) -> bool {
+    prompt.messages.iter().any(|message| match &**message {
+        Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Media(_))),
+        Message::Assistant(_) => false,
+        Message::Results(results) => results.iter().any(|result| !result.media.is_empty()),
+    })
+}
+
+/// Of one message.
+pub fn of_message(message: &Message) -> u64 {
+    match message {
+        Message::User(parts) => parts.iter().map(of_part).sum(),
+        Message::Assistant(answer) => {
+            let calls = answer.calls.iter();
+            let calls = calls.map(|call| of_text(&call.name) + of_text(&call.args.to_string()));
+            of_text(&answer.text) + calls.sum::<u64>()
+        }
+        Message::Results(results) => {
+            let results = results.iter().map(|result| {
+                let media = result.media.iter().map(of_media).sum::<u64>();
+                of_text(&result.name) + of_text(&result.text) + media
+            });
+            results.sum()
+        }
+    }
+}
+
+/// Of a text: a quarter for an ASCII character, one and a half for any other.
+pub fn of_text(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
+    // Every other character begins with one byte that is not a continuation.
+    let others = text.bytes().filter(|byte| *byte >= 0xC0).count() as u64;
+    (ascii + others * 6).div_ceil(4)
+}
+
+fn of_part(part: &Part) -> u64 {
+    match part {
+        Part::Text(text) => of_text(text),
+        Part::Media(media) => of_media(media),
+    }
+}
+
+fn of_media(media: &Media) -> u64 {
+    if media.mime_type.starts_with("image/") { IMAGE } else { DOCUMENT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: u64) {
+        assert_eq!(of_text(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_quarter_for_ascii_and_one_and_a_half_for_the_rest() {
+        check("", 0);
+        check("abcd", 1);
+        check("abcde", 2);
+        check("日本", 3);
+        check("é🦀", 3);
+        check("aaaa日本", 4);
+    }
+
+    #[test]
+    fn media_count_by_their_kind() {
+        let media = |mime_type| Part::Media(Media::new(mime_type, b"x"));
+        let parts =
+            vec![Part::Text("abcd".to_owned()), media("image/png"), media("application/pdf")];
+        assert_eq!(of_message(&Message::User(parts)), 1 + IMAGE + DOCUMENT);
+    }
+}
