@@ -91,9 +91,12 @@ Environment:
 
 /// Reads the arguments. The error prints itself, and is no failure for `--help`.
 pub fn parse() -> Result<Cli, clap::Error> {
-    let limits = format!("{EXAMPLES}\nLimits:\n{}", limits::help());
-    let matches = Cli::command().after_long_help(limits).try_get_matches()?;
-    Cli::from_arg_matches(&matches)
+    let mut command = Cli::command();
+    // Long, and put together for those who read it.
+    if std::env::args_os().any(|arg| arg == "--help" || arg == "help") {
+        command = command.after_long_help(format!("{EXAMPLES}\nLimits:\n{}", limits::help()));
+    }
+    Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
 impl Agent {

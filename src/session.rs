@@ -11,12 +11,13 @@ mod log;
 mod mention;
 mod prompt;
 mod question;
+mod toolbox;
 mod transcript;
 mod turn;
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +31,9 @@ pub use self::gate::Watching;
 pub use self::log::{Log, Reader};
 pub use self::question::AnswerError;
 use self::question::Questions;
+use self::toolbox::Toolbox;
 use self::transcript::Transcript;
-use crate::model::{self, Call, Model, ToolDeclaration};
+use crate::model::{self, Call, Model};
 pub use crate::model::{Error as ModelError, Retry};
 use crate::permission::{Mode, Permissions};
 pub use crate::permission::{Question, Scope};
@@ -41,7 +43,7 @@ use crate::tools::workspace::Workspace;
 pub use crate::tools::{
     Access, Content, FileDiff, Kind, Location, Summary, Todo, TodoStatus, ToolOutput,
 };
-use crate::tools::{Limits, Tool, ToolSpec};
+use crate::tools::{Limits, Tool};
 
 /// What a session is made of.
 pub struct Parts {
@@ -64,11 +66,9 @@ pub struct Parts {
 /// A live conversation.
 pub struct Session {
     model: Arc<dyn Model>,
-    tools: Vec<Arc<dyn Tool>>,
-    specs: Vec<ToolSpec>,
-    /// The tools as the model is told of them.
-    declarations: Arc<[ToolDeclaration]>,
-    system: Arc<str>,
+    tools: Toolbox,
+    /// Who the model is told to be, once it has been asked.
+    system: OnceLock<Arc<str>>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     limits: Arc<Limits>,
@@ -107,27 +107,19 @@ struct Pending {
 impl Session {
     /// An empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let specs: Vec<_> = parts.tools.iter().map(|tool| tool.spec()).collect();
-        let declarations = specs.iter().map(|spec| ToolDeclaration {
-            name: spec.name.clone(),
-            description: spec.description.clone(),
-            parameters: spec.parameters.clone(),
-        });
         let log = Log::default();
         Arc::new(Self {
-            declarations: declarations.collect(),
-            specs,
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            system: prompt::system(&parts.workspace).into(),
+            system: OnceLock::new(),
             permissions: Permissions::new(parts.mode, parts.workspace.roots()),
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
             log,
             model: parts.model,
-            tools: parts.tools,
+            tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,
             limits: Arc::new(parts.limits),

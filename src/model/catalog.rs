@@ -83,10 +83,14 @@ impl Catalog {
     /// The table with the rows of `json` added. Where both say something, the new row counts. The
     /// error names the line and the field.
     pub fn with_overrides(mut self, json: &str) -> Result<Self, String> {
-        let mut reader = serde_json::Deserializer::from_str(json);
-        let file: File = serde_path_to_error::deserialize(&mut reader)
-            .map_err(|error| format!("`{}`: {}", error.path(), error.inner()))?;
-        reader.end().map_err(|error| error.to_string())?;
+        let file: File = serde_json::from_str(json).map_err(|error| {
+            // Read again for the name of the field: to keep track of it takes time.
+            let mut reader = serde_json::Deserializer::from_str(json);
+            match serde_path_to_error::deserialize::<_, File>(&mut reader) {
+                Err(error) => format!("`{}`: {}", error.path(), error.inner()),
+                Ok(_) => error.to_string(),
+            }
+        })?;
         self.rows.extend(file.models);
         // Stable: of equal ids the later row comes later, and counts.
         self.rows.sort_by_key(|row| row.prefix().len());

@@ -241,12 +241,14 @@ impl Params<'_> {
         if !raw.get().starts_with('{') {
             return Err(Error::invalid_params("`params` must be an object"));
         }
-        let mut json = serde_json::Deserializer::from_str(raw.get());
-        serde_path_to_error::deserialize(&mut json).map_err(|err| {
-            let path = err.path().to_string();
-            match path.as_str() {
-                "." => Error::invalid_params(err.inner()),
-                path => Error::invalid_params(format_args!("`{path}`: {}", err.inner())),
+        serde_json::from_str(raw.get()).map_err(|err| {
+            // Read again for the name of the field: to keep track of it takes time.
+            let mut json = serde_json::Deserializer::from_str(raw.get());
+            match serde_path_to_error::deserialize::<_, T>(&mut json) {
+                Err(err) if err.path().to_string() != "." => {
+                    Error::invalid_params(format_args!("`{}`: {}", err.path(), err.inner()))
+                }
+                _ => Error::invalid_params(err),
             }
         })
     }

@@ -11,7 +11,7 @@ const BUFFER: usize = 64 * 1024;
 /// Reads lines. Not to be dropped between two that belong together: it holds what it read ahead.
 pub(super) struct Lines<R> {
     input: R,
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
     /// What of `buffer` is read and not handed out yet.
     unread: Range<usize>,
     /// The beginning of a line that did not fit into `buffer`.
@@ -38,7 +38,8 @@ enum Found {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) fn new(input: R, max_line: usize) -> Self {
-        let buffer = vec![0; BUFFER].into_boxed_slice();
+        // Memory that is never read into is never touched.
+        let buffer = Vec::with_capacity(BUFFER);
         Self { input, buffer, unread: 0..0, begun: Vec::new(), max_line }
     }
 
@@ -84,7 +85,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             } else {
                 self.begun.extend_from_slice(&self.buffer[piece]);
             }
-            let read = self.input.read(&mut self.buffer).await?;
+            self.buffer.clear();
+            let read = self.input.read_buf(&mut self.buffer).await?;
             self.unread = 0..read;
             if read == 0 {
                 return Ok(match (too_long, self.begun.is_empty()) {

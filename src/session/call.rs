@@ -15,7 +15,7 @@ use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::model::Call;
 use crate::permission::{Question, Verdict};
 use crate::sync::Mutex;
-use crate::tools::{Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::tools::{Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
 /// How long a cancelled call has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
@@ -58,8 +58,9 @@ struct Ready {
 }
 
 async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> Ready {
-    let Some((tool, spec)) = session.tool(&call.name) else {
-        let known: Vec<_> = session.declarations.iter().map(|tool| tool.name.as_str()).collect();
+    let Some((tool, spec)) = session.tools.find(&call.name) else {
+        let tools = session.tools.declarations();
+        let known: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let message = format!("There is no tool `{}`. There are: {}.", call.name, known.join(", "));
         let invocation = Err(ToolError::new("tool_not_registered", message));
         return Ready { call, kind: Kind::Other, invocation };
@@ -218,14 +219,8 @@ fn crashed() -> ToolError {
 pub(super) type ProgressAt = Arc<Mutex<std::collections::HashMap<String, Option<usize>>>>;
 
 impl Session {
-    fn tool(&self, name: &str) -> Option<(&Arc<dyn Tool>, &ToolSpec)> {
-        let found =
-            self.specs.iter().position(|spec| spec.name == name || spec.aliases.contains(&name))?;
-        Some((&self.tools[found], &self.specs[found]))
-    }
-
     fn only_reads(&self, call: &Call) -> bool {
-        self.tool(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
+        self.tools.find(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
     }
 
     fn context(

@@ -1,10 +1,12 @@
 //! One turn: ask the model, run the calls it asks for, until it asks for none.
 
+use std::sync::Arc;
+
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
-use super::{Session, call, mention};
+use super::{Session, call, mention, prompt};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
 pub(super) async fn run(
@@ -43,10 +45,11 @@ pub(super) async fn run(
 
 /// Streams one answer of the model; what is left to do is the calls it asks for.
 async fn ask_model(session: &Session) -> Result<(Vec<Call>, FinishReason), model::Error> {
+    let system = session.system.get_or_init(|| prompt::system(&session.workspace).into());
     let prompt = Prompt {
-        system: session.system.clone(),
+        system: Arc::clone(system),
         messages: session.transcript.lock().messages(),
-        tools: session.declarations.clone(),
+        tools: session.tools.declarations(),
     };
     let mut chunks = session.model.stream(prompt);
     let mut calls = Vec::new();
