@@ -3,6 +3,7 @@
 pub mod rules;
 pub mod shell;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -142,7 +143,7 @@ impl Permissions {
         }
     }
 
-    /// Applies the policy.
+    /// Applies the policy. Of a command line this looks files up: of a very long one, thousands.
     pub fn check(&self, tool: &str, access: &Access) -> Verdict {
         let mode = self.mode();
         if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
@@ -157,11 +158,16 @@ impl Permissions {
                 _ => Verdict::Deny(PLAN.to_owned()),
             };
         }
+        if let Access::Edit { path } = access
+            && let Some(why) = self.sensitive(path)
+        {
+            return ask(why, Vec::new());
+        }
         if self.always(&Scope::Tool(tool.to_owned())) {
             return Verdict::Allow;
         }
         match access {
-            Access::Edit { path } => self.check_edit(mode, tool, path),
+            Access::Edit { .. } => self.check_edit(mode, tool),
             Access::Fetch { urls } => self.check_fetch(mode, tool, urls),
             Access::Mcp { server, .. } if self.always(&Scope::Server(server.clone())) => {
                 Verdict::Allow
@@ -181,19 +187,29 @@ impl Permissions {
         self.allowed.lock().contains(scope)
     }
 
-    fn check_edit(&self, mode: Mode, tool: &str, path: &Path) -> Verdict {
-        let scopes = vec![Scope::Edits, Scope::Tool(tool.to_owned())];
-        if let Some(why) = rules::sensitive(path) {
-            return ask(why, Vec::new());
-        }
-        if mode == Mode::AutoEdit || self.always(&Scope::Edits) {
+    /// Why a change of this file is always asked about. Where the workspace lies does not count.
+    fn sensitive(&self, path: &Path) -> Option<String> {
+        let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        let inside = inside.unwrap_or(path);
+        rules::sensitive(inside).map(|why| format!("`{}` is special: {why}", inside.display()))
+    }
+
+    fn check_edit(&self, mode: Mode, tool: &str) -> Verdict {
+        if self.edits_freely(mode) {
             return Verdict::Allow;
         }
-        ask("this mode asks before it changes files", scopes)
+        ask(
+            "this mode asks before it changes files",
+            vec![Scope::Edits, Scope::Tool(tool.to_owned())],
+        )
+    }
+
+    fn edits_freely(&self, mode: Mode) -> bool {
+        mode == Mode::AutoEdit || self.always(&Scope::Edits)
     }
 
     fn check_fetch(&self, mode: Mode, tool: &str, urls: &[String]) -> Verdict {
-        let mut hosts: Vec<String> = urls.iter().map(|url| host(url).to_owned()).collect();
+        let mut hosts: Vec<String> = urls.iter().map(|url| host(url)).collect();
         hosts.sort();
         hosts.dedup();
         let allowed = self.allowed.lock();
@@ -203,10 +219,9 @@ impl Permissions {
         if mode == Mode::AutoEdit || (!hosts.is_empty() && hosts.iter().all(known)) {
             return Verdict::Allow;
         }
-        ask(
-            "this mode asks before it reads the web",
-            vec![Scope::Hosts(hosts), Scope::Tool(tool.to_owned())],
-        )
+        let hosts = (!hosts.is_empty()).then_some(Scope::Hosts(hosts));
+        let scopes = hosts.into_iter().chain([Scope::Tool(tool.to_owned())]).collect();
+        ask("this mode asks before it reads the web", scopes)
     }
 
     fn check_command(&self, mode: Mode, tool: &str, command: &str, directory: &Path) -> Verdict {
@@ -216,13 +231,13 @@ impl Permissions {
             Err(why) => return ask(why, Vec::new()),
         };
         let all_tool = self.always(&Scope::Tool(tool.to_owned()));
+        let edits = self.edits_freely(mode);
         let asks = |part: &&Part| match part.risk {
             Risk::None => false,
             Risk::Forced(_) => true,
-            Risk::Writes(_) if mode == Mode::AutoEdit => false,
-            Risk::Writes(_) | Risk::Runs(_) => {
-                mode == Mode::Plan || !(all_tool || self.remembers(part))
-            }
+            _ if mode == Mode::Plan => true,
+            Risk::Writes(_) if edits => false,
+            Risk::Writes(_) | Risk::Runs(_) => !(all_tool || self.remembers(part, edits)),
         };
         let asking: Vec<&Part> = parts.iter().filter(asks).collect();
         if asking.is_empty() {
@@ -231,29 +246,66 @@ impl Permissions {
         if mode == Mode::Plan {
             return Verdict::Deny(PLAN.to_owned());
         }
-        let why: Vec<String> = asking.iter().map(|part| part.why()).collect();
-        let mut question =
-            Question { why: why.join("; "), commands: Vec::new(), scopes: Vec::new() };
-        for part in &parts {
-            if !question.commands.contains(&part.name) && !self.remembers(part) {
-                question.commands.push(part.name.clone());
-            }
-        }
+        let open =
+            |part: &&Part| matches!(part.risk, Risk::Forced(_)) || !self.remembers(part, edits);
+        let commands = unique(parts.iter().filter(open).map(|part| part.name.clone()));
+        let mut scopes = Vec::new();
         if !asking.iter().any(|part| matches!(part.risk, Risk::Forced(_))) {
-            let mut prefixes: Vec<String> = asking.iter().map(|part| part.prefix.clone()).collect();
-            prefixes.sort();
-            prefixes.dedup();
-            question.scopes = vec![Scope::Commands(prefixes), Scope::Tool(tool.to_owned())];
+            let prefixes = unique(asking.iter().map(|part| remembered(part, edits)));
+            scopes.push(Scope::Commands(prefixes));
+            if asking.iter().all(|part| matches!(part.risk, Risk::Writes(_))) {
+                scopes.push(Scope::Edits);
+            }
+            scopes.push(Scope::Tool(tool.to_owned()));
         }
-        Verdict::Ask(question)
+        Verdict::Ask(Question { why: self.reasons(asking, edits), commands, scopes })
     }
 
     /// Whether the user said always to allow what a part begins with.
-    fn remembers(&self, part: &Part) -> bool {
-        self.allowed.lock().iter().any(
-            |scope| matches!(scope, Scope::Commands(prefixes) if prefixes.contains(&part.prefix)),
-        )
+    fn remembers(&self, part: &Part, edits: bool) -> bool {
+        let wanted = remembered(part, edits);
+        // Who may also write may do without.
+        let more = format!("{wanted}{WRITING}");
+        self.allowed.lock().iter().any(|scope| {
+            matches!(scope, Scope::Commands(prefixes)
+                if prefixes.contains(&wanted) || prefixes.contains(&more))
+        })
     }
+
+    /// Why these parts are asked about: the gravest reasons first, and not too many.
+    fn reasons(&self, mut parts: Vec<&Part>, edits: bool) -> String {
+        const MAX: usize = 4;
+        parts.sort_by_key(|part| !matches!(part.risk, Risk::Forced(_)));
+        let mut reasons = Vec::new();
+        for part in parts {
+            if matches!(part.risk, Risk::Forced(_)) || !self.remembers(part, true) {
+                reasons.push(part.why().to_owned());
+            }
+            reasons.extend(part.writes.clone().filter(|_| !edits));
+        }
+        let mut reasons = unique(reasons.into_iter());
+        let more = reasons.len().saturating_sub(MAX);
+        reasons.truncate(MAX);
+        if more > 0 {
+            reasons.push(format!("and {more} more"));
+        }
+        reasons.join("; ")
+    }
+}
+
+/// What is remembered of a command whose output goes to a file, after its prefix.
+const WRITING: &str = " >";
+
+/// What "always" remembers of a part. That it writes a file counts, unless edits are allowed.
+fn remembered(part: &Part, edits: bool) -> String {
+    let writing = if part.writes.is_some() && !edits { WRITING } else { "" };
+    format!("{}{writing}", part.prefix)
+}
+
+/// The texts without repetitions, in their order.
+fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    texts.filter(|text| seen.insert(text.clone())).collect()
 }
 
 const PLAN: &str =
@@ -263,9 +315,13 @@ fn ask(why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
     Verdict::Ask(Question { why: why.into(), commands: Vec::new(), scopes })
 }
 
-/// The host of a URL, or all of it if it has none.
-fn host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+/// The host of a URL, as whoever fetches it will read it; all of the URL if it has none.
+fn host(url: &str) -> String {
+    let parsed = reqwest::Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    match host {
+        Some((host, Some(port))) => format!("{host}:{port}"),
+        Some((host, None)) => host.to_owned(),
+        None => url.to_owned(),
+    }
 }

@@ -1,0 +1,240 @@
+//! What `git` would do.
+
+use std::path::Path;
+
+use super::options::{gives, value};
+use super::place::Place;
+use super::{prefix, said};
+use crate::permission::shell::{Command, Dynamic, Word, brief};
+
+/// Sub-commands that only read.
+const READ: &[&str] = &[
+    "blame",
+    "cat-file",
+    "check-ignore",
+    "count-objects",
+    "describe",
+    "diff",
+    "diff-files",
+    "diff-index",
+    "diff-tree",
+    "for-each-ref",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "name-rev",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-branch",
+    "show-ref",
+    "status",
+    "version",
+];
+
+/// Sub-commands that only read if what follows is one of these.
+const READ_IF: &[(&str, &[&str])] = &[
+    ("reflog", &["", "show"]),
+    ("remote", &["", "get-url"]),
+    ("stash", &["list", "show"]),
+    ("worktree", &["list"]),
+];
+
+/// Sub-commands that list, unless they are given a name; and then only with one of [`LISTING`].
+const LIST: &[&str] = &["branch", "tag"];
+
+const LISTING: &[&str] =
+    &["--contains", "--list", "--merged", "--no-contains", "--no-merged", "--points-at", "-l"];
+
+/// Options with which they still only list.
+const LIST_OPTIONS: &[&str] = &[
+    "--abbrev",
+    "--all",
+    "--color",
+    "--column",
+    "--contains",
+    "--format",
+    "--ignore-case",
+    "--list",
+    "--merged",
+    "--no-abbrev",
+    "--no-color",
+    "--no-column",
+    "--no-contains",
+    "--no-merged",
+    "--points-at",
+    "--remotes",
+    "--show-current",
+    "--sort",
+    "--verbose",
+    "-a",
+    "-i",
+    "-l",
+    "-n",
+    "-r",
+    "-v",
+    "-vv",
+];
+
+/// Options that write a file, run a program, or look elsewhere, whatever the sub-command.
+const REACHING: &[&str] = &[
+    "--exec",
+    "--ext-diff",
+    "--filters",
+    "--no-index",
+    "--open-files-in-pager",
+    "--output",
+    "--receive-pack",
+    "--textconv",
+    "--upload-pack",
+];
+
+/// What cannot be undone, or runs other commands: words, options of which one must be given (or
+/// none), and what that does.
+const FORCED: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["push"],
+        &["-f", "-d", "--force", "--force-with-lease", "--mirror", "--delete", "--prune"],
+        "overwrites or deletes what others have",
+    ),
+    (&["reset"], &["--hard", "--merge", "--keep"], "discards changes"),
+    (&["checkout"], &["-f", "--force"], "discards changes"),
+    (&["clean"], &[], "deletes files"),
+    (&["branch"], &["-D"], "deletes a branch that is not merged"),
+    (&["stash", "drop"], &[], "discards changes"),
+    (&["stash", "clear"], &[], "discards changes"),
+    (&["rebase"], &["-x", "--exec"], "runs other commands"),
+    (&["bisect", "run"], &[], "runs other commands"),
+    (&["submodule", "foreach"], &[], "runs other commands"),
+    (&["filter-branch"], &[], "runs other commands"),
+    (&["difftool"], &[], "runs other commands"),
+    (&["mergetool"], &[], "runs other commands"),
+    (&["grep"], &["-O"], "runs other commands"),
+    (&["config"], &[], "changes what git does"),
+];
+
+/// A call of `git`, its own options read.
+pub(super) struct Git<'a> {
+    /// From the sub-command on.
+    pub(super) words: &'a [Word],
+    /// Where it looks, if not here.
+    directory: Option<&'a str>,
+}
+
+impl<'a> Git<'a> {
+    /// None if git's own options do more than choose a directory.
+    pub(super) fn read(args: &'a [Word]) -> Option<Self> {
+        let mut git = Self { words: args, directory: None };
+        while let Some(word) = git.words.first() {
+            match word.literal()? {
+                "--no-pager" | "-P" | "--no-optional-locks" => git.words = &git.words[1..],
+                "-C" if git.directory.is_none() => {
+                    git.directory = Some(git.words.get(1)?.literal()?);
+                    git.words = &git.words[2..];
+                }
+                "--version" => break,
+                option if option.starts_with('-') => return None,
+                _ => break,
+            }
+        }
+        Some(git)
+    }
+}
+
+/// Why this call must always be asked about.
+pub(super) fn forced(command: &Command) -> Option<String> {
+    let Some(git) = Git::read(command.args()) else {
+        return Some(format!("`{}` has options that may change what git runs", said(command)));
+    };
+    let args = git.words.get(1..).unwrap_or_default();
+    let given = |options: &[&str]| {
+        args.iter().any(|word| options.iter().any(|option| gives(&word.text, option)))
+    };
+    for (words, options, why) in FORCED {
+        let begins = git.words.len() >= words.len()
+            && words.iter().zip(git.words).all(|(name, word)| word.text == *name);
+        if begins && (options.is_empty() || given(options)) {
+            return Some(format!("`{}` {why}", said(command)));
+        }
+    }
+    // `+main` forces, `:main` deletes.
+    let is_push = git.words.first().is_some_and(|word| word.text == "push");
+    if is_push && args.iter().any(|word| word.text.starts_with(['+', ':'])) {
+        return Some(format!("`{}` overwrites or deletes what others have", said(command)));
+    }
+    let runs = args.iter().any(|word| word.text.starts_with("ext::"));
+    if given(REACHING) || runs {
+        return Some(format!("`{}` may run other commands or write files", said(command)));
+    }
+    None
+}
+
+/// Why this call is not known to be harmless; nothing if it is.
+pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> {
+    let git = Git::read(command.args());
+    let (sub, args, directory) = match &git {
+        Some(Git { words: [sub, args @ ..], directory }) => (sub.text.as_str(), args, *directory),
+        _ => return Err(format!("`{}` is not known to only read", said(command))),
+    };
+    if !reads(sub, args) {
+        return Err(format!("`{}` is not known to only read", brief(&prefix::of(command))));
+    }
+    if command.args().iter().any(|word| word.dynamic != Dynamic::No) {
+        return Err(format!("what `{}` reads, only running it tells", said(command)));
+    }
+    let place = place.moved(directory);
+    let known = |word: &Word| match value(&word.text) {
+        _ if word.glob.is_some() => place.has(word),
+        // Of an option of one letter a text as well as a path may follow at once.
+        Some(text) if word.text.starts_with('-') && !word.text.starts_with("--") => {
+            !text.contains('/')
+        }
+        Some(path) => place.reaches_inside(path),
+        None => true,
+    };
+    if !place.inside() || !args.iter().all(known) {
+        return Err(format!("`{}` may read outside the workspace", said(command)));
+    }
+    if place.here().iter().any(|dir| is_bare(dir)) {
+        return Err("a directory that looks like git's own may run commands".to_owned());
+    }
+    Ok(())
+}
+
+fn reads(sub: &str, args: &[Word]) -> bool {
+    if READ.contains(&sub) || (sub == "--version" && args.is_empty()) {
+        return true;
+    }
+    if let Some((_, then)) = READ_IF.iter().find(|(name, _)| *name == sub) {
+        let options = args.iter().take_while(|word| matches!(&*word.text, "-v" | "--verbose"));
+        let next = args.get(options.count()).map_or("", |word| word.text.as_str());
+        return then.contains(&next);
+    }
+    if !LIST.contains(&sub) {
+        return false;
+    }
+    let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();
+    let is_number = |text: &str| text.strip_prefix("-n").is_some_and(|n| n.parse::<u32>().is_ok());
+    let lists = |option: &str| LIST_OPTIONS.contains(&option) || is_number(option);
+    let (options, names): (Vec<_>, Vec<_>) =
+        args.iter().map(name).partition(|arg| arg.starts_with('-'));
+    let listing = options.iter().any(|option| LISTING.contains(&option.as_str()));
+    options.iter().all(|option| lists(option)) && (names.is_empty() || listing)
+}
+
+/// Whether git would take a directory, or one above it, for a repository because of what is in
+/// it. Anybody can write such files, and their configuration names commands.
+fn is_bare(dir: &Path) -> bool {
+    for dir in dir.ancestors() {
+        if dir.join(".git").exists() {
+            return false;
+        }
+        if dir.join("HEAD").exists() && dir.join("objects").exists() && dir.join("refs").exists() {
+            return true;
+        }
+    }
+    false
+}

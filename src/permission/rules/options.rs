@@ -1,0 +1,51 @@
+//! How programs are given options.
+
+/// Whether an argument gives an option, or may: `-r` is also in `-fr`, `--out=x` is short for
+/// `--output x`, and `-delete` is only itself.
+pub(super) fn gives(arg: &str, option: &str) -> bool {
+    if let Some(long) = option.strip_prefix("--") {
+        let name = arg.strip_prefix("--").and_then(|arg| arg.split('=').next());
+        return name.is_some_and(|name| !name.is_empty() && long.starts_with(name));
+    }
+    let is_letter = option.len() == 2;
+    arg == option
+        || (is_letter
+            && !arg.starts_with("--")
+            && arg.strip_prefix('-').is_some_and(|letters| letters.contains(&option[1..])))
+}
+
+/// The value that an argument has in itself: of `--file=x` and `-fx`, `x`; what is no option, all.
+pub(super) fn value(arg: &str) -> Option<&str> {
+    if arg.starts_with("--") {
+        return arg.split_once('=').map(|(_, value)| value);
+    }
+    match arg.strip_prefix('-') {
+        Some(letters) => letters.char_indices().nth(1).map(|(at, _)| &letters[at..]),
+        None => Some(arg),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gives;
+
+    fn check(arg: &str, option: &str, expected: bool) {
+        assert_eq!(gives(arg, option), expected, "{arg} {option}");
+    }
+
+    #[test]
+    fn an_option_is_seen_however_it_is_given() {
+        check("-f", "-f", true);
+        check("-rf", "-f", true);
+        check("--force", "-f", false);
+        check("--force", "--force", true);
+        check("--forc", "--force", true);
+        check("--output=x", "--output", true);
+        check("--o=x", "--output", true);
+        check("--output-indicator-new=x", "--output", false);
+        check("--", "--output", false);
+        check("-delete", "-delete", true);
+        check("-d", "-delete", false);
+        check("f", "-f", false);
+    }
+}

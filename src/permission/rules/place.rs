@@ -1,0 +1,184 @@
+//! Where a line's commands are in the file system, and whether a path stays in the workspace.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::permission::shell::Word;
+
+/// A longer path is not looked up.
+const MAX_PATH: usize = 4096;
+/// In directories with more entries than this, patterns are not looked up.
+const MAX_ENTRIES: usize = 5_000;
+
+/// Where the commands are that come next.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    /// The workspace, real paths.
+    roots: &'a [PathBuf],
+    /// Every directory that it may be, real paths; none if it may be anywhere.
+    here: Vec<PathBuf>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(directory: &Path, roots: &'a [PathBuf]) -> Self {
+        Self { roots, here: fs::canonicalize(directory).into_iter().collect() }
+    }
+
+    pub(super) fn here(&self) -> &[PathBuf] {
+        &self.here
+    }
+
+    /// Goes back to where it was.
+    pub(super) fn back(&mut self, here: Vec<PathBuf>) {
+        self.here = here;
+    }
+
+    /// Goes to `path`, or, unless that is `certain`, perhaps stays. Without a path, anywhere; and
+    /// so through a link: what is above it for `cd` is not what is above it for others.
+    pub(super) fn go(&mut self, path: Option<&str>, certain: bool) {
+        let straight = |path: &&str| {
+            self.here.iter().all(|dir| real(dir, path).is_some_and(|real| real == plain(dir, path)))
+        };
+        let there = path.filter(straight).and_then(|path| self.reached(path)).unwrap_or_default();
+        let known = !there.is_empty();
+        let before = std::mem::replace(&mut self.here, there);
+        if known && !(certain && self.here.iter().all(|dir| dir.is_dir())) {
+            self.here.extend(before);
+            self.here.sort();
+            self.here.dedup();
+        }
+        if self.here.len() > 16 {
+            self.here.clear();
+        }
+    }
+
+    /// The place that a command looks at which goes elsewhere itself.
+    pub(super) fn moved(&self, path: Option<&str>) -> Self {
+        let mut moved = self.clone();
+        if path.is_some() {
+            moved.go(path, true);
+        }
+        moved
+    }
+
+    /// Whether the place itself is inside.
+    pub(super) fn inside(&self) -> bool {
+        !self.here.is_empty() && self.here.iter().all(|dir| self.contains(dir))
+    }
+
+    /// Whether a path, seen from here, leads to something inside, whether or not it exists.
+    pub(super) fn reaches_inside(&self, path: &str) -> bool {
+        self.reached(path).is_some_and(|reached| reached.iter().all(|path| self.contains(path)))
+    }
+
+    /// Whether what a word names is inside.
+    pub(super) fn has(&self, word: &Word) -> bool {
+        self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
+    }
+
+    /// What a word names, seen from the root that it is in. None if not all of it is inside.
+    pub(super) fn inside_root(&self, word: &Word) -> Option<Vec<PathBuf>> {
+        let from_root = |path: PathBuf| {
+            let root = self.roots.iter().find(|root| path.starts_with(root));
+            root.and_then(|root| path.strip_prefix(root).ok()).map(Path::to_owned)
+        };
+        self.named(word)?.into_iter().map(from_root).collect()
+    }
+
+    /// The real paths of all that a word may name, and of the directory of its pattern. None if
+    /// that is not known, or if something that its pattern names looks like an option.
+    fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
+        let Some(glob) = word.glob else { return self.reached(&word.text) };
+        let dir = word.text[..glob].rfind('/').map_or(0, |slash| slash + 1);
+        let (dir, pattern) = word.text.split_at(dir);
+        let dirs = self.reached(if dir.is_empty() { "." } else { dir })?;
+        let found = matching(dirs.clone(), pattern, dir.is_empty())?;
+        Some(dirs.into_iter().chain(found).collect())
+    }
+
+    fn reached(&self, path: &str) -> Option<Vec<PathBuf>> {
+        let reached: Option<Vec<_>> = self.here.iter().map(|dir| real(dir, path)).collect();
+        reached.filter(|reached| !reached.is_empty())
+    }
+
+    fn contains(&self, real: &Path) -> bool {
+        self.roots.iter().any(|root| real.starts_with(root))
+    }
+}
+
+/// The real path that `path` leads to from the real directory `dir`; what does not exist leads
+/// to where it would be.
+fn real(dir: &Path, path: &str) -> Option<PathBuf> {
+    if path.len() > MAX_PATH {
+        return None;
+    }
+    let mut real = if path.starts_with('/') { PathBuf::from("/") } else { dir.to_owned() };
+    for component in Path::new(path).components() {
+        match component {
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir => drop(real.pop()),
+            Component::Prefix(_) => return None,
+            Component::Normal(name) => real = follow(real.join(name))?,
+        }
+    }
+    Some(real)
+}
+
+/// Where `path` leads from `dir` if there are no links on the way.
+fn plain(dir: &Path, path: &str) -> PathBuf {
+    let mut plain = dir.to_owned();
+    for component in Path::new(path).components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            component => plain.push(component),
+        }
+    }
+    plain
+}
+
+/// The path itself, or where the link leads that it is.
+fn follow(path: PathBuf) -> Option<PathBuf> {
+    match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_symlink() => fs::canonicalize(&path).ok(),
+        Ok(_) => Some(path),
+        Err(err) => match err.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Some(path),
+            _ => None,
+        },
+    }
+}
+
+/// At least every path that a pattern names below `dirs`. None if that cannot be said, or if a
+/// name that comes first in its word looks like an option.
+fn matching(mut dirs: Vec<PathBuf>, pattern: &str, first: bool) -> Option<Vec<PathBuf>> {
+    let mut budget = MAX_ENTRIES;
+    for (at, part) in pattern.split('/').enumerate() {
+        let mut next = Vec::new();
+        for dir in &dirs {
+            let Some(glob) = part.find(['*', '?', '[']) else {
+                next.push(real(dir, part)?);
+                continue;
+            };
+            let (start, end) = (&part[..glob], part.rsplit(['*', '?', ']']).next().unwrap_or(""));
+            // `.*` is also `..`.
+            if start.starts_with('.') {
+                return None;
+            }
+            for entry in fs::read_dir(dir).into_iter().flatten() {
+                budget = budget.checked_sub(1)?;
+                let name = entry.ok()?.file_name();
+                let bytes = name.as_encoded_bytes();
+                if !bytes.starts_with(start.as_bytes()) || !bytes.ends_with(end.as_bytes()) {
+                    continue;
+                }
+                if first && at == 0 && bytes.starts_with(b"-") {
+                    return None;
+                }
+                next.push(follow(dir.join(name))?);
+            }
+        }
+        dirs = next;
+    }
+    Some(dirs)
+}

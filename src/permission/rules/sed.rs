@@ -1,0 +1,168 @@
+//! What `sed` would do: print, edit what it prints, edit files, or anything at all.
+
+use crate::permission::shell::Word;
+
+/// A call of `sed` whose options are all known.
+pub(super) struct Sed<'a> {
+    pub(super) in_place: bool,
+    scripts: Vec<&'a str>,
+    pub(super) files: Vec<&'a Word>,
+}
+
+impl<'a> Sed<'a> {
+    /// Reads the arguments. None if not all of them are known.
+    pub(super) fn read(args: &'a [Word]) -> Option<Self> {
+        let mut sed = Self { in_place: false, scripts: Vec::new(), files: Vec::new() };
+        let mut args = args.iter();
+        while let Some(word) = args.next() {
+            let Some(text) = word.literal() else {
+                if word.may_be_option() {
+                    return None;
+                }
+                sed.files.push(word);
+                continue;
+            };
+            match text {
+                "--quiet" | "--silent" | "--regexp-extended" => {}
+                "--in-place" => sed.in_place = true,
+                _ if text.starts_with("--in-place=") => sed.in_place = true,
+                // What follows `i` is the end of the backup's name.
+                _ if text.starts_with("-i") => sed.in_place = true,
+                _ if text.starts_with('-') && text.len() > 1 => {
+                    let script_follows = text.ends_with('e');
+                    let letters = text[1..].trim_end_matches('e');
+                    if letters.contains(|c| !"nErsuz".contains(c)) {
+                        return None;
+                    }
+                    if script_follows {
+                        sed.scripts.push(args.next()?.literal()?);
+                    }
+                }
+                _ => sed.files.push(word),
+            }
+        }
+        if sed.scripts.is_empty() {
+            if sed.files.is_empty() {
+                return None;
+            }
+            sed.scripts.push(sed.files.remove(0).literal()?);
+        }
+        Some(sed)
+    }
+
+    /// Whether it does nothing but print.
+    pub(super) fn prints(&self) -> bool {
+        !self.in_place && self.scripts.iter().all(|script| is_made_of(script, "pqd=", false))
+    }
+
+    /// Whether it does nothing but edit the text that it is given: it runs no command and
+    /// writes no other file.
+    pub(super) fn edits(&self) -> bool {
+        self.scripts.iter().all(|script| is_made_of(script, "pqd=nNDPgGhHx", true))
+    }
+}
+
+/// Whether a script is made of these commands, and perhaps of substitutions.
+fn is_made_of(script: &str, commands: &str, substitutions: bool) -> bool {
+    let mut rest = script;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', ';']);
+        if rest.is_empty() {
+            return true;
+        }
+        rest = address(rest);
+        if let Some(to) = rest.strip_prefix(',') {
+            rest = address(to);
+        }
+        rest = rest.trim_start_matches([' ', '!']);
+        let Some(command) = rest.chars().next() else { return false };
+        rest = &rest[command.len_utf8()..];
+        if command == 's' && substitutions {
+            let Some(after) = substitution(rest) else { return false };
+            rest = after;
+        } else if !commands.contains(command) {
+            return false;
+        }
+        if !(rest.is_empty() || rest.starts_with([' ', ';', '\n'])) {
+            return false;
+        }
+    }
+}
+
+/// What follows an address, if one is here: `3`, `$`, `+2`, `/regex/`.
+fn address(text: &str) -> &str {
+    match text.strip_prefix('/') {
+        Some(regex) => delimited(regex, '/').unwrap_or(text),
+        None => text.trim_start_matches(|c: char| c.is_ascii_digit() || "$+~".contains(c)),
+    }
+}
+
+/// What follows `s` and its parts and flags.
+fn substitution(text: &str) -> Option<&str> {
+    let delimiter = text.chars().next().filter(char::is_ascii_punctuation)?;
+    if delimiter == '\\' {
+        return None;
+    }
+    let rest = delimited(&text[1..], delimiter)?;
+    let rest = delimited(rest, delimiter)?;
+    Some(rest.trim_start_matches(|c: char| c.is_ascii_digit() || "gpiI".contains(c)))
+}
+
+/// What follows the next `delimiter`. None if whether that is the next depends on the `sed`.
+fn delimited(text: &str, delimiter: char) -> Option<&str> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        if c == delimiter && !escaped {
+            let part = &text[..at];
+            let open = part.rfind('[').is_some_and(|open| !part[open..].contains(']'));
+            return (!open).then(|| &text[at + c.len_utf8()..]);
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_made_of;
+
+    fn check(script: &str, prints: bool, edits: bool) {
+        assert_eq!(is_made_of(script, "pqd=", false), prints, "{script}");
+        assert_eq!(is_made_of(script, "pqd=nNDPgGhHx", true), edits, "{script}");
+    }
+
+    #[test]
+    fn printing_is_seen() {
+        check("1,20p", true, true);
+        check("$p", true, true);
+        check("/fn main/,/^}/p", true, true);
+        check("1p; 5p", true, true);
+        check("10q", true, true);
+        check("/a;w out/p", true, true);
+        check("/a\\/w/p", true, true);
+    }
+
+    #[test]
+    fn editing_is_seen() {
+        check("s/a/b/", false, true);
+        check("s|a|b|g; s/c/d/2p", false, true);
+        check("/x/s/a;b/c/", false, true);
+    }
+
+    #[test]
+    fn what_writes_or_runs_is_neither() {
+        check("1e rm x", false, false);
+        check("e", false, false);
+        check("w out", false, false);
+        check("1w out", false, false);
+        check("s/a/b/w out", false, false);
+        check("s/a/b/e", false, false);
+        check("s/a/b/ge", false, false);
+        check("/x/{p;e rm\n}", false, false);
+        check("1p;w out", false, false);
+        check("1p\nw out", false, false);
+        check("r /etc/passwd", false, false);
+        check("s/[/]/e;p", false, false);
+        check("s/a", false, false);
+    }
+}

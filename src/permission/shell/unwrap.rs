@@ -1,0 +1,255 @@
+//! Takes off what runs another command, so that the command itself can be judged.
+
+use std::iter;
+
+use super::reader::{Read, Reader};
+use super::word::{Dynamic, Word};
+use super::{Around, Assignment, Command, MAX_DEPTH, Step};
+
+/// A program that runs the command that follows its own options.
+struct Wrapper {
+    name: &'static str,
+    /// Options of one letter.
+    flags: &'static str,
+    /// Options of one letter that take a value.
+    valued: &'static str,
+    long: &'static [&'static str],
+    /// How many arguments come before the command.
+    operands: usize,
+}
+
+const fn wrapper(name: &'static str, flags: &'static str, valued: &'static str) -> Wrapper {
+    Wrapper { name, flags, valued, long: &[], operands: 0 }
+}
+
+/// With other options than these, what they run is not known.
+const WRAPPERS: &[Wrapper] = &[
+    wrapper("builtin", "", ""),
+    wrapper("command", "p", ""),
+    Wrapper { long: &["--ignore-environment"], ..wrapper("env", "i", "u") },
+    wrapper("exec", "cl", "a"),
+    wrapper("ionice", "", "cn"),
+    wrapper("nice", "0123456789", "n"),
+    wrapper("nohup", "", ""),
+    wrapper("setsid", "cfw", ""),
+    wrapper("stdbuf", "", "ioe"),
+    wrapper("time", "pv", ""),
+    Wrapper {
+        long: &["--foreground", "--preserve-status", "--signal=", "--kill-after="],
+        operands: 1,
+        ..wrapper("timeout", "v", "ks")
+    },
+    Wrapper { long: &["--null", "--no-run-if-empty"], ..wrapper("xargs", "0rtx", "nPLsdIa") },
+];
+
+/// The shells whose language this is.
+const SHELLS: &[&str] = &["bash", "dash", "sh"];
+
+/// What a command comes to when everything around it has been taken off.
+pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>> {
+    around.depth += 1;
+    if around.depth > MAX_DEPTH {
+        return Err("it is nested too deeply".to_owned());
+    }
+    let name = command.name();
+    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| Some(wrapper.name) == name) else {
+        return in_turn(command, around);
+    };
+    match take_off(wrapper, &mut command) {
+        Ok(true) if matches!(wrapper.name, "builtin" | "command") => unwrap(command, around),
+        // Another process: where it goes is no matter to the shell.
+        Ok(true) => {
+            let mut steps = vec![Step::Enter];
+            steps.extend(unwrap(command, around)?);
+            steps.push(Step::Leave);
+            Ok(steps)
+        }
+        Ok(false) => Ok(vec![Step::Command(command)]),
+        Err(Unknown) => {
+            command.words[0].dynamic = Dynamic::Many;
+            Ok(vec![Step::Command(command)])
+        }
+    }
+}
+
+/// The commands that a command has in its arguments, if they are known; else itself.
+fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
+    let own_shell = Around { depth: around.depth, ..Around::default() };
+    let mut steps = beside(&command);
+    match command.name() {
+        Some("eval") => {
+            let texts: Option<Vec<&str>> = command.args().iter().map(Word::literal).collect();
+            if let Some(texts) = texts {
+                let fails = !command.redirects.is_empty();
+                let around = Around { conditional: around.conditional || fails, ..around };
+                steps.extend(Reader::read(&texts.join(" "), around)?);
+                return Ok(steps);
+            }
+        }
+        Some("find") => {
+            let executed = executed(&command, around)?;
+            return Ok(iter::once(Step::Command(command)).chain(executed).collect());
+        }
+        Some(name) if SHELLS.contains(&name) => {
+            if let Some(script) = script(command.args()) {
+                steps.push(Step::Enter);
+                steps.extend(Reader::read(script, own_shell)?);
+                steps.push(Step::Leave);
+                return Ok(steps);
+            }
+        }
+        _ => {}
+    }
+    Ok(vec![Step::Command(command)])
+}
+
+/// What remains of a command whose words have been read as commands themselves.
+fn beside(command: &Command) -> Vec<Step> {
+    if command.assignments.is_empty() && command.redirects.is_empty() {
+        return Vec::new();
+    }
+    vec![Step::Command(Command { words: Vec::new(), ..command.clone() })]
+}
+
+/// A wrapper has options that are not known.
+struct Unknown;
+
+/// Takes a wrapper off its command. False if it wraps none.
+fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
+    let words = &command.words;
+    let asks = |word: &Word| matches!(word.text.as_str(), "-v" | "-V");
+    if wrapper.name == "command" && words.get(1).is_some_and(asks) {
+        // It says where a command is, and runs nothing.
+        return Ok(false);
+    }
+    let Options { mut at, placeholder } = options(wrapper, words)?;
+    let mut set = Vec::new();
+    while wrapper.name == "env"
+        && let Some(word) = words.get(at)
+        && let Some((name, _)) = word.text.split_once('=')
+    {
+        if word.may_be_option() {
+            return Err(Unknown);
+        }
+        set.push(Assignment { name: name.to_owned(), source: word.source.clone() });
+        at += 1;
+    }
+    if words.iter().skip(at).take(wrapper.operands).any(|word| word.literal().is_none()) {
+        return Err(Unknown);
+    }
+    at += wrapper.operands;
+    let mut inner = words.get(at..).unwrap_or_default().to_vec();
+    if wrapper.name == "xargs" {
+        if inner.is_empty() {
+            inner.push(Word { source: "echo".into(), text: "echo".into(), ..Word::default() });
+        }
+        match placeholder {
+            Some(placeholder) => mark(&mut inner, &placeholder),
+            None => inner.push(Word::unknown("…")),
+        }
+    }
+    if inner.is_empty() {
+        return Ok(false);
+    }
+    command.words = inner;
+    command.assignments.extend(set);
+    Ok(true)
+}
+
+/// What a wrapper's options say.
+struct Options {
+    /// Which word comes after them.
+    at: usize,
+    /// What `xargs` puts its input in the place of.
+    placeholder: Option<String>,
+}
+
+fn options(wrapper: &Wrapper, words: &[Word]) -> Result<Options, Unknown> {
+    let mut found = Options { at: 1, placeholder: None };
+    while let Some(word) = words.get(found.at) {
+        let text = word.literal().filter(|text| !text.is_empty()).ok_or(Unknown)?;
+        let Some(letters) = text.strip_prefix('-') else { break };
+        found.at += 1;
+        if text == "--" {
+            break;
+        }
+        if text == "-" && wrapper.name == "env" {
+            continue;
+        }
+        if text.starts_with("--") {
+            let is =
+                |long: &&str| text == *long || (long.ends_with('=') && text.starts_with(*long));
+            if !wrapper.long.iter().any(is) {
+                return Err(Unknown);
+            }
+            continue;
+        }
+        let flags = letters.trim_start_matches(|c| wrapper.flags.contains(c));
+        let Some(valued) = flags.chars().next() else { continue };
+        if !wrapper.valued.contains(valued) {
+            return Err(Unknown);
+        }
+        let mut value = &flags[1..];
+        if value.is_empty() {
+            value = words.get(found.at).and_then(Word::literal).ok_or(Unknown)?;
+            found.at += 1;
+        }
+        if valued == 'I' {
+            found.placeholder = Some(value.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// Marks the words in which something will be put in the place of `placeholder`.
+fn mark(words: &mut [Word], placeholder: &str) {
+    for word in words {
+        if word.text.contains(placeholder) {
+            word.dynamic = word.dynamic.max(Dynamic::One);
+        }
+    }
+}
+
+/// The text of `bash -c text`, if it is known.
+fn script(args: &[Word]) -> Option<&str> {
+    let mut text_follows = false;
+    let mut args = args.iter();
+    while let Some(word) = args.next() {
+        let text = word.literal()?;
+        let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            return text_follows.then_some(text);
+        };
+        if !letters.chars().all(|c| "celoux".contains(c)) {
+            return None;
+        }
+        if letters.contains('o') && args.next()?.literal()? != "pipefail" {
+            return None;
+        }
+        text_follows |= letters.contains('c');
+    }
+    None
+}
+
+/// The commands that `find` runs for what it finds.
+fn executed(find: &Command, around: Around) -> Read<Vec<Step>> {
+    let mut steps = Vec::new();
+    let is_exec =
+        |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
+    let mut rest = find.args();
+    while let Some(at) = rest.iter().position(is_exec) {
+        rest = &rest[at + 1..];
+        let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
+        let end = rest.iter().position(is_end).unwrap_or(rest.len());
+        let mut words = rest[..end].to_vec();
+        mark(&mut words, "{}");
+        rest = &rest[end..];
+        if !words.is_empty() {
+            let command =
+                Command { words, repeated: true, conditional: true, ..Command::default() };
+            steps.push(Step::Enter);
+            steps.extend(unwrap(command, around)?);
+            steps.push(Step::Leave);
+        }
+    }
+    Ok(steps)
+}

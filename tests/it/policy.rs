@@ -1,0 +1,51 @@
+//! What may run without a question.
+
+mod lines;
+mod questions;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+
+use tandem::permission::rules::{Part, judge};
+use tempfile::TempDir;
+
+/// A workspace with something of everything.
+struct Workspace {
+    root: PathBuf,
+    _dir: TempDir,
+}
+
+impl Workspace {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap().join("work");
+        for dir in ["src", "sub/deep", ".git", "bare/objects", "bare/refs", "dashes"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for file in ["README.md", "src/main.rs", "bare/HEAD", "dashes/-x", "package.json"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        symlink("/etc", root.join("link-out")).unwrap();
+        symlink("src", root.join("link-in")).unwrap();
+        symlink("sub/deep", root.join("link-deep")).unwrap();
+        symlink("/nowhere/at/all", root.join("dangling")).unwrap();
+        Self { root, _dir: dir }
+    }
+
+    /// A directory of programs: the canary, which sings when it is run.
+    fn bin(&self) -> PathBuf {
+        let bin = self.root.with_file_name("bin");
+        let canary = bin.join("canary");
+        if !canary.exists() {
+            fs::create_dir(&bin).unwrap();
+            fs::write(&canary, "#!/bin/sh\n: > \"$SANG\"\n").unwrap();
+            fs::set_permissions(&canary, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        bin
+    }
+
+    fn judge(&self, line: &str) -> Result<Vec<Part>, String> {
+        judge(line, &self.root, std::slice::from_ref(&self.root))
+    }
+}

@@ -1,0 +1,311 @@
+//! Command lines: which commands they would run, and how grave that is.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use expect_test::expect_file;
+use proptest::prelude::*;
+use tandem::permission::rules::{Part, Risk};
+
+use super::Workspace;
+
+/// With `UPDATE_EXPECT=1` in the environment the file is written anew, for a look at the diff.
+#[test]
+fn every_command_line_is_judged_as_written_down() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
+    let workspace = Workspace::new();
+    let root = workspace.root.display().to_string();
+    let mut judged = String::new();
+    for line in fs::read_to_string(&path).unwrap().lines() {
+        if line.starts_with("    ") {
+            continue;
+        }
+        writeln!(judged, "{line}").unwrap();
+        if line.is_empty() || line.starts_with("--") {
+            continue;
+        }
+        let command = line.replace("{root}", &root).replace('⏎', "\n").replace('⇥', "\t");
+        let verdict = described(workspace.judge(&command));
+        writeln!(judged, "    {}", verdict.replace(&root, "{root}")).unwrap();
+    }
+    expect_file![path].assert_eq(&judged);
+}
+
+fn described(verdict: Result<Vec<Part>, String>) -> String {
+    let parts = match verdict {
+        Ok(parts) => parts,
+        Err(why) => return format!("unclear  ({why})"),
+    };
+    let asking: Vec<&Part> = parts.iter().filter(|part| part.risk != Risk::None).collect();
+    let list = |texts: Vec<&str>| texts.join(", ");
+    let names = list(parts.iter().map(|part| part.name.as_str()).collect());
+    let why = list(asking.iter().map(|part| part.why()).collect());
+    let any = |is: fn(&Risk) -> bool| asking.iter().any(|part| is(&part.risk));
+    let word = if asking.is_empty() {
+        return format!("allow  {names}").trim_end().to_owned();
+    } else if any(|risk| matches!(risk, Risk::Forced(_))) {
+        return format!("ask!  {names}  ({why})");
+    } else if any(|risk| matches!(risk, Risk::Runs(_))) {
+        "ask"
+    } else {
+        "write"
+    };
+    let prefixes = list(asking.iter().map(|part| part.prefix.as_str()).collect());
+    format!("{word}  {names} -> {prefixes}  ({why})")
+}
+
+#[test]
+fn a_long_line_is_no_trouble() {
+    const LONG: usize = 60_000;
+    let workspace = Workspace::new();
+    let check = |start: &str, piece: &str, end: &str, expected: u8| {
+        let line = format!("{start}{}{end}", piece.repeat(LONG / piece.len()));
+        assert_eq!(gravity(&workspace.judge(&line)), expected, "{start}{piece}{end}");
+    };
+    check("echo ", "a ", "", 0);
+    check("cat ", "a/b ", "", 0);
+    check("git log ", "a ", "", 0);
+    check("echo '", "a", "'", 0);
+    check("cat <<E\n", "text\n", "E\n", 0);
+    check("", "# a\n", "", 0);
+    check("[[ ", "-f a && ", "-f b ]]", 0);
+    check("rm ", "a ", "", 2);
+    check("a=1 ", "b=2 ", "ls", 2);
+    check("", "ls;", "", 3);
+    check("", "ls|", "ls", 3);
+    check("", "(", "", 3);
+    check("", "$(", "", 3);
+    check("", "`", "", 3);
+    check("", "${x:-", "", 3);
+    check("", "if ls; then ", "", 3);
+    check("", "nice ", "ls", 3);
+    check("", "find -exec ", "ls", 3);
+    check("", "xargs ", "ls", 3);
+    check("", "npx ", "x", 2);
+    check("", "<<a ", "", 3);
+    check("", "eval ", "ls", 3);
+    check("", "bash -c ", "ls", 3);
+    check("ls ", "a", &" b".repeat(LONG), 3);
+}
+
+/// Pieces of command lines, whole and broken.
+const PIECES: &[&str] = &[
+    "canary",
+    "echo",
+    "ls",
+    "cat a",
+    "x",
+    " ",
+    " ",
+    " ",
+    "\n",
+    "\n",
+    ";",
+    "&&",
+    "||",
+    "|",
+    "&",
+    "'",
+    "'",
+    "\"",
+    "\"",
+    "\\",
+    "`",
+    "`",
+    "$(",
+    ")",
+    ")",
+    "(",
+    "<<EOF",
+    "<<'EOF'",
+    "\nEOF\n",
+    "#",
+    "$'",
+    "${x:-",
+    "}",
+    "{ ",
+    "; }",
+    "[[ ",
+    " ]]",
+    "[ ",
+    " ]",
+    "if ",
+    "; then ",
+    "; fi",
+    "while false",
+    "; do ",
+    "; done",
+    "for x in ",
+    "case a in ",
+    "a)",
+    ";;",
+    " esac",
+    "$x",
+    "x=",
+    "*",
+    "~",
+    "{a,b}",
+    "$((",
+    "))",
+    "1",
+    "<<<",
+    "< a",
+    "> a",
+    "> /x",
+    "2>&1",
+    "<(",
+    "=~",
+    "!",
+    "time ",
+    "eval ",
+    "bash -c ",
+    "xargs ",
+    "command ",
+    "env ",
+    "\\\n",
+    "é",
+    "f()",
+    "rm -rf x",
+    "sleep 1",
+    "git status",
+    "$?",
+    "A=1 ",
+];
+
+/// Lines made of such pieces.
+fn pieces() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(PIECES), 0..12).prop_map(|pieces| pieces.concat())
+}
+
+/// Lines that can be made out.
+fn sensible() -> impl Strategy<Value = String> {
+    let command = prop::sample::select(vec![
+        "ls",
+        "echo hi",
+        "cat README.md",
+        "cat ../x",
+        "echo $X",
+        "sleep 1",
+        "git status",
+        "git push",
+        "git push -f",
+        "rm -rf x",
+        "echo x > out",
+        "echo x > /out",
+        "$X",
+        "(ls; pwd)",
+        "x=$(sleep 1)",
+        "echo 'a;b' # c",
+        "if ls; then rm x; fi",
+        "cd sub",
+        "cd /tmp",
+        "ls &",
+        "f() { ls; }",
+        "FOO=1 ls",
+        "cat <<E\n$X\nE\n",
+    ]);
+    let join = prop::sample::select(vec!["; ", " && ", " || ", " | ", "\n"]);
+    prop::collection::vec((command, join), 1..5).prop_map(|parts| {
+        let mut line: String = parts.iter().flat_map(|(command, join)| [*command, *join]).collect();
+        let last = parts.last().map_or(0, |(_, join)| join.len());
+        line.truncate(line.len() - last);
+        line
+    })
+}
+
+/// How grave a line is; one that cannot be made out is asked about every time.
+fn gravity(verdict: &Result<Vec<Part>, String>) -> u8 {
+    let Ok(parts) = verdict else { return 3 };
+    let grave = parts.iter().map(|part| match part.risk {
+        Risk::None => 0,
+        Risk::Writes(_) => 1,
+        Risk::Runs(_) => 2,
+        Risk::Forced(_) => 3,
+    });
+    grave.max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_the_judge_panic(line in any::<String>(), pieces in pieces()) {
+        let workspace = Workspace::new();
+        let _ = workspace.judge(&line);
+        let _ = workspace.judge(&pieces);
+        let _ = workspace.judge(&format!("bash -c '{pieces}'"));
+    }
+
+    #[test]
+    fn more_text_never_makes_a_line_harmless(
+        line in sensible(),
+        more in prop_oneof![sensible(), pieces()],
+    ) {
+        let workspace = Workspace::new();
+        let alone = workspace.judge(&line);
+        prop_assume!(alone.is_ok());
+        for join in ["; ", " && ", " || ", " | ", " & ", "\n"] {
+            let longer = format!("{line}{join}{more}");
+            prop_assert!(gravity(&workspace.judge(&longer)) >= gravity(&alone), "{longer:?}");
+        }
+    }
+
+    #[test]
+    fn what_comes_before_never_makes_a_line_harmless(line in sensible()) {
+        let workspace = Workspace::new();
+        let alone = workspace.judge(&line);
+        for before in ["ls; ", "true && ", "! ", "x=1; ", "ls # x\n", "LANG=C "] {
+            let longer = format!("{before}{line}");
+            prop_assert!(gravity(&workspace.judge(&longer)) >= gravity(&alone), "{longer:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_harmless_is_seen_wherever_it_stands(
+        around in prop::sample::select(vec![
+            "@", "ls; @", "ls && @", "ls | @", "(@)", "{ @; }", "! @", "if @; then ls; fi",
+            "if ls; then @; fi", "while @; do ls; done", "for x in a; do @; done", "$(@)",
+            "echo $(@)", "echo \"$(@)\"", "echo `@`", "echo ${x:-$(@)}", "cat <(@)",
+            "cat <<E\n$(@)\nE\n", "cat <<< \"$(@)\"", "x=$(@)", "A=$(@) ls", "x=($(@))",
+            "case $(@) in a) ls;; esac", "case a in a) @;; esac", "ls > $(@)", "bash -c '@'",
+            "eval '@'", "env @", "command @", "timeout 5 @", "ls\n@", "ls & @", "@ &",
+            "f() { @; }", "[[ -n $(@) ]]", "[ -n \"$(@)\" ]", "time @", "echo \"${x#$(@)}\"",
+        ]),
+        inside in prop::sample::select(vec![
+            "rm -rf x", "canary", "echo x > /etc/x", "echo x > ../x", "./canary",
+        ]),
+    ) {
+        let line = around.replace('@', inside);
+        let verdict = Workspace::new().judge(&line);
+        let least = if inside.contains("canary") { 2 } else { 3 };
+        prop_assert!(gravity(&verdict) >= least, "{line:?} {verdict:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Bash is asked what it makes of the lines that are allowed: none may run the canary.
+    #[test]
+    fn bash_runs_nothing_else_in_a_line_that_is_allowed(line in pieces()) {
+        thread_local!(static WORKSPACE: Workspace = Workspace::new());
+        WORKSPACE.with(|workspace| {
+            if gravity(&workspace.judge(&line)) > 0 || !line.contains("canary") {
+                return Ok(());
+            }
+            let sang = workspace.root.with_file_name("sang");
+            let mut bash = Command::new("bash");
+            bash.args(["-c", &line]).current_dir(&workspace.root).stdin(Stdio::null());
+            bash.env("PATH", format!("{}:/usr/bin:/bin", workspace.bin().display()));
+            bash.env("SANG", &sang).output().unwrap();
+            prop_assert!(!sang.exists(), "{line:?}");
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,376 @@
+//! What each mode allows without a question, and what the question says.
+
+use std::path::PathBuf;
+
+use expect_test::{Expect, expect};
+use tandem::permission::{Mode, Permissions, Question, Scope, Verdict};
+use tandem::tools::Access;
+
+use super::Workspace;
+
+const SHELL: &str = "run_shell_command";
+
+/// A session's policy in its workspace.
+struct Session {
+    workspace: Workspace,
+    permissions: Permissions,
+}
+
+impl Session {
+    fn new(mode: Mode) -> Self {
+        let workspace = Workspace::new();
+        let permissions = Permissions::new(mode, std::slice::from_ref(&workspace.root));
+        Self { workspace, permissions }
+    }
+
+    fn run(&self, line: &str) -> Verdict {
+        let directory = self.workspace.root.clone();
+        self.permissions.check(SHELL, &Access::Execute { command: line.to_owned(), directory })
+    }
+
+    fn edit(&self, path: &str) -> Verdict {
+        let path = self.workspace.root.join(path);
+        self.permissions.check("write_file", &Access::Edit { path })
+    }
+
+    fn fetch(&self, urls: &[&str]) -> Verdict {
+        let urls = urls.iter().map(|url| (*url).to_owned()).collect();
+        self.permissions.check("web_fetch", &Access::Fetch { urls })
+    }
+
+    fn always(&self, prefixes: &[&str]) {
+        self.permissions.allow(commands(prefixes));
+    }
+}
+
+fn commands(prefixes: &[&str]) -> Scope {
+    Scope::Commands(prefixes.iter().map(|prefix| (*prefix).to_owned()).collect())
+}
+
+#[track_caller]
+fn question(verdict: Verdict) -> Question {
+    match verdict {
+        Verdict::Ask(question) => question,
+        other => panic!("not asked about: {other:?}"),
+    }
+}
+
+/// Checks the verdict of every mode, in their order.
+fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
+    let verdicts = Mode::ALL.map(|(_, mode)| match verdict(&Session::new(mode)) {
+        Verdict::Allow => "allow",
+        Verdict::Ask(question) if question.scopes.is_empty() => "ask!",
+        Verdict::Ask(_) => "ask",
+        Verdict::Deny(_) => "deny",
+    });
+    assert_eq!(verdicts.join(" "), expected, "{what}");
+}
+
+#[test]
+fn each_mode_allows_what_it_says() {
+    let access = |access: Access| move |session: &Session| session.permissions.check("x", &access);
+    let run = |line: &'static str| move |session: &Session| session.run(line);
+    let mcp = || Access::Mcp { server: "s".into(), tool: "t".into(), display_name: "T".into() };
+    let other = || Access::Other { description: "something".into() };
+    // In the order default, auto_edit, yolo, plan.
+    check("nothing", access(Access::Nothing), "allow allow allow allow");
+    check("reading", access(Access::Read), "allow allow allow allow");
+    check("an edit", |session| session.edit("src/main.rs"), "ask allow allow deny");
+    check("a special edit", |session| session.edit(".git/config"), "ask! ask! allow deny");
+    check("a fetch", |session| session.fetch(&["https://a.test"]), "ask allow allow allow");
+    check("an MCP tool", access(mcp()), "ask ask allow deny");
+    check("another thing", access(other()), "ask ask allow deny");
+    check("ls", run("ls"), "allow allow allow allow");
+    check("a redirection", run("ls > out.txt"), "ask allow allow deny");
+    check("a command", run("cargo test"), "ask ask allow deny");
+    check("both", run("cargo test > out.txt"), "ask ask allow deny");
+    check("a grave command", run("rm -rf x"), "ask! ask! allow deny");
+    check("a grave redirection", run("ls > /etc/x"), "ask! ask! allow deny");
+    check("gibberish", run("ls '"), "ask! ask! allow deny");
+}
+
+/// Checks the question about a line of which `always` was said of some commands.
+#[expect(clippy::needless_pass_by_value, reason = "the way expectations are written")]
+fn check_question(always: &[&str], line: &str, expected: Expect) {
+    let session = Session::new(Mode::Default);
+    session.always(always);
+    let question = question(session.run(line));
+    let scopes: Vec<String> = question.scopes.iter().map(ToString::to_string).collect();
+    expected.assert_eq(&format!(
+        "{}\n{}\n{}\n",
+        question.why,
+        question.commands.join(", "),
+        scopes.join("\n"),
+    ));
+}
+
+#[test]
+fn a_question_names_the_commands_and_what_always_can_mean() {
+    check_question(
+        &[],
+        "echo one; sleep 0.2; echo two",
+        expect![[r"
+            `sleep` is not known to only read
+            echo, sleep
+            commands that begin with `sleep`
+            every call of `run_shell_command`
+        "]],
+    );
+    check_question(
+        &[],
+        "cd src && RUST_LOG=1 cargo test && git commit -m x",
+        expect![[r"
+        `cargo test` is not known to only read; `git commit` is not known to only read
+        cd, cargo, git
+        commands that begin with `cargo test`, `git commit`
+        every call of `run_shell_command`
+    "]],
+    );
+}
+
+#[test]
+fn what_was_always_allowed_is_not_asked_about_again() {
+    check_question(
+        &["cargo test", "echo"],
+        "echo x; cargo test; cargo run",
+        expect![[r"
+        `cargo run` is not known to only read
+        cargo
+        commands that begin with `cargo run`
+        every call of `run_shell_command`
+    "]],
+    );
+}
+
+#[test]
+fn a_file_that_is_written_belongs_to_what_always_means() {
+    check_question(
+        &[],
+        "cargo test > out.txt",
+        expect![[r"
+            `cargo test` is not known to only read; writes to `out.txt`
+            cargo
+            commands that begin with `cargo test >`
+            every call of `run_shell_command`
+        "]],
+    );
+    check_question(
+        &["cargo test"],
+        "cargo test > out.txt",
+        expect![[r"
+            writes to `out.txt`
+            cargo
+            commands that begin with `cargo test >`
+            every call of `run_shell_command`
+        "]],
+    );
+    check_question(
+        &[],
+        "echo x > out.txt",
+        expect![[r"
+        writes to `out.txt`
+        echo
+        commands that begin with `echo >`
+        all edits in the workspace
+        every call of `run_shell_command`
+    "]],
+    );
+}
+
+#[test]
+fn what_must_be_asked_about_every_time_offers_no_always() {
+    check_question(
+        &[],
+        "cargo test; rm -rf x",
+        expect![[r"
+        `rm -rf x` deletes recursively, or without asking; `cargo test` is not known to only read
+        cargo, rm
+
+    "]],
+    );
+    check_question(
+        &["git push", "rm"],
+        "git push --force; rm -rf x",
+        expect![[r"
+            `git push --force` overwrites or deletes what others have; `rm -rf x` deletes recursively, or without asking
+            git, rm
+
+        "]],
+    );
+    check_question(
+        &[],
+        "cat 'x",
+        expect![[r"
+        the command line cannot be made out: `'` is not closed
+
+
+    "]],
+    );
+}
+
+#[test]
+fn the_reasons_do_not_run_on() {
+    let line: Vec<String> = (0..40).map(|n| format!("program-{n}")).collect();
+    check_question(
+        &[],
+        &format!("{}; sudo x", line[..7].join("; ")),
+        expect![[r"
+        `sudo x` runs as another user; `program-0` is not known to only read; `program-1` is not known to only read; `program-2` is not known to only read; and 4 more
+        program-0, program-1, program-2, program-3, program-4, program-5, program-6, sudo
+
+    "]],
+    );
+    let session = Session::new(Mode::Default);
+    let question = question(session.run(&line.join("; ")));
+    assert_eq!(question.commands.len(), 40);
+    assert!(question.why.len() < 300, "{}", question.why);
+}
+
+/// Checks that the narrowest "always" that is offered for a line lets it pass, and others not.
+fn check_scope(mode: Mode, line: &str, passes: &[&str], asks: &[&str]) {
+    let session = Session::new(mode);
+    let narrowest = question(session.run(line)).scopes.swap_remove(0);
+    session.permissions.allow(narrowest);
+    for line in [&[line], passes].concat() {
+        assert_eq!(session.run(line), Verdict::Allow, "{line}");
+    }
+    for line in asks {
+        assert!(matches!(session.run(line), Verdict::Ask(_)), "{line}");
+    }
+    session.permissions.set_mode(Mode::Plan);
+    assert!(matches!(session.run(line), Verdict::Deny(_)), "{line}");
+}
+
+#[test]
+fn always_covers_the_same_and_nothing_wider() {
+    use Mode::{AutoEdit, Default};
+    check_scope(
+        Default,
+        "cargo test",
+        &[
+            "cargo test --release",
+            "cd src && cargo test | tail",
+            "RUST_BACKTRACE=1 timeout 60 cargo test 2>&1",
+            "bash -c 'cargo test'",
+            "ls && cargo test",
+        ],
+        &[
+            "cargo build",
+            "cargo",
+            "cargo test > out.txt",
+            "cargo test; sleep 1",
+            "cargo test $(sleep 1)",
+            "cargo test < /etc/passwd | tee /etc/x",
+            "PATH=. cargo test",
+            "sudo cargo test",
+            "./cargo test",
+            "cargo test > .git/config",
+            "cargo test | sh",
+            "cargo() { ls; }; cargo test",
+        ],
+    );
+    check_scope(Default, "git push", &["git push origin main"], &["git push -f", "git pull"]);
+    check_scope(Default, "rm x", &["rm y"], &["rm -r y", "rm $X", "rm ../x", "rm .git/config"]);
+    check_scope(Default, "npm run build", &["npm run build -- -w"], &["npm run x", "npm install"]);
+    check_scope(Default, "./build.sh", &[], &["build.sh", "src/build.sh", "./other.sh"]);
+    check_scope(Default, "python app.py", &["python app.py x"], &["python b.py", "python -c 1"]);
+    check_scope(Default, "echo x > out.txt", &["echo x > y"], &["cat x > y", "echo > .env"]);
+    check_scope(Default, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
+    check_scope(AutoEdit, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
+    check_scope(Default, "cat /etc/hosts", &["cat /etc/passwd"], &["head /etc/hosts", "cat > x"]);
+    check_scope(Default, "sed s/a/b/ x", &["sed s/c/d/ x"], &["sed -i s/a/b/ x", "sed e x"]);
+    check_scope(
+        Default,
+        "make && ./a.out",
+        &["make", "./a.out; make"],
+        &["make install", "./b.out"],
+    );
+}
+
+#[test]
+fn broader_scopes_cover_more_but_not_what_is_grave() {
+    let session = Session::new(Mode::Default);
+    session.permissions.allow(Scope::Tool(SHELL.to_owned()));
+    assert_eq!(session.run("cargo test && ./x > out.txt"), Verdict::Allow);
+    question(session.run("rm -rf x"));
+    question(session.run("ls '"));
+
+    let session = Session::new(Mode::Default);
+    session.permissions.allow(Scope::Edits);
+    assert_eq!(session.run("echo x > out.txt"), Verdict::Allow);
+    assert_eq!(session.edit("src/main.rs"), Verdict::Allow);
+    question(session.run("cargo test > out.txt"));
+    question(session.run("echo x > package.json"));
+    question(session.edit("package.json"));
+    session.permissions.allow(Scope::Tool("write_file".to_owned()));
+    question(session.edit("package.json"));
+}
+
+#[test]
+fn only_what_is_special_inside_of_the_workspace_counts() {
+    let root = PathBuf::from("/home/me/.gemini/work");
+    let permissions = Permissions::new(Mode::AutoEdit, std::slice::from_ref(&root));
+    let edit = |path: &str| permissions.check("x", &Access::Edit { path: root.join(path) });
+    assert_eq!(edit("src/main.rs"), Verdict::Allow);
+    assert_eq!(
+        question(edit("web/.git/hooks/pre-commit")).why,
+        "`web/.git/hooks/pre-commit` is special: it changes what git does",
+    );
+}
+
+#[test]
+fn every_root_is_inside() {
+    let (one, two) = (Workspace::new(), Workspace::new());
+    let roots = [one.root.clone(), two.root.clone()];
+    let permissions = Permissions::new(Mode::Default, &roots);
+    let run = |line: String| {
+        let directory = one.root.clone();
+        permissions.check(SHELL, &Access::Execute { command: line, directory })
+    };
+    assert_eq!(run(format!("cat {}/README.md", two.root.display())), Verdict::Allow);
+    assert_eq!(run(format!("cd {} && ls", two.root.display())), Verdict::Allow);
+    question(run(format!("ls {}", two.root.join("..").display())));
+}
+
+#[test]
+fn hosts_are_those_that_will_be_asked() {
+    let session = Session::new(Mode::Default);
+    let asked = question(session.fetch(&["https://Good.test/x", "https://good.test:443/y"]));
+    assert_eq!(asked.scopes[0], Scope::Hosts(vec!["good.test".to_owned()]));
+    session.permissions.allow(asked.scopes[0].clone());
+    assert_eq!(session.fetch(&["https://good.test/z"]), Verdict::Allow);
+    for url in [
+        "https://evil.test",
+        "https://good.test@evil.test",
+        "https://good.test:8080",
+        "https://good.test.evil.test",
+        "https://evil.test\\@good.test",
+        "https:evil.test://good.test",
+        "https://evil.test?://good.test",
+    ] {
+        question(session.fetch(&["https://good.test", url]));
+    }
+    let nothing = question(session.fetch(&[]));
+    assert_eq!(nothing.scopes, [Scope::Tool("web_fetch".to_owned())]);
+}
+
+#[test]
+fn always_for_a_server_covers_its_tools() {
+    let session = Session::new(Mode::Default);
+    let call = |server: &str, tool: &str| {
+        let access = Access::Mcp {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            display_name: tool.to_owned(),
+        };
+        session.permissions.check(&format!("mcp_{server}_{tool}"), &access)
+    };
+    let asked = question(call("a", "one"));
+    assert_eq!(asked.scopes, [Scope::Tool("mcp_a_one".to_owned()), Scope::Server("a".to_owned())],);
+    session.permissions.allow(asked.scopes[0].clone());
+    assert_eq!(call("a", "one"), Verdict::Allow);
+    question(call("a", "two"));
+    session.permissions.allow(asked.scopes[1].clone());
+    assert_eq!(call("a", "two"), Verdict::Allow);
+    question(call("b", "one"));
+}
