@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod gemini;
 pub mod history;
+pub mod lazy;
 pub mod replay;
 pub mod retry;
 pub mod sse;

@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Agent;
 use crate::config::{self, Check, Credentials, Env, Input};
 use crate::frontends::acp;
-use crate::model::Model;
 use crate::model::catalog::Catalog;
 use crate::model::gemini::{self, Gemini};
+use crate::model::lazy::Lazy;
 use crate::model::replay::Replay;
+use crate::model::{self, Model};
 use crate::session::{Parts, Session};
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
@@ -46,16 +47,13 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let directory = std::env::current_dir().context("there is no working directory")?;
     let workspace = Workspace::new(&directory, &agent.include_directories)
         .context("cannot work in that directory")?;
-    let env = Env::of_process(&directory);
-    let catalog = catalog(&env)?;
-    let model = choose(agent, &env, &catalog);
-    let credentials = Credentials::new(env);
+    let credentials = Credentials::new(Env::of_process(&directory));
     let processes = {
         let credentials = Arc::clone(&credentials);
         Processes::new(move |name, value| credentials.is_secret(name, value))
     };
     let session = Session::new(Parts {
-        model: open(&model, &catalog, &credentials, limits.model)?,
+        model: open(agent, &credentials, limits.model)?,
         tools: tools::all(),
         workspace: Arc::new(workspace),
         processes: Arc::clone(&processes),
@@ -148,40 +146,48 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     })
 }
 
-/// Which model is meant.
-fn choose(agent: &Agent, env: &Env, catalog: &Catalog) -> String {
-    let chosen = agent.model.as_deref().or_else(|| env.var("GEMINI_MODEL"));
-    chosen.unwrap_or(catalog.default_model()).to_owned()
-}
-
-/// The models that are known, with what the user has written in `models.json`.
-fn catalog(env: &Env) -> anyhow::Result<Catalog> {
-    let catalog = Catalog::embedded();
-    let Some(path) = env.config_dir().map(|dir| dir.join("models.json")) else {
-        return Ok(catalog);
-    };
-    match fs::read_to_string(&path) {
-        Ok(json) => catalog
-            .with_overrides(&json)
-            .map_err(|why| anyhow!("{} is wrong: {why}", path.display())),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(catalog),
-        Err(err) => Err(err).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
+/// The model that is meant. Errors in what the user wrote about it show at once for a script and
+/// for `--thinking`, else with the first prompt: nothing of it is needed before.
 fn open(
-    id: &str,
-    catalog: &Catalog,
+    agent: &Agent,
     credentials: &Arc<Credentials>,
     options: gemini::Options,
 ) -> anyhow::Result<Arc<dyn Model>> {
-    if id == "replay" {
+    let env = credentials.env();
+    let id = agent.model.as_deref().or_else(|| env.var("GEMINI_MODEL"));
+    if id == Some("replay") {
         return Ok(Arc::new(Replay::demo()));
     }
-    if let Some(script) = id.strip_prefix("replay:") {
+    if let Some(script) = id.and_then(|id| id.strip_prefix("replay:")) {
         return Ok(Arc::new(Replay::open(Path::new(script))?));
     }
-    Ok(Arc::new(Gemini::new(catalog.lookup(id), credentials.connect(), options)?))
+    let (id, config_dir) = (id.map(str::to_owned), env.config_dir());
+    let (connect, asked) = (credentials.connect(), credentials.connect());
+    let settled = options.thinking.is_some();
+    let model = Lazy::new(
+        move || asked().map(drop).map_err(model::Error::NotAuthenticated),
+        move || {
+            let catalog = catalog(config_dir.as_deref()).map_err(model::Error::Rejected)?;
+            let model = catalog.lookup(id.as_deref().unwrap_or(catalog.default_model()));
+            Ok(Arc::new(Gemini::new(model, Arc::clone(&connect), options.clone())?))
+        },
+    );
+    if settled {
+        model.get().map_err(Clone::clone)?;
+    }
+    Ok(Arc::new(model))
+}
+
+/// The models that are known, with what the user has written in `models.json`.
+fn catalog(config_dir: Option<&Path>) -> Result<Catalog, String> {
+    let catalog = Catalog::embedded();
+    let Some(path) = config_dir.map(|dir| dir.join("models.json")) else { return Ok(catalog) };
+    let wrong = |why| format!("{} is wrong: {why}", path.display());
+    match fs::read_to_string(&path) {
+        Ok(json) => catalog.with_overrides(&json).map_err(wrong),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(catalog),
+        Err(err) => Err(format!("{} cannot be read: {err}", path.display())),
+    }
 }
 
 /// The signals that end the process.

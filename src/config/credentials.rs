@@ -91,7 +91,7 @@ impl Credentials {
     }
 
     /// The environment that is looked in.
-    pub(super) fn env(&self) -> &Env {
+    pub fn env(&self) -> &Env {
         &self.env
     }
 

@@ -100,10 +100,6 @@ impl DotEnv {
     pub(super) fn read(env: &Env) -> Self {
         let mut found = Self::default();
         for (file, project) in files(env) {
-            // A Python environment may have that name too.
-            if fs::metadata(&file).is_ok_and(|metadata| metadata.is_dir()) {
-                continue;
-            }
             match read_file(env, &file, project.as_deref()) {
                 Ok(Some((text, trust))) => {
                     found.take(&text, &file, trust);
@@ -150,7 +146,8 @@ fn read_file(
     file: &Path,
     project: Option<&Path>,
 ) -> Result<Option<(String, Trust)>, String> {
-    if fs::symlink_metadata(file).is_err() {
+    // A Python environment may have that name too.
+    if fs::symlink_metadata(file).is_err() || file.is_dir() {
         return Ok(None);
     }
     let trust = project.map_or(Trust::Trusted, |dir| trust(env, dir));

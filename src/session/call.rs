@@ -15,7 +15,7 @@ use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::model::Call;
 use crate::permission::{Question, Verdict};
 use crate::sync::Mutex;
-use crate::tools::{Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
+use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
 /// How long a cancelled call has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
         let started = CallStarted { call, caller, kind, summary, access, question };
         session.log.append(Event::CallStarted(Box::new(started)));
     };
-    let outcome = match session.permissions.check(&name, &invocation.access) {
+    let outcome = match verdict(session, &name, &invocation.access).await {
         Verdict::Allow => {
             let shown = session.gate.open(&id);
             announce(None);
@@ -107,6 +107,19 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
         }
     };
     session.finish_call(id, outcome);
+}
+
+/// What the policy says. A command line is taken apart and its paths are looked up, which may take
+/// a while.
+async fn verdict(session: &Session, tool: &str, access: &Access) -> Verdict {
+    if !matches!(access, Access::Execute { .. }) {
+        return session.permissions.check(tool, access);
+    }
+    let permissions = Arc::clone(&session.permissions);
+    let (tool, access) = (tool.to_owned(), access.clone());
+    let check = tokio::task::spawn_blocking(move || permissions.check(&tool, &access)).await;
+    // A fault in the policy must not let anything run.
+    check.unwrap_or_else(|_| Verdict::Deny(crashed().message))
 }
 
 /// Announces the question and waits for its answer; none if the turn is cancelled first.

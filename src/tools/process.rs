@@ -131,6 +131,8 @@ impl Processes {
         let mut shell = Command::new(if bash.exists() { bash } else { Path::new("/bin/sh") });
         shell.arg("-c").arg(command).current_dir(directory).stdin(Stdio::null()).process_group(0);
         shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat").env(MARK, mark);
+        // The policy has judged where a `cd` leads; this would lead it elsewhere.
+        shell.env_remove("CDPATH");
         for (name, value) in std::env::vars_os() {
             if let Some(name) = name.to_str()
                 && (self.secret)(name, &value.to_string_lossy())

@@ -1,0 +1,63 @@
+//! A model that is put together when it is first asked: nothing is to come before the answer to
+//! `initialize`.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+
+use super::{Chunk, Error, Model, Prompt};
+
+/// Stands in for a model, and makes it when there is something to ask.
+pub struct Lazy {
+    ready: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
+    make: Box<dyn Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync>,
+    made: OnceLock<Result<Arc<dyn Model>, Error>>,
+}
+
+impl Lazy {
+    /// `make` makes the model, once; `ready` says before that whether it could be called.
+    pub fn new(
+        ready: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+        make: impl Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        Self { ready: Box::new(ready), make: Box::new(make), made: OnceLock::new() }
+    }
+
+    /// The model itself; or why there is none.
+    pub fn get(&self) -> Result<&Arc<dyn Model>, &Error> {
+        self.made.get_or_init(&self.make).as_ref()
+    }
+}
+
+impl Model for Lazy {
+    fn id(&self) -> &str {
+        self.get().map_or("unknown", |model| model.id())
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        match self.made.get() {
+            Some(made) => made.as_ref().map_err(Clone::clone)?.ready(),
+            None => (self.ready)(),
+        }
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        match self.get() {
+            Ok(model) => model.stream(prompt),
+            Err(error) => stream::iter([Err(error.clone())]).boxed(),
+        }
+    }
+
+    fn input_limit(&self) -> Option<u64> {
+        self.get().ok()?.input_limit()
+    }
+
+    fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
+        match self.get() {
+            Ok(model) => model.count(prompt),
+            Err(_) => std::future::ready(0).boxed(),
+        }
+    }
+}
