@@ -192,6 +192,7 @@ pub struct Finish {
 
 /// Why an answer ended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model had said what it wanted, calls included.
     #[default]
@@ -217,6 +218,7 @@ pub struct Usage {
 
 /// Why no answer, or no whole one, came. Retries are over when this is seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Error {
     /// There is nothing to authenticate with; what to do.
     NotAuthenticated(String),

@@ -95,8 +95,10 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
             }
         }
         Verdict::Deny(why) => {
+            let shown = session.gate.open(&id);
             announce(None);
-            ToolOutcome::Failed(ToolError::new("policy_denied", why))
+            let denied = ToolOutcome::Failed(ToolError::new("policy_denied", why));
+            shown.passed(cancel).await.err().unwrap_or(denied)
         }
         Verdict::Ask(question) => {
             let answer = ask(session, &id, question, announce, cancel).await;

@@ -211,7 +211,10 @@ fn report(
         ));
     }
     let shown = match (written.trim().is_empty(), ended.is_empty()) {
-        (false, _) => Some(Content::Output(shorten(&written, limits.output_chars).into_owned())),
+        (false, _) => {
+            let output = shorten(&written, limits.output_chars);
+            Some(Content::Output(format!("{}\n{ended}", output.trim_end())))
+        }
         (true, false) => Some(Content::Markdown(ended.clone())),
         (true, true) => None,
     };

@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::agent::{Agent, Setup};
+use tokio::time::timeout;
+
+use crate::agent::{Agent, HANG, Setup};
 
 #[derive(Deserialize, Serialize)]
 #[serde(tag = "dir", rename_all = "snake_case")]
@@ -38,10 +40,15 @@ enum Recorded {
 
 #[derive(Deserialize, Serialize)]
 struct Line {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     msg: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     raw: Option<String>,
+}
+
+/// Tells `"msg": null`, which is a line too, from no message.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Line {
@@ -109,8 +116,10 @@ async fn converse(agent: &mut Agent, lines: &mut [Recorded], update: bool) -> Re
                 before.push(format!("  > {text}"));
             }
             Recorded::Agent(line) => {
-                let Some(actual) = agent.line().await else {
-                    return Err(format!("{}\n{}: the agent has gone", before.join("\n"), n + 1));
+                let Ok(Ok(Some(actual))) = timeout(HANG, agent.lines.next_line()).await else {
+                    let before = before.join("\n");
+                    let expected = line.text();
+                    return Err(format!("{before}\nline {}: nothing comes, not {expected}", n + 1));
                 };
                 let actual = actual.replace(&workspace, WORKSPACE);
                 if update {
