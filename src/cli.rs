@@ -75,18 +75,22 @@ pub struct Agent {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem --model replay < messages.ndjson   try it without a key or a network
-  tandem login                              store a Gemini API key
-  GEMINI_API_KEY=... tandem --acp           what an editor's settings would run
+  tandem --acp                          what an editor's settings would run
+  tandem login                          store a Gemini API key
+  tandem --model replay -y < FILE       play the demonstration to messages in a file; the source
+                                        has one: fixtures/acp/hello.ndjson
 
 Environment:
-  GEMINI_API_KEY, GOOGLE_API_KEY    the key, if none was stored with `tandem login`
-  GEMINI_MODEL                      the model, if --model does not say
-  GOOGLE_GEMINI_BASE_URL            a gateway in place of Google's server
-  TANDEM_LOG, RUST_LOG              what is logged: error, warn (default), info, debug, trace,
-                                    or parts of the program: tandem::rpc=trace
-  TANDEM_CONFIG_DIR                 where the key is kept [~/.config/tandem]
-  NO_COLOR                          no colours in logs
+  GEMINI_API_KEY, GOOGLE_API_KEY        the key; before one that was stored with `tandem login`
+  GEMINI_MODEL                          the model, if --model does not say
+  GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
+  GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
+  HTTPS_PROXY, NO_PROXY                 as everywhere
+  BROWSER                               what opens the page that asks for a key
+  TANDEM_CONFIG_DIR                     where the key and models.json are [~/.config/tandem]
+  TANDEM_LOG, RUST_LOG                  what is logged: error, warn (default), info, debug, trace,
+                                        or of a part of the program: tandem::rpc=trace
+  NO_COLOR                              no colours in logs
 ";
 
 /// Reads the arguments. The error prints itself, and is no failure for `--help`.

@@ -19,6 +19,8 @@ pub(crate) const HANG: Duration = Duration::from_secs(20);
 #[derive(Default, Clone)]
 pub(crate) struct Setup {
     pub(crate) args: Vec<String>,
+    /// Environment variables.
+    pub(crate) vars: Vec<(String, String)>,
     /// The lines of the replay script.
     pub(crate) script: Vec<Value>,
     /// What is in the workspace. A name that ends in `/` is a directory.
@@ -37,6 +39,11 @@ impl Setup {
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
+        self
+    }
+
+    pub(crate) fn var(mut self, name: &str, value: &str) -> Self {
+        self.vars.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -67,6 +74,7 @@ impl Setup {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", home)
             .env("TANDEM_LOG", "off")
+            .envs(self.vars.iter().map(|(name, value)| (name, value)))
             .current_dir(workspace)
             .args(&self.args)
             .stdin(Stdio::piped())

@@ -6,7 +6,7 @@ mod cancel;
 mod credentials;
 mod failures;
 mod limits;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 use std::time::Duration;

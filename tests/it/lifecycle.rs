@@ -111,7 +111,7 @@ async fn with_family() -> (Agent, u64, pipe::Receiver) {
     (agent, id, family)
 }
 
-fn make_fifo(path: &Path) {
+pub(crate) fn make_fifo(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }

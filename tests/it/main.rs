@@ -23,4 +23,5 @@ mod session;
 mod tidy;
 mod told;
 mod transcripts;
+mod whole;
 mod workspace;

@@ -92,7 +92,12 @@ async fn play(path: &Path) -> Result<(), String> {
         })
         .collect();
     let Recorded::Setup { args, files, script, .. } = &lines[0] else { panic!("no setup") };
-    let setup = Setup { args: args.clone(), files: files.clone(), script: script.clone() };
+    let setup = Setup {
+        args: args.clone(),
+        files: files.clone(),
+        script: script.clone(),
+        ..Setup::default()
+    };
     let mut agent = setup.start();
     let update = std::env::var_os("UPDATE_TRANSCRIPTS").is_some();
     let played = converse(&mut agent, &mut lines, update).await;

@@ -19,16 +19,16 @@ use tokio::sync::mpsc;
 
 /// One request as it came.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// With the method: `POST /v1beta/models/x:countTokens`.
-    pub(super) what: String,
-    pub(super) headers: HeaderMap,
+    pub(crate) what: String,
+    pub(crate) headers: HeaderMap,
     /// Null if there is none.
-    pub(super) body: Value,
+    pub(crate) body: Value,
 }
 
 /// What is answered to one request.
-pub(super) struct Reply {
+pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ enum End {
 }
 
 /// A running server; it ends with the test's runtime.
-pub(super) struct Server {
+pub(crate) struct Server {
     address: String,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
@@ -61,37 +61,37 @@ struct Script {
 
 impl Reply {
     /// A stream of events, whole.
-    pub(super) fn stream(body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn stream(body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type", "text/event-stream".to_owned())];
         Self { status: 200, headers, body: vec![body.into()], end: End::Whole }
     }
 
     /// A recorded stream.
-    pub(super) fn recorded(name: &str) -> Self {
+    pub(crate) fn recorded(name: &str) -> Self {
         Self::stream(recorded(name))
     }
 
     /// An answer that says one thing.
-    pub(super) fn text(text: &str) -> Self {
+    pub(crate) fn text(text: &str) -> Self {
         Self::stream(event(&format!(
             r#"{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}"#
         )))
     }
 
     /// An error with its JSON, or whatever the body is.
-    pub(super) fn error(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn error(status: u16, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self { status, headers, body: vec![body.into()], end: End::Whole }
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.to_owned()));
         self
     }
 
     /// In pieces that end at these places.
-    pub(super) fn cut_at(mut self, mut places: Vec<usize>) -> Self {
+    pub(crate) fn cut_at(mut self, mut places: Vec<usize>) -> Self {
         let whole = self.body.concat();
         places.sort_unstable();
         places.push(whole.len());
@@ -106,19 +106,19 @@ impl Reply {
     }
 
     /// The connection breaks off after the body.
-    pub(super) fn then_cut(mut self) -> Self {
+    pub(crate) fn then_cut(mut self) -> Self {
         self.end = End::Cut;
         self
     }
 
     /// Nothing comes after the body, not even an end.
-    pub(super) fn then_hang(mut self) -> Self {
+    pub(crate) fn then_hang(mut self) -> Self {
         self.end = End::Hang;
         self
     }
 
     /// The body comes this many times.
-    pub(super) fn times(mut self, times: usize) -> Self {
+    pub(crate) fn times(mut self, times: usize) -> Self {
         self.end = End::Repeat(times);
         self
     }
@@ -168,7 +168,7 @@ impl Drop for Guard {
 
 impl Server {
     /// Replies in this order; to any further request with an error that is final.
-    pub(super) async fn start(replies: Vec<Reply>) -> Self {
+    pub(crate) async fn start(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::default();
@@ -182,21 +182,21 @@ impl Server {
         Self { address, asked, gone: tokio::sync::Mutex::new(gone) }
     }
 
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    pub(super) fn models_url(&self) -> String {
+    pub(crate) fn models_url(&self) -> String {
         format!("{}/v1beta/models", self.address)
     }
 
     /// What has been asked so far.
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
     /// Waits until the client has closed a connection that hangs.
-    pub(super) async fn client_gone(&self) {
+    pub(crate) async fn client_gone(&self) {
         self.gone.lock().await.recv().await.unwrap();
     }
 }
@@ -215,12 +215,12 @@ async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<
 }
 
 /// A recorded stream's bytes.
-pub(super) fn recorded(name: &str) -> Vec<u8> {
+pub(crate) fn recorded(name: &str) -> Vec<u8> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models/gemini");
     std::fs::read(fixtures.join(format!("{name}.sse"))).unwrap()
 }
 
 /// One event with this candidate.
-pub(super) fn event(candidate: &str) -> String {
+pub(crate) fn event(candidate: &str) -> String {
     format!("data: {{\"candidates\":[{candidate}]}}\n\n")
 }
