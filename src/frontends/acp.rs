@@ -1,6 +1,6 @@
 //! An editor drives the session over the Agent Client Protocol 0.0.9.
 //!
-//! [`serve`] answers the editor's calls; [`view`] shows it what happens, and answers each
+//! [`serve`] answers the editor's calls; `view` shows it what happens, and answers each
 //! `sendUserMessage` when all of its turn has been shown.
 
 mod cards;

@@ -1,7 +1,7 @@
 //! What a command line would run: every simple command in it, found without running anything.
 //!
-//! A command that is overlooked runs without a question. So the line is read twice: [`reader`]
-//! follows bash character by character and refuses what it does not know, and [`agree`] has
+//! A command that is overlooked runs without a question. So the line is read twice: `reader`
+//! follows bash character by character and refuses what it does not know, and `agree` has
 //! tree-sitter's grammar, written by others, find no command that the first reading did not.
 
 mod agree;
