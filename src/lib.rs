@@ -1,7 +1,13 @@
 //! A coding agent whose one live session an editor, other agents and a person in a terminal share.
 //!
-//! Layers, from the ground up; each uses only those above it in this list (`tests/it/tidy.rs`
-//! keeps that):
+//! A **session** is one live conversation. Its **log** is an append-only list of events: what a
+//! front end shows and what the model is told are made from it, and whoever watches reads it from
+//! an index, at a pace of their own. A question is announced in the log; the first answer decides,
+//! and is an event too.
+//!
+//! # Layers
+//!
+//! From the ground up; each uses only those above it in this list (`tests/it/tidy.rs` keeps that):
 //!
 //! * [`sync`], [`media`]: a mutex that cannot fail; bytes as a model takes them.
 //! * [`protocol`]: what the wires look like. Types only.
@@ -14,6 +20,37 @@
 //! * [`cli`]: the command line. [`logging`]: logs.
 //! * [`stdio`]: standard input and output. [`record`]: a transcript of a connection.
 //! * [`run`]: builds all of it, joins it, ends it.
+//!
+//! # What always holds
+//!
+//! 1. The log is the only lasting state of a session.
+//! 2. Nothing but protocol lines on standard output: whole lines a write, packed up to 4096 bytes.
+//! 3. The reader of a connection waits for nothing but input.
+//! 4. Exactly one answer a request: [`rpc::Responder`] is consumed by giving it.
+//! 5. Register before you announce. Every call that starts has an end in the log.
+//! 6. A path from the model or a peer goes through [`tools::workspace`] before it touches the disk.
+//! 7. No network and no directory scan before `initialize` is answered.
+//! 8. When the process ends, so does every process it started.
+//!
+//! # Where the first plan was changed, and why
+//!
+//! * Open questions live in the session (`session/question.rs`), not in [`permission`]: the first
+//!   answer, the log's event and the call's fate change under one lock.
+//! * `session/gate.rs`: a call that needs no question still waits for the editor's answer to
+//!   `pushToolCall`, so that no tool runs that the editor has refused to show.
+//! * [`model::lazy`]: the model, with its HTTP client and its certificates, is put together when it
+//!   is first asked, and `session/toolbox.rs` writes the tools' declarations then: neither is on the
+//!   way to the first answer.
+//! * A command line is read twice ([`permission::shell`]): by our own reader, which follows bash and
+//!   decides, and with tree-sitter's grammar, which must have found no command that ours did not.
+//! * `replace` has no pattern strategy that runs regular expressions on what the model wrote: the
+//!   same edits are found by a linear search for the words.
+//! * `.env` files are read by our own code (`config/`): the crates for it expand variables or write
+//!   to the process's environment, which must not happen for a file that is not trusted.
+//! * Standard output, if a pipe, is made small (8192 bytes, [`stdio`]): the published client for
+//!   0.0.9 loses half lines when much waits in the pipe.
+//! * `.cargo/build.rs` links the program without position independence on Linux: relocating it was a
+//!   tenth of the time to the first answer.
 
 pub mod cli;
 pub mod config;
