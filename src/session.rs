@@ -28,7 +28,7 @@ pub use self::event::{
 };
 use self::gate::Gate;
 pub use self::gate::Watching;
-pub use self::log::{Log, Reader};
+pub use self::log::{Entry, Log, Millis, Reader};
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;

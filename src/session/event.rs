@@ -1,5 +1,7 @@
 //! What happens in a session: plain data, the only lasting state.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::{self, Call, FinishReason, Native, Retry, Usage};
@@ -11,10 +13,21 @@ use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 pub struct TurnId(pub u64);
 
 /// Which front end something came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Origin {
     /// An editor, over ACP.
     Editor,
+    /// Another agent or tool, over A2A; the number of its connection or request, from 1.
+    A2a(u64),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Editor => f.write_str("the editor"),
+            Self::A2a(client) => write!(f, "A2A client {client}"),
+        }
+    }
 }
 
 /// A part of what the user said.
@@ -24,6 +37,15 @@ pub enum PromptPart {
     Text(String),
     /// A file or directory that is mentioned; its content goes with the prompt.
     Path(String),
+}
+
+impl fmt::Display for PromptPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Path(path) => write!(f, "@{path}"),
+        }
+    }
 }
 
 /// Something that happened.

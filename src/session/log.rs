@@ -5,11 +5,26 @@
 //! that a session keeps all its events.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
 use super::Event;
 use crate::sync::Mutex;
+
+/// Milliseconds since the beginning of 1970, UTC.
+pub type Millis = i64;
+
+/// An event, and its place in the log.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its place, from 0.
+    pub index: usize,
+    /// When it happened.
+    pub at: Millis,
+    /// What happened.
+    pub event: Arc<Event>,
+}
 
 /// The list. Cheap to clone: all clones are the same list.
 #[derive(Clone, Default)]
@@ -20,7 +35,7 @@ pub struct Log {
 #[derive(Default)]
 struct Shared {
     /// `None` where a later event has taken the place of an earlier one.
-    events: Mutex<Vec<Option<Arc<Event>>>>,
+    events: Mutex<Vec<Option<(Millis, Arc<Event>)>>>,
     /// How many there are; readers wait on it.
     count: watch::Sender<usize>,
 }
@@ -30,7 +45,7 @@ impl Log {
     pub(super) fn append(&self, event: Event) -> usize {
         tracing::trace!(?event);
         let mut events = self.shared.events.lock();
-        events.push(Some(Arc::new(event)));
+        events.push(Some((now(), Arc::new(event))));
         let count = events.len();
         self.shared.count.send_replace(count);
         count - 1
@@ -65,9 +80,14 @@ pub struct Reader {
 impl Reader {
     /// The next event, when there is one.
     pub async fn next(&mut self) -> Arc<Event> {
+        self.next_entry().await.event
+    }
+
+    /// The next event with its place, when there is one.
+    pub async fn next_entry(&mut self) -> Entry {
         loop {
-            if let Some(event) = self.try_next() {
-                return event;
+            if let Some(entry) = self.try_next_entry() {
+                return entry;
             }
             let next = self.next;
             // It cannot fail: `shared` holds the sender.
@@ -77,11 +97,17 @@ impl Reader {
 
     /// The next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
+        self.try_next_entry().map(|entry| entry.event)
+    }
+
+    /// The next event with its place, if there is one already.
+    pub fn try_next_entry(&mut self) -> Option<Entry> {
         let events = self.shared.events.lock();
-        while let Some(event) = events.get(self.next) {
+        while let Some(entry) = events.get(self.next) {
+            let index = self.next;
             self.next += 1;
-            if let Some(event) = event {
-                return Some(Arc::clone(event));
+            if let Some((at, event)) = entry {
+                return Some(Entry { index, at: *at, event: Arc::clone(event) });
             }
         }
         None
@@ -100,4 +126,9 @@ impl Reader {
     pub fn position(&self) -> usize {
         self.next
     }
+}
+
+fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

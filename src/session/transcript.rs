@@ -59,7 +59,7 @@ impl Transcript {
             Event::TurnStarted { turn } => {
                 self.flush();
                 self.running = Some((*turn, self.messages.len()));
-                self.user = user(self.queued.remove(turn).unwrap_or_default());
+                self.user = user(&self.queued.remove(turn).unwrap_or_default());
             }
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
@@ -131,15 +131,8 @@ impl Transcript {
 }
 
 /// The user's words, with `@path` where a path is mentioned.
-fn user(prompt: Vec<PromptPart>) -> Vec<Part> {
-    let text: String = prompt
-        .into_iter()
-        .map(|part| match part {
-            PromptPart::Text(text) => text,
-            PromptPart::Path(path) => format!("@{path}"),
-        })
-        .collect();
-    vec![Part::Text(text)]
+fn user(prompt: &[PromptPart]) -> Vec<Part> {
+    vec![Part::Text(prompt.iter().map(ToString::to_string).collect())]
 }
 
 /// What the model is told of a call. A call that nothing came of was cut off.

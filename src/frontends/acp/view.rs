@@ -1,6 +1,7 @@
 //! Shows an editor what happens in a session: reads the log, in order, at the editor's pace.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +15,7 @@ use crate::protocol::acp::{
 use crate::protocol::jsonrpc::Error;
 use crate::rpc::{PACKET, Peer};
 use crate::session::{
-    Content, Event, ModelError, Reader, Session, StopReason, ToolOutcome, TurnId, Watching,
+    Content, Event, ModelError, Origin, Reader, Session, StopReason, ToolOutcome, TurnId, Watching,
 };
 
 /// How many bytes may be unwritten before the view stops reading the log.
@@ -40,6 +41,8 @@ pub(super) struct View {
     plans: Arc<AtomicBool>,
     /// The calls that are shown as a plan instead.
     todos: Vec<String>,
+    /// What was said in other front ends, until its turn comes.
+    elsewhere: HashMap<TurnId, String>,
     _watching: Watching,
 }
 
@@ -55,6 +58,7 @@ impl View {
             cards: Cards::new(session, &peer),
             log: session.events(0),
             todos: Vec::new(),
+            elsewhere: HashMap::new(),
             _watching: session.watch_calls(),
             peer,
             replies,
@@ -98,9 +102,18 @@ impl View {
                 self.cards.finish(call, event);
             }
             Event::TurnFinished { turn, reason } => self.end(*turn, reason),
+            Event::TurnQueued { turn, prompt, origin } if *origin != Origin::Editor => {
+                let prompt: String = prompt.iter().map(ToString::to_string).collect();
+                let prompt = prompt.replace('\n', "\n> ");
+                self.elsewhere.insert(*turn, format!("\n\n> **[A2A]** {prompt}\n\n"));
+            }
+            Event::TurnStarted { turn } => {
+                if let Some(prompt) = self.elsewhere.remove(turn) {
+                    self.say(Voice::Text, &prompt);
+                }
+            }
             // This version of the protocol has no way to show these.
             Event::TurnQueued { .. }
-            | Event::TurnStarted { .. }
             | Event::AnswerFinished { .. }
             | Event::QuestionClosed { .. } => {}
         }
@@ -148,7 +161,8 @@ impl View {
     }
 
     /// Answers the prompt that began the turn, if this editor did.
-    fn end(&self, turn: TurnId, reason: &StopReason) {
+    fn end(&mut self, turn: TurnId, reason: &StopReason) {
+        self.elsewhere.remove(&turn);
         if let Some(why) = explanation(reason) {
             self.say(Voice::Text, &why);
         }
