@@ -32,10 +32,12 @@ pub struct Log {
     shared: Arc<Shared>,
 }
 
+/// When, and what; `None` where a later event has taken the place of this one.
+type Slot = Option<(Millis, Arc<Event>)>;
+
 #[derive(Default)]
 struct Shared {
-    /// `None` where a later event has taken the place of an earlier one.
-    events: Mutex<Vec<Option<(Millis, Arc<Event>)>>>,
+    events: Mutex<Vec<Slot>>,
     /// How many there are; readers wait on it.
     count: watch::Sender<usize>,
 }
