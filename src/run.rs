@@ -19,7 +19,7 @@ use crate::model::gemini::{self, Gemini};
 use crate::model::lazy::Lazy;
 use crate::model::replay::Replay;
 use crate::model::{self, Model};
-use crate::session::{Parts, Session};
+use crate::session::{Origin, Parts, Session};
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
@@ -69,6 +69,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     };
     let served = acp::serve(
         Arc::clone(&session),
+        Origin::Editor,
         authenticate(&session, &credentials),
         stdio::input(),
         stdio::output(),

@@ -17,6 +17,7 @@ mod turn;
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt as _;
@@ -34,7 +35,7 @@ use self::question::Questions;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
 use crate::model::{self, Call, Model};
-pub use crate::model::{Error as ModelError, Retry};
+pub use crate::model::{Error as ModelError, Retry, ToolDeclaration};
 use crate::permission::{Mode, Permissions};
 pub use crate::permission::{Question, Scope};
 use crate::sync::Mutex;
@@ -101,6 +102,7 @@ struct Turns {
 struct Pending {
     turn: TurnId,
     prompt: Arc<[PromptPart]>,
+    origin: Origin,
     cancel: CancellationToken,
 }
 
@@ -137,9 +139,10 @@ impl Session {
         let mut turns = self.turns.lock();
         turns.count += 1;
         let turn = TurnId(turns.count);
-        self.log.append(Event::TurnQueued { turn, prompt: prompt.clone(), origin });
+        let queued = Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone() };
+        self.log.append(queued);
         let cancel = CancellationToken::new();
-        turns.queue.push_back(Pending { turn, prompt: prompt.into(), cancel });
+        turns.queue.push_back(Pending { turn, prompt: prompt.into(), origin, cancel });
         self.start_next(&mut turns);
         turn
     }
@@ -149,12 +152,13 @@ impl Session {
         if turns.running.is_some() {
             return;
         }
-        let Some(next) = turns.queue.pop_front() else { return };
-        if turns.closed || next.cancel.is_cancelled() {
-            let reason = StopReason::Cancelled { answering: false };
-            self.log.append(Event::TurnFinished { turn: next.turn, reason });
-            return self.start_next(turns);
-        }
+        let next = loop {
+            let Some(next) = turns.queue.pop_front() else { return };
+            if !turns.closed && !next.cancel.is_cancelled() {
+                break next;
+            }
+            self.cancelled(next.turn);
+        };
         turns.running = Some(next.clone());
         self.log.append(Event::TurnStarted { turn: next.turn });
         let session = Arc::clone(self);
@@ -168,6 +172,12 @@ impl Session {
         });
     }
 
+    /// A turn that only waited has ended.
+    fn cancelled(&self, turn: TurnId) {
+        let reason = StopReason::Cancelled { answering: false };
+        self.log.append(Event::TurnFinished { turn, reason });
+    }
+
     /// The turn that runs.
     pub fn running(&self) -> Option<TurnId> {
         self.turns.lock().running.as_ref().map(|running| running.turn)
@@ -179,20 +189,38 @@ impl Session {
         turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
     }
 
-    /// Ends a turn that runs or waits; its end follows as an event. False if it has ended.
+    /// How many turns wait.
+    pub fn waiting(&self) -> usize {
+        self.turns.lock().queue.len()
+    }
+
+    /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
+    /// that is ending too. False if it has ended.
     pub fn cancel(self: &Arc<Self>, turn: TurnId) -> bool {
         let mut turns = self.turns.lock();
-        if let Some(running) = turns.running.as_ref().filter(|running| running.turn == turn) {
-            running.cancel.cancel();
-            return true;
-        }
+        let ending = match &turns.running {
+            Some(running) if running.turn == turn => {
+                self.cancel_running(running);
+                return true;
+            }
+            Some(running) => running.cancel.is_cancelled(),
+            None => false,
+        };
         let Some(at) = turns.queue.iter().position(|queued| queued.turn == turn) else {
             return false;
         };
-        turns.queue.remove(at);
-        let reason = StopReason::Cancelled { answering: false };
-        self.log.append(Event::TurnFinished { turn, reason });
+        if ending {
+            turns.queue[at].cancel.cancel();
+        } else {
+            turns.queue.remove(at);
+            self.cancelled(turn);
+        }
         true
+    }
+
+    fn cancel_running(&self, running: &Pending) {
+        running.cancel.cancel();
+        self.questions.withdraw();
     }
 
     /// Cancels every turn and lets none start.
@@ -200,14 +228,14 @@ impl Session {
         let mut turns = self.turns.lock();
         turns.closed = true;
         if let Some(running) = &turns.running {
-            running.cancel.cancel();
+            self.cancel_running(running);
         }
         self.start_next(&mut turns);
     }
 
     /// Waits until no turn runs.
     pub async fn idle(&self) {
-        let mut log = self.log.read(0);
+        let mut log = self.log.read(self.log.len());
         while self.running().is_some() {
             log.next().await;
         }
@@ -218,10 +246,29 @@ impl Session {
         self.questions.answer(call, answer, by)
     }
 
-    /// From now on, as long as the guard lives, a call that needs no question runs only when its
-    /// front end says that it is [shown](Self::shown), or says nothing for two seconds.
-    pub fn watch_calls(self: &Arc<Self>) -> Watching {
-        Watching::new(self)
+    /// The calls that are asked about now, in no order.
+    pub fn questions(&self) -> Vec<Arc<CallStarted>> {
+        self.questions.open_now()
+    }
+
+    /// Whether the question about a call still waits for its answer.
+    pub fn asks(&self, call: &str) -> bool {
+        self.questions.is_open(call)
+    }
+
+    /// From now on, as long as the guard lives, a call that needs no question runs in turns of this
+    /// origin only when it is [shown](Self::shown), or nothing is said of it for two seconds.
+    pub fn watch_calls(self: &Arc<Self>, origin: Origin) -> Watching {
+        Watching::new(self, origin)
+    }
+
+    /// A call of the running turn that is to be shown before it runs.
+    fn gate(&self, call: &str) -> gate::Shown {
+        let turns = self.turns.lock();
+        match &turns.running {
+            Some(running) => self.gate.open(call, &running.origin),
+            None => gate::Shown::already(),
+        }
     }
 
     /// Tells that a call is shown to the user; or why it cannot be, and then it does not run.
@@ -232,6 +279,31 @@ impl Session {
     /// All events from the index `from` on, past and to come.
     pub fn events(&self, from: usize) -> Reader {
         self.log.read(from)
+    }
+
+    /// The id of the model that answers.
+    pub fn model(&self) -> &str {
+        self.model.id()
+    }
+
+    /// What the model may call.
+    pub fn tools(&self) -> Arc<[ToolDeclaration]> {
+        self.tools.declarations()
+    }
+
+    /// The directories that the session works in; the first is the one it starts in.
+    pub fn roots(&self) -> &[PathBuf] {
+        self.workspace.roots()
+    }
+
+    /// Whether a directory that a client names is one of those, or below one. The error says not.
+    pub fn works_in(&self, directory: &Path) -> Result<(), String> {
+        self.workspace.holds(directory)
+    }
+
+    /// How many events there are.
+    pub fn position(&self) -> usize {
+        self.log.len()
     }
 
     /// How much is allowed without a question.

@@ -1,6 +1,7 @@
 //! What happens in a session: plain data, the only lasting state.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +68,7 @@ pub enum Event {
     /// The model's answer is whole; its calls, as the provider sent it, and what it cost.
     AnswerFinished { calls: Vec<Call>, reason: FinishReason, usage: Usage, native: Option<Native> },
     /// A call begins, or is asked about.
-    CallStarted(Box<CallStarted>),
+    CallStarted(Arc<CallStarted>),
     /// All that a running call has said so far. Takes the place of the one before.
     CallProgress { call: String, output: String },
     /// A question is closed; by whom, unless the turn's end closed it.

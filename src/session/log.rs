@@ -62,6 +62,11 @@ impl Log {
         self.append(event)
     }
 
+    /// How many events there are.
+    pub(super) fn len(&self) -> usize {
+        *self.shared.count.borrow()
+    }
+
     /// Everything from the index `from` on, past and to come.
     pub fn read(&self, from: usize) -> Reader {
         Reader {

@@ -20,6 +20,7 @@ mod login_page;
 mod policy;
 mod read;
 mod session;
+mod shared;
 mod tidy;
 mod told;
 mod transcripts;
