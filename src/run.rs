@@ -68,9 +68,11 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         input_ended: input_ended.clone(),
     };
     let served = acp::serve(
-        Arc::clone(&session),
-        Origin::Editor,
-        authenticate(&session, &credentials),
+        acp::Service {
+            session: Arc::clone(&session),
+            origin: Origin::Editor,
+            authenticate: authenticate(&session, &credentials),
+        },
         stdio::input(),
         stdio::output(),
         options,

@@ -29,16 +29,25 @@ use crate::sync::Mutex;
 /// Gets hold of credentials; the error says what to do. Ends when that is complete.
 pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
+/// What an editor is served with.
+pub struct Service {
+    /// What it drives.
+    pub session: Arc<Session>,
+    /// What the session calls it.
+    pub origin: Origin,
+    /// What `authenticate` does.
+    pub authenticate: Authenticate,
+}
+
 /// Serves one editor until it hangs up and all that it asked for is answered. An error says that
 /// nobody reads the answers any more.
 pub async fn serve(
-    session: Arc<Session>,
-    origin: Origin,
-    authenticate: Authenticate,
+    service: Service,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: rpc::Options,
 ) -> anyhow::Result<()> {
+    let Service { session, origin, authenticate } = service;
     let view_ended = CancellationToken::new();
     let ended = view_ended.clone();
     let served = rpc::serve(input, output, options, |peer| {

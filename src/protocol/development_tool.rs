@@ -152,7 +152,6 @@ pub struct ConfirmationOption {
 /// What a call would do (RFC 3.2, `ConfirmationRequest.details`).
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::enum_variant_names, reason = "the RFC's own names")]
 pub enum ConfirmationDetails {
     /// Run a command line.
     ExecuteDetails {

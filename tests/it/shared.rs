@@ -29,8 +29,9 @@ impl Editor {
         let options = Options { max_line: 1 << 20, tap: None, input_ended: Default::default() };
         let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
+        let service = acp::Service { session, origin: Origin::Editor, authenticate };
         tokio::spawn(async move {
-            drop(acp::serve(session, Origin::Editor, authenticate, input, output, options).await);
+            drop(acp::serve(service, input, output, options).await);
         });
         let (reader, writer) = tokio::io::split(ours);
         let mut editor = Self { lines: BufReader::new(reader).lines(), writer };
