@@ -23,5 +23,6 @@ mod session;
 mod tidy;
 mod told;
 mod transcripts;
+mod webhook;
 mod whole;
 mod workspace;
