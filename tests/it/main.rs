@@ -24,5 +24,6 @@ mod shared;
 mod tidy;
 mod told;
 mod transcripts;
+mod webhook;
 mod whole;
 mod workspace;

@@ -1,0 +1,3 @@
+//! Other agents, and whoever else speaks A2A.
+
+pub mod webhook;
