@@ -96,10 +96,15 @@ impl Reader {
             if let Some(entry) = self.try_next_entry() {
                 return entry;
             }
-            let next = self.next;
-            // It cannot fail: `shared` holds the sender.
-            let _ = self.count.wait_for(|count| *count > next).await;
+            self.ready().await;
         }
+    }
+
+    /// Waits until there is another event, or was one that a later one has taken the place of.
+    pub async fn ready(&mut self) {
+        let next = self.next;
+        // It cannot fail: `shared` holds the sender.
+        let _ = self.count.wait_for(|count| *count > next).await;
     }
 
     /// The next event, if there is one already.

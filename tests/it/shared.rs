@@ -13,6 +13,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
 
@@ -26,7 +27,8 @@ impl Editor {
     async fn of(session: &Arc<Session>) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
-        let options = Options { max_line: 1 << 20, tap: None, input_ended: Default::default() };
+        let options =
+            Options { max_line: 1 << 20, tap: None, input_ended: CancellationToken::default() };
         let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
         let service = acp::Service { session, origin: Origin::Editor, authenticate };
