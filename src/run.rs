@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::models::Choice;
 use crate::cli::Agent;
-use crate::config::{self, Check, Credentials, Env, Input};
+use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
 use crate::model::gemini;
-use crate::session::{Origin, Parts, Session};
+use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
@@ -97,6 +97,7 @@ fn session(
     let models = Choice::new(Arc::clone(credentials), limits.model);
     Ok(Session::new(Parts {
         model: models.first(agent.model.as_deref())?,
+        memory: memory(credentials),
         tools: tools::all(),
         workspace: Arc::new(workspace),
         processes: Arc::clone(processes),
@@ -153,6 +154,13 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
         }
         .boxed()
     })
+}
+
+/// What people have written down for the model, but for a folder that they have said not to trust.
+fn memory(credentials: &Arc<Credentials>) -> Memory {
+    let user = credentials.env().gemini_dir().map(|dir| dir.join(MEMORY_FILE));
+    let credentials = Arc::clone(credentials);
+    Memory::new(user, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }
 
 /// The signals that end the process.

@@ -8,6 +8,7 @@ mod call;
 mod event;
 mod gate;
 mod log;
+mod memory;
 mod mention;
 mod prompt;
 mod question;
@@ -18,7 +19,7 @@ mod turn;
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -30,12 +31,14 @@ pub use self::event::{
 use self::gate::Gate;
 pub use self::gate::Watching;
 pub use self::log::{Entry, Log, Millis, Reader};
+pub use self::memory::{FILE as MEMORY_FILE, Memory, MemoryFile};
+use self::prompt::Instruction;
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
 use crate::model::{self, Call, Model};
-pub use crate::model::{Error as ModelError, Retry, ToolDeclaration};
+pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::{Mode, Permissions};
 pub use crate::permission::{Question, Scope};
 use crate::sync::Mutex;
@@ -50,6 +53,8 @@ use crate::tools::{Limits, Tool};
 pub struct Parts {
     /// Who answers.
     pub model: Arc<dyn Model>,
+    /// What people have written for the model.
+    pub memory: Memory,
     /// What it may call.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The files.
@@ -68,8 +73,9 @@ pub struct Parts {
 pub struct Session {
     model: Arc<dyn Model>,
     tools: Toolbox,
-    /// Who the model is told to be, once it has been asked.
-    system: OnceLock<Arc<str>>,
+    memory: Arc<Memory>,
+    /// Who the model is told to be, once that has been asked for.
+    instruction: Mutex<Option<Arc<Instruction>>>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     limits: Arc<Limits>,
@@ -114,13 +120,14 @@ impl Session {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            system: OnceLock::new(),
+            instruction: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
             log,
             model: parts.model,
+            memory: Arc::new(parts.memory),
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,
@@ -131,7 +138,7 @@ impl Session {
 
     /// Whether a model can be called, as far as is known without the network.
     pub fn ready(&self) -> Result<(), model::Error> {
-        self.model.ready()
+        self.answering().ready()
     }
 
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
@@ -282,8 +289,12 @@ impl Session {
     }
 
     /// The id of the model that answers.
-    pub fn model(&self) -> &str {
-        self.model.id()
+    pub fn model(&self) -> String {
+        self.answering().id().to_owned()
+    }
+
+    fn answering(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.model)
     }
 
     /// What the model may call.
