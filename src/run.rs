@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::models::Choice;
 use crate::cli::Agent;
+use crate::commands::Registry;
 use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
 use crate::model::gemini;
@@ -97,7 +98,9 @@ fn session(
     let models = Choice::new(Arc::clone(credentials), limits.model);
     Ok(Session::new(Parts {
         model: models.first(agent.model.as_deref())?,
+        models: Arc::new(models),
         memory: memory(credentials),
+        commands: Arc::new(Registry::default()),
         tools: tools::all(),
         workspace: Arc::new(workspace),
         processes: Arc::clone(processes),

@@ -5,6 +5,7 @@
 //! other front end, in one order.
 
 mod call;
+mod command;
 mod event;
 mod gate;
 mod log;
@@ -25,6 +26,7 @@ use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use self::call::ProgressAt;
+pub use self::command::{CommandTurn, Commands, Reply};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
@@ -37,7 +39,7 @@ pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
-use crate::model::{self, Call, Model};
+use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::{Mode, Permissions};
 pub use crate::permission::{Question, Scope};
@@ -53,8 +55,12 @@ use crate::tools::{Limits, Tool};
 pub struct Parts {
     /// Who answers.
     pub model: Arc<dyn Model>,
+    /// Who else could.
+    pub models: Arc<dyn Models>,
     /// What people have written for the model.
     pub memory: Memory,
+    /// What a prompt can be but something for the model.
+    pub commands: Arc<dyn Commands>,
     /// What it may call.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The files.
@@ -71,7 +77,10 @@ pub struct Parts {
 
 /// A live conversation.
 pub struct Session {
-    model: Arc<dyn Model>,
+    /// Changed only in a turn.
+    model: Mutex<Arc<dyn Model>>,
+    models: Arc<dyn Models>,
+    commands: Arc<dyn Commands>,
     tools: Toolbox,
     memory: Arc<Memory>,
     /// Who the model is told to be, once that has been asked for.
@@ -126,7 +135,9 @@ impl Session {
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
             log,
-            model: parts.model,
+            model: Mutex::new(parts.model),
+            models: parts.models,
+            commands: parts.commands,
             memory: Arc::new(parts.memory),
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
@@ -139,6 +150,11 @@ impl Session {
     /// Whether a model can be called, as far as is known without the network.
     pub fn ready(&self) -> Result<(), model::Error> {
         self.answering().ready()
+    }
+
+    /// Whether a prompt is a command, which may need no model at all.
+    pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
+        command::of(self, prompt).is_some()
     }
 
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
@@ -294,7 +310,7 @@ impl Session {
     }
 
     fn answering(&self) -> Arc<dyn Model> {
-        Arc::clone(&self.model)
+        Arc::clone(&self.model.lock())
     }
 
     /// What the model may call.

@@ -65,6 +65,11 @@ impl Session {
         *self.instruction.lock() = Some(Arc::clone(&known));
         known
     }
+
+    /// Lets the files be read again when the model is next asked.
+    pub(super) fn forget_instruction(&self) {
+        *self.instruction.lock() = None;
+    }
 }
 
 /// What people have written for the model.

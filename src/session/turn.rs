@@ -1,4 +1,4 @@
-//! One turn: ask the model, run the calls it asks for, until it asks for none.
+//! One turn: ask the model, run the calls it asks for, until it asks for none. Or a command.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
-use super::{Session, call, mention};
+use super::{Session, call, command, mention};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
 pub(super) async fn run(
@@ -14,6 +14,9 @@ pub(super) async fn run(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> StopReason {
+    if let Some((name, text)) = command::of(session, prompt) {
+        return command::run(session, name, &text, cancel).await;
+    }
     if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };
     }

@@ -7,8 +7,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
+use tandem::commands::Registry;
 use tandem::model::replay::Replay;
-use tandem::model::{Chunk, Error, Finish, Message, Model, Part, Prompt};
+use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
 use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
 use tandem::tools::process::Processes;
@@ -88,13 +89,27 @@ pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session
 pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
     Parts {
         model,
+        models: Arc::new(NoModels),
         memory: Memory::new(None, |_| true),
+        commands: Arc::new(Registry::default()),
         tools: Vec::new(),
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
         processes: Processes::new(|_, _| false),
         mode: Mode::Default,
         limits: Limits::default(),
         max_rounds: 100,
+    }
+}
+
+struct NoModels;
+
+impl Models for NoModels {
+    fn known(&self) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
+        Err(format!("There is no model `{id}`."))
     }
 }
 
