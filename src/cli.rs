@@ -12,7 +12,7 @@ use crate::permission::Mode;
 ///
 /// An editor starts it in the project's directory and speaks ACP 0.0.9 with it over standard
 /// input and output. It answers with a language model, runs tools in the project, and asks before
-/// it changes anything.
+/// it changes anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]
 #[command(name = "tandem", version, max_term_width = 100)]
 pub struct Cli {

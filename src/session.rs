@@ -5,9 +5,11 @@
 //! other front end, in one order.
 
 mod call;
+mod command;
 mod event;
 mod gate;
 mod log;
+mod memory;
 mod mention;
 mod prompt;
 mod question;
@@ -18,24 +20,27 @@ mod turn;
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use self::call::ProgressAt;
+pub use self::command::{CommandTurn, Commands, Reply};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
 use self::gate::Gate;
 pub use self::gate::Watching;
 pub use self::log::{Entry, Log, Millis, Reader};
+pub use self::memory::{FILE as MEMORY_FILE, Memory, MemoryFile};
+use self::prompt::Instruction;
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
-use crate::model::{self, Call, Model};
-pub use crate::model::{Error as ModelError, Retry, ToolDeclaration};
+use crate::model::{self, Call, Model, Models};
+pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::{Mode, Permissions};
 pub use crate::permission::{Question, Scope};
 use crate::sync::Mutex;
@@ -50,6 +55,12 @@ use crate::tools::{Limits, Tool};
 pub struct Parts {
     /// Who answers.
     pub model: Arc<dyn Model>,
+    /// Who else could.
+    pub models: Arc<dyn Models>,
+    /// What people have written for the model.
+    pub memory: Memory,
+    /// What a prompt can be but something for the model.
+    pub commands: Arc<dyn Commands>,
     /// What it may call.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The files.
@@ -66,10 +77,14 @@ pub struct Parts {
 
 /// A live conversation.
 pub struct Session {
-    model: Arc<dyn Model>,
+    /// Changed only in a turn.
+    model: Mutex<Arc<dyn Model>>,
+    models: Arc<dyn Models>,
+    commands: Arc<dyn Commands>,
     tools: Toolbox,
-    /// Who the model is told to be, once it has been asked.
-    system: OnceLock<Arc<str>>,
+    memory: Arc<Memory>,
+    /// Who the model is told to be, once that has been asked for.
+    instruction: Mutex<Option<Arc<Instruction>>>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     limits: Arc<Limits>,
@@ -114,13 +129,16 @@ impl Session {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            system: OnceLock::new(),
+            instruction: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
             log,
-            model: parts.model,
+            model: Mutex::new(parts.model),
+            models: parts.models,
+            commands: parts.commands,
+            memory: Arc::new(parts.memory),
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,
@@ -131,7 +149,12 @@ impl Session {
 
     /// Whether a model can be called, as far as is known without the network.
     pub fn ready(&self) -> Result<(), model::Error> {
-        self.model.ready()
+        self.answering().ready()
+    }
+
+    /// Whether a prompt is a command, which may need no model at all.
+    pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
+        command::of(self, prompt).is_some()
     }
 
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
@@ -282,8 +305,12 @@ impl Session {
     }
 
     /// The id of the model that answers.
-    pub fn model(&self) -> &str {
-        self.model.id()
+    pub fn model(&self) -> String {
+        self.answering().id().to_owned()
+    }
+
+    fn answering(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.model.lock())
     }
 
     /// What the model may call.

@@ -131,13 +131,17 @@ impl Editor {
             Ok(params) => params,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        if let Err(error) = self.session.ready() {
-            return responder.send(Err::<(), _>(Error::internal(error)));
-        }
         let chunks = params.chunks.into_iter().map(|chunk| match chunk {
             UserMessageChunk::Text(text) => PromptPart::Text(text),
             UserMessageChunk::Path(path) => PromptPart::Path(path),
         });
+        let prompt: Vec<_> = chunks.collect();
+        // A command works without a model, and may be what helps.
+        if let Err(error) = self.session.ready()
+            && !self.session.is_command(&prompt)
+        {
+            return responder.send(Err::<(), _>(Error::internal(error)));
+        }
         let mut turn = self.turn.lock();
         // The protocol's first agent: a second message ends the turn of the first.
         if let Some(before) = *turn {
@@ -145,7 +149,7 @@ impl Editor {
         }
         // Held over both, or the view could look for a responder that is not there yet.
         let mut replies = self.client.replies.lock();
-        let begun = self.session.prompt(chunks.collect(), self.client.origin.clone());
+        let begun = self.session.prompt(prompt, self.client.origin.clone());
         replies.insert(begun, responder);
         *turn = Some(begun);
     }

@@ -57,6 +57,17 @@ pub enum Event {
     TurnQueued { turn: TurnId, prompt: Vec<PromptPart>, origin: Origin },
     /// Its turn has come.
     TurnStarted { turn: TurnId },
+    /// The turn that has started is a command's, of this name: what the user said is not told to
+    /// the model.
+    CommandStarted { name: String },
+    /// What a command says to people: Markdown, and not told to the model.
+    Output(String),
+    /// A command asks the model this, in place of what the user said.
+    Asked(String),
+    /// The model forgets all that came before.
+    Forgotten,
+    /// Another model answers from now on; its id.
+    ModelChanged { model: String },
     /// The model says more.
     Text(String),
     /// The model thinks aloud.

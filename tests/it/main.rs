@@ -9,6 +9,7 @@
 mod agent;
 mod bad_input;
 mod clients;
+mod commands;
 mod credentials;
 mod edit;
 mod env_file;

@@ -132,18 +132,30 @@ async fn a_silent_editor_does_not_hold_up_the_calls_of_others() {
     assert_eq!(before.elapsed(), Duration::ZERO);
 }
 
-#[tokio::test]
-async fn nothing_is_asked_after_a_cancel() {
+#[test]
+fn nothing_is_asked_after_a_cancel() {
+    // The policy reads command lines beside the runtime: with one thread for that, it can be kept
+    // waiting.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let access =
         Access::Execute { command: "make it so".to_owned(), directory: std::env::temp_dir() };
-    let session = session(one_call(), vec![Fake::new("t", Kind::Execute, access)]);
-    let mut log = session.events(0);
-    let turn = session.prompt(text("go"), Origin::Editor);
-    until(&mut log, |event| matches!(event, Event::AnswerFinished { .. })).await;
-    assert!(session.cancel(turn));
-    let events = until(&mut log, is_end).await;
-    let started = |event: &Arc<Event>| matches!(**event, Event::CallStarted(_));
-    assert!(!events.iter().any(started), "{events:?}");
+    runtime.unwrap().block_on(async {
+        let session = session(one_call(), vec![Fake::new("t", Kind::Execute, access)]);
+        let mut log = session.events(0);
+        // What the model is told is read from files there too, once.
+        session.prompt(text("/memory show"), Origin::Editor);
+        until(&mut log, is_end).await;
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || wait.recv());
+        let turn = session.prompt(text("go"), Origin::Editor);
+        until(&mut log, |event| matches!(event, Event::AnswerFinished { .. })).await;
+        assert!(session.cancel(turn));
+        drop(go_on);
+        let events = until(&mut log, is_end).await;
+        let started = |event: &Arc<Event>| matches!(**event, Event::CallStarted(_));
+        assert!(!events.iter().any(started), "{events:?}");
+    });
 }
 
 #[tokio::test]

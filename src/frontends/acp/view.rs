@@ -76,7 +76,8 @@ impl View {
 
     fn show(&mut self, event: &Arc<Event>) {
         match &**event {
-            Event::Text(_) | Event::Thought(_) if self.silenced() => {}
+            Event::Text(_) | Event::Thought(_) | Event::Output(_) if self.silenced() => {}
+            Event::Output(text) => self.say(Voice::Text, text),
             Event::Text(text) => {
                 let text = self.join(Voice::Text, text);
                 self.say(Voice::Text, &text);
@@ -108,8 +109,13 @@ impl View {
                 self.elsewhere.insert(*turn, (prompt, origin.clone()));
             }
             Event::TurnStarted { turn } => self.begin(*turn),
-            // This version of the protocol has no way to show these.
+            // This version of the protocol has no way to show these; what people are to know of
+            // a command, it says itself.
             Event::TurnQueued { .. }
+            | Event::CommandStarted { .. }
+            | Event::Asked(_)
+            | Event::Forgotten
+            | Event::ModelChanged { .. }
             | Event::AnswerFinished { .. }
             | Event::QuestionClosed { .. } => {}
         }
