@@ -1,5 +1,6 @@
 //! The one place that knows every part: builds them, joins them, ends them.
 
+mod a2a;
 mod models;
 
 use std::io::stderr;
@@ -11,12 +12,15 @@ use futures::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::a2a::Joined;
+pub use self::a2a::serve;
 use self::models::Choice;
-use crate::cli::Agent;
+use crate::cli::{Agent, Work};
 use crate::commands::Registry;
 use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
-use crate::model::gemini;
+use crate::model::{Model, gemini};
+use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
@@ -42,14 +46,19 @@ pub enum End {
 pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let credentials = credentials()?;
-    let processes = {
-        let credentials = Arc::clone(&credentials);
-        Processes::new(move |name, value| credentials.is_secret(name, value))
+    let processes = processes(&credentials);
+    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
+        .context("cannot work in that directory")?;
+    let making = Making {
+        work: agent.work.clone(),
+        credentials: Arc::clone(&credentials),
+        processes: Arc::clone(&processes),
     };
-    let session = session(agent, &credentials, &processes)?;
+    let session = making.session(workspace, agent.work.mode())?;
+    let joined = Joined::begin(agent, &session, &credentials).await?;
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
-        max_line: agent.limits().line_bytes,
+        max_line: agent.work.limits().line_bytes,
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
     };
@@ -82,32 +91,49 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         input_ended.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, served).await;
     }
+    joined.end().await;
     processes.end_all().await;
     Ok(end)
 }
 
-/// The conversation, in the working directory.
-fn session(
-    agent: &Agent,
-    credentials: &Arc<Credentials>,
-    processes: &Arc<Processes>,
-) -> anyhow::Result<Arc<Session>> {
-    let limits = agent.limits();
-    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
-        .context("cannot work in that directory")?;
-    let models = Choice::new(Arc::clone(credentials), limits.model);
-    Ok(Session::new(Parts {
-        model: models.first(agent.model.as_deref())?,
-        models: Arc::new(models),
-        memory: memory(credentials),
-        commands: Arc::new(Registry::default()),
-        tools: tools::all(),
-        workspace: Arc::new(workspace),
-        processes: Arc::clone(processes),
-        mode: agent.mode(),
-        limits: limits.tools,
-        max_rounds: limits.rounds,
-    }))
+/// The programs that are run; none is told a secret.
+fn processes(credentials: &Arc<Credentials>) -> Arc<Processes> {
+    let credentials = Arc::clone(credentials);
+    Processes::new(move |name, value| credentials.is_secret(name, value))
+}
+
+/// What sessions are made with.
+struct Making {
+    work: Work,
+    credentials: Arc<Credentials>,
+    processes: Arc<Processes>,
+}
+
+impl Making {
+    fn models(&self) -> Choice {
+        Choice::new(Arc::clone(&self.credentials), self.work.limits().model)
+    }
+
+    /// The model to begin with.
+    fn model(&self, models: &Choice) -> anyhow::Result<Arc<dyn Model>> {
+        models.first(self.work.model.as_deref())
+    }
+
+    fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
+        let (limits, models) = (self.work.limits(), self.models());
+        Ok(Session::new(Parts {
+            model: self.model(&models)?,
+            models: Arc::new(models),
+            memory: memory(&self.credentials),
+            commands: Arc::new(Registry::default()),
+            tools: tools::all(),
+            workspace: Arc::new(workspace),
+            processes: Arc::clone(&self.processes),
+            mode,
+            limits: limits.tools,
+            max_rounds: limits.rounds,
+        }))
+    }
 }
 
 /// Waits until the input has ended and the time for what was asked for is up too.

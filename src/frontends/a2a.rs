@@ -8,6 +8,7 @@
 pub mod webhook;
 
 mod card;
+mod commands;
 mod context;
 mod contexts;
 mod flat;
@@ -49,6 +50,7 @@ use tower::ServiceExt as _;
 use self::contexts::Contexts;
 pub use self::contexts::{Open, Sessions, Settings};
 use self::webhook::Webhooks;
+use crate::commands::Registry;
 use crate::session::Origin;
 
 /// How long the last responses may take when the server ends.
@@ -83,6 +85,7 @@ pub struct Server {
     contexts: Contexts,
     options: Options,
     webhooks: Webhooks,
+    commands: Registry,
     port: u16,
     /// When it began, as HTTP writes it.
     begun: String,
@@ -110,6 +113,7 @@ pub async fn serve(
     let server = Arc::new(Server {
         contexts: Contexts::new(sessions),
         webhooks: Webhooks::new(options.webhook_loopback, webhook::Limits::default()),
+        commands: Registry::default(),
         port: listener.local_addr().context("the port is not known")?.port(),
         begun: httpdate::fmt_http_date(SystemTime::now()),
         clients: AtomicU64::new(0),

@@ -1,5 +1,6 @@
 //! A session as A2A sees it: a context, with its tasks.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +25,8 @@ pub(super) struct Context {
     story: Mutex<Story>,
     /// The turn after whose end its task was cancelled (0.3: a task that has ended can be).
     canceled: Mutex<Option<TurnId>>,
+    /// The turns that are commands with a task of their own, in 0.3 too.
+    pub(super) executions: Mutex<HashSet<TurnId>>,
     /// When somebody last asked for it.
     used: Mutex<Instant>,
 }
@@ -38,6 +41,7 @@ impl Context {
             push: Push::default(),
             story,
             canceled: Mutex::default(),
+            executions: Mutex::default(),
             used: Mutex::new(Instant::now()),
         })
     }
@@ -76,37 +80,23 @@ impl Context {
 
     /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
     /// many messages at most, the last ones.
-    pub(super) fn task(
-        &self,
-        dialect: Dialect,
-        turn: Option<TurnId>,
-        history: Option<usize>,
-    ) -> Task {
-        self.snapshot(dialect, turn, history, true)
+    pub(super) fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
+        self.snapshot(turn, history, true)
     }
 
     /// The same for whoever is then told all of the turn that runs: without what was said in it.
-    pub(super) fn standing(&self, dialect: Dialect, turn: Option<TurnId>) -> Task {
-        self.snapshot(dialect, turn, None, false)
+    pub(super) fn standing(&self, turn: Option<TurnId>) -> Task {
+        self.snapshot(turn, None, false)
     }
 
-    fn snapshot(
-        &self,
-        dialect: Dialect,
-        turn: Option<TurnId>,
-        history: Option<usize>,
-        whole: bool,
-    ) -> Task {
+    fn snapshot(&self, turn: Option<TurnId>, history: Option<usize>, whole: bool) -> Task {
         let state = self.state(turn);
         self.story(|story| {
             let (turns, last) = match turn.and_then(|turn| story.turn(turn)) {
                 Some(turn) => (std::slice::from_ref(turn), Some(turn)),
                 None => (story.turns(), story.latest()),
             };
-            let id = match turn {
-                Some(turn) => dialect.task(&self.id, turn),
-                None => self.id.clone(),
-            };
+            let id = turn.map_or_else(|| self.id.clone(), |turn| Dialect::V1.task(&self.id, turn));
             let teller = Teller { context: &self.id, task: &id };
             let message = last.and_then(|turn| teller.standing(story, turn));
             let at = last.map_or_else(|| 0, |turn| turn.at);
@@ -127,6 +117,12 @@ impl Context {
                 id,
             }
         })
+    }
+
+    /// The id of the task that a turn is part of.
+    pub(super) fn task_of(&self, turn: TurnId, dialect: Dialect) -> String {
+        let own = dialect != Dialect::V1 && self.executions.lock().contains(&turn);
+        if own { Dialect::V1 } else { dialect }.task(&self.id, turn)
     }
 
     /// A task that was just begun: what its stream begins with.

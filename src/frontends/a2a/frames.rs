@@ -101,8 +101,8 @@ fn size(frames: &[Frame]) -> usize {
 fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
     let names = Names {
         context: &context.id,
-        task: &|turn| dialect.task(&context.id, turn),
-        model: context.session.model(),
+        task: &|turn| context.task_of(turn, dialect),
+        model: &context.session.model(),
     };
     let updates = context.story(|story| updates::of(entry, story, &names));
     let frame = |(n, update): (usize, Update)| {

@@ -31,7 +31,7 @@ pub(super) fn tasks(contexts: &Contexts, params: &Value, dialect: Dialect) -> Re
     let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
     let found = found(contexts, params, dialect)?;
     let page = found.iter().skip(from).take(size).map(|(context, turn, _)| {
-        let mut task = context.task(dialect, *turn, Some(history));
+        let mut task = context.task(*turn, Some(history));
         if !artifacts {
             task.artifacts.clear();
         }

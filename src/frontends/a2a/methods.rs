@@ -11,7 +11,7 @@ use super::frames::{Dialect, json as to_json, object};
 use super::read::{self, Configuration, Confirmation, Content, Sent};
 use super::subscription::{Span, Subscription};
 use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, ONCE};
-use super::{card, list, v1};
+use super::{card, commands, list, v1};
 use crate::protocol::a2a::{Error, Task};
 use crate::session::{
     Access, Answer, AnswerError, Event, Origin, PromptPart, Scope, Session, TurnId,
@@ -34,6 +34,8 @@ pub(super) enum Method {
     ListPush,
     DeletePush,
     ExtendedCard,
+    Commands,
+    Execute,
 }
 
 /// What a name means, and in which version.
@@ -51,6 +53,8 @@ pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
         "tasks/pushNotificationConfig/list" => (Method::ListPush, V03),
         "tasks/pushNotificationConfig/delete" => (Method::DeletePush, V03),
         "agent/getAuthenticatedExtendedCard" => (Method::ExtendedCard, V03),
+        "commands/get" => (Method::Commands, V03),
+        "command/execute" => (Method::Execute, V03),
         "SendMessage" => (Method::Send, V1),
         "SendStreamingMessage" => (Method::Stream, V1),
         "GetTask" => (Method::Get, V1),
@@ -125,6 +129,8 @@ impl Server {
             Method::GetPush => self.get_push(&params, dialect).map(value),
             Method::ListPush => self.list_push(&params, dialect).map(value),
             Method::DeletePush => self.delete_push(&params).map(value),
+            Method::Commands => Ok(value(commands::all(&self.commands))),
+            Method::Execute => self.execute(&params, caller).map(value),
             Method::ExtendedCard => Ok(value(card::card(self, dialect == Dialect::V1))),
         };
         reply.map_err(|error| if dialect == Dialect::V1 { v1::error(error) } else { error })
@@ -193,7 +199,7 @@ impl Server {
     fn get(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
         let history = read::count(params, &["historyLength", "history_length"])?;
         let (context, turn) = self.contexts.task(task_id(params)?)?;
-        let task = context.task(dialect, turn, history);
+        let task = context.task(turn, history);
         Ok(value(object(to_value(&task), dialect)))
     }
 
@@ -215,7 +221,7 @@ impl Server {
                 }
             }
         }
-        Ok(value(object(to_value(&context.task(dialect, turn, None)), dialect)))
+        Ok(value(object(to_value(&context.task(turn, None)), dialect)))
     }
 
     fn subscribe(
@@ -231,7 +237,7 @@ impl Server {
             return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
         }
         let turn = named.or_else(|| context.session.running());
-        let snapshot = context.standing(dialect, named);
+        let snapshot = context.standing(named);
         let first = Some(to_json(&wrapped(to_value(&snapshot), dialect)));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
         let span = match (turn, queued) {
@@ -377,7 +383,7 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 /// The task that a message was for, as it stands.
 fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<usize>) -> Task {
     let named = (dialect == Dialect::V1).then_some(turn);
-    context.task(dialect, named, history)
+    context.task(named, history)
 }
 
 /// An event as the items of a stream are.

@@ -209,7 +209,7 @@ impl Notify {
                 // 1.0: what is sent is the event; 0.3: the task as it stands.
                 Dialect::V1 => ("application/a2a+json", frame.json),
                 _ => {
-                    let task = self.follow.context.task(self.dialect, self.turn, None);
+                    let task = self.follow.context.task(self.turn, None);
                     ("application/json", to_json(&to_value(&task)))
                 }
             };

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::{Server, http, read};
+use super::{Server, commands, http, read};
 
 /// Answers one of them.
 pub(super) async fn answer(
@@ -21,6 +21,10 @@ pub(super) async fn answer(
     let post = method == Method::POST;
     match path.split('/').collect::<Vec<_>>().as_slice() {
         ["tasks"] if post => create(server, request).await,
+        ["listCommands"] if !post => {
+            json_response(StatusCode::OK, &commands::listed(&server.commands))
+        }
+        ["executeCommand"] if post => execute(server, request).await,
         ["tasks", "metadata"] if !post => all(server),
         ["tasks", id, "metadata"] if !post => match server.contexts.task(id) {
             Ok((context, _)) => {
@@ -34,14 +38,9 @@ pub(super) async fn answer(
 
 /// `POST /tasks`: a session with these settings; answered by the id of its task.
 async fn create(server: &Server, request: Request<Body>) -> Response {
-    let body = match http::body(server, request).await {
+    let body = match json_body(server, request).await {
         Ok(body) => body,
         Err(response) => return response,
-    };
-    let bad = |why: String| json_response(StatusCode::BAD_REQUEST, &json!({ "error": why }));
-    let body: Value = match serde_json::from_slice(&body) {
-        Ok(body) => body,
-        Err(err) => return bad(err.to_string()),
     };
     let settings = read::field(&body, &["agentSettings", "agent_settings"]);
     let settings = settings.and_then(read::settings_in).unwrap_or_default();
@@ -52,8 +51,26 @@ async fn create(server: &Server, request: Request<Body>) -> Response {
             let json = (CONTENT_TYPE, "application/json".to_owned());
             (StatusCode::CREATED, [location, json], json!(context.id).to_string()).into_response()
         }
-        Err(error) => bad(error.message.into_owned()),
+        Err(error) => bad(&error.message),
     }
+}
+
+/// `POST /executeCommand`.
+async fn execute(server: &Server, request: Request<Body>) -> Response {
+    let caller = server.caller(request.headers());
+    match json_body(server, request).await {
+        Ok(body) => server.execute_command(&body, &caller).await,
+        Err(response) => response,
+    }
+}
+
+async fn json_body(server: &Server, request: Request<Body>) -> Result<Value, Response> {
+    let body = http::body(server, request).await?;
+    serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
+}
+
+fn bad(why: &str) -> Response {
+    json_response(StatusCode::BAD_REQUEST, &json!({ "error": why }))
 }
 
 /// `GET /tasks/metadata`.

@@ -154,8 +154,19 @@ impl Story {
             Event::QuestionClosed { call, .. } | Event::CallFinished { call, .. } => {
                 self.run(entry.at, |turn| turn.asking.retain(|asking| asking != call));
             }
-            Event::Thought(_) | Event::Retry(_) | Event::Notice(_) | Event::CallProgress { .. } => {
-            }
+            Event::Output(text) => self.run(entry.at, |turn| {
+                turn.speaking = false;
+                turn.say(text);
+                turn.speaking = false;
+            }),
+            Event::Thought(_)
+            | Event::Retry(_)
+            | Event::Notice(_)
+            | Event::CallProgress { .. }
+            | Event::CommandStarted { .. }
+            | Event::Asked(_)
+            | Event::Forgotten
+            | Event::ModelChanged { .. } => {}
         }
     }
 

@@ -88,11 +88,15 @@ impl Telling<'_> {
         match &*self.entry.event {
             Event::TurnQueued { origin, .. } => self.queued(story, origin),
             Event::TurnStarted { .. } => self.state(TaskState::Working, None),
-            Event::Text(text) => self.text(text.clone()),
+            Event::Text(text) | Event::Output(text) => self.text(text.clone()),
             Event::Thought(text) => self.thought(&AgentThought::read(text)),
             Event::Retry(retry) => self.remark("Retrying", retry.to_string()),
             Event::Notice(notice) => self.remark("Note", notice.clone()),
-            Event::AnswerFinished { .. } => {}
+            Event::AnswerFinished { .. }
+            | Event::CommandStarted { .. }
+            | Event::Asked(_)
+            | Event::Forgotten
+            | Event::ModelChanged { .. } => {}
             Event::CallStarted(started) if started.question.is_some() => {
                 let call = pending(started);
                 self.call(&call);
