@@ -217,7 +217,7 @@ impl Notify {
             headers.push(("Content-Type".to_owned(), kind.to_owned()));
             let (key, target) = (self.key.clone(), self.target.clone());
             self.webhooks.send(Delivery { key, target, headers, body });
-            if frame.ends_turn && self.turn.is_some() {
+            if frame.ends_turn && frame.last && self.turn.is_some() {
                 return;
             }
         }

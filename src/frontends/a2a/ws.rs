@@ -47,7 +47,9 @@ pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Res
         Ok(upgrade) => upgrade,
         Err(refused) => return refused.into_response(),
     };
-    let (server, most) = (Arc::clone(server), server.options.body);
+    let server = Arc::clone(server);
+    // What is a little too large is read, so that it can be said what was wrong.
+    let most = server.options.body.saturating_mul(2);
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
         let _slot = slot;
         serve(server, caller, socket, flat).await;
@@ -191,6 +193,10 @@ impl Connection {
         message: Option<Result<Message, axum::Error>>,
     ) -> Result<String, Over> {
         match message {
+            Some(Ok(Message::Text(text))) if text.len() > self.server.options.body => {
+                self.close(TOO_BIG, "the frame is too large").await?;
+                Err(Over)
+            }
             Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
             Some(Ok(Message::Binary(_))) => {
                 self.close(UNSUPPORTED, "frames are text").await?;

@@ -78,7 +78,11 @@ await test('1 stream and broadcast', async () => {
   same(own[own.length - 1].final, true, 'final of the last');
   await b.wait(completed, 'broadcast of the end');
   await sleep(100);
-  same(eventIds(broadcasts(b.frames)), eventIds(own), "the other's events");
+  // What the one said is news to the other.
+  const [said, ...rest] = broadcasts(b.frames);
+  same(said.status.message.role, 'user', 'who said it');
+  same(said.metadata.source, 'a2a', 'where it came from');
+  same(eventIds(rest), eventIds(own), "the other's events");
   same(broadcasts(a.frames).length, 0, 'broadcasts to the one who asked');
   must(b.frames.every((frame) => !('id' in frame)), 'a broadcast with an id');
 });
