@@ -24,6 +24,7 @@ mod sse;
 mod story;
 mod subscription;
 mod tool_call;
+mod turns;
 mod updates;
 mod v1;
 mod ws;
@@ -155,7 +156,7 @@ async fn connection(server: Arc<Server>, stream: TcpStream, slot: OwnedSemaphore
         request.extensions_mut().insert(Arc::clone(&slot));
         router.clone().oneshot(request.map(Body::new))
     });
-    let mut served = std::pin::pin!(
+    let mut talk = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(head_time)
@@ -163,10 +164,10 @@ async fn connection(server: Arc<Server>, stream: TcpStream, slot: OwnedSemaphore
             .with_upgrades()
     );
     let ended = tokio::select! {
-        ended = &mut served => ended,
+        ended = &mut talk => ended,
         () = ending.cancelled() => {
-            served.as_mut().graceful_shutdown();
-            served.await
+            talk.as_mut().graceful_shutdown();
+            talk.await
         }
     };
     if let Err(err) = ended {

@@ -179,7 +179,7 @@ pub struct Error {
     pub message: Cow<'static, str>,
     /// Particulars.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Value>,
+    pub data: Option<Box<Value>>,
 }
 
 impl Error {
@@ -222,7 +222,7 @@ impl Error {
     /// The same, with particulars for programs.
     #[must_use]
     pub fn with(mut self, data: Value) -> Self {
-        self.data = Some(data);
+        self.data = Some(Box::new(data));
         self
     }
 

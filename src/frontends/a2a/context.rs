@@ -160,8 +160,8 @@ impl Teller<'_> {
             .iter()
             .enumerate()
             .rev()
-            .map(move |(n, text)| self.message(Role::Agent, format!("{number}.{n}"), text));
-        let mut prompt = self.message(Role::User, format!("{number}.prompt"), &turn.prompt);
+            .map(move |(n, text)| self.message(Role::Agent, &format!("{number}.{n}"), text));
+        let mut prompt = self.message(Role::User, &format!("{number}.prompt"), &turn.prompt);
         prompt.metadata.insert("source".to_owned(), json!(source(&turn.origin)));
         answers.chain([prompt])
     }
@@ -171,15 +171,15 @@ impl Teller<'_> {
         let number = turn.id.0;
         if let Some(asking) = turn.asking.last() {
             let asked = pending(story.call(asking)?.started()?);
-            let mut message = self.message(Role::Agent, format!("{number}.asking"), "");
+            let mut message = self.message(Role::Agent, &format!("{number}.asking"), "");
             message.parts = vec![Part::Data { data: asked.to_value() }];
             return Some(message);
         }
         let why = explanation(turn.ended.as_ref()?)?;
-        Some(self.message(Role::Agent, format!("{number}.end"), &why))
+        Some(self.message(Role::Agent, &format!("{number}.end"), &why))
     }
 
-    fn message(&self, role: Role, id: String, text: &str) -> Message {
+    fn message(&self, role: Role, id: &str, text: &str) -> Message {
         Message {
             role,
             message_id: format!("{}/turn/{id}", self.context),

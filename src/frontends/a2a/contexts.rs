@@ -70,22 +70,15 @@ impl Contexts {
     /// The task of that id: its context, and its turn if it is the task of one turn.
     pub(super) fn task(&self, id: &str) -> Result<(Arc<Context>, Option<TurnId>), Error> {
         let by_id = self.by_id.lock();
-        let (context, turn) = match by_id.get(id) {
-            Some(context) => (Arc::clone(context), None),
-            None => {
-                let (context, turn) =
-                    id.rsplit_once('.').ok_or_else(|| Error::task_not_found(id))?;
-                let context = by_id.get(context).ok_or_else(|| Error::task_not_found(id))?;
-                let turn = turn.parse().map(TurnId).map_err(|_| Error::task_not_found(id))?;
-                (Arc::clone(context), Some(turn))
-            }
+        let whole = by_id.get(id).map(|context| (Arc::clone(context), None));
+        let of_turn = || {
+            let (context, turn) = id.rsplit_once('.')?;
+            let turn = TurnId(turn.parse().ok()?);
+            let context = Arc::clone(by_id.get(context)?);
+            context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
         };
-        drop(by_id);
-        if let Some(turn) = turn
-            && context.story(|story| story.turn(turn).is_none())
-        {
-            return Err(Error::task_not_found(id));
-        }
+        let found = whole.or_else(of_turn);
+        let (context, turn) = found.ok_or_else(|| Error::task_not_found(id))?;
         context.touch();
         Ok((context, turn))
     }

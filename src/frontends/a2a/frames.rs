@@ -48,13 +48,22 @@ pub(super) struct Frame {
     pub(super) turn: TurnId,
     /// Whether it is what the user said.
     pub(super) echo: bool,
-    /// Whether a stream of the turn ends with this.
-    pub(super) last: bool,
-    /// Whether the turn does.
-    pub(super) ends_turn: bool,
+    /// Whether a stream of the turn ends with this, and why.
+    pub(super) end: End,
     /// Whether it says where the task stands or what came of it, rather than how it goes.
     pub(super) notable: bool,
     pub(super) json: Bytes,
+}
+
+/// Whether a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It goes on.
+    No,
+    /// Somebody is asked, and has to answer.
+    Question,
+    /// The turn is over.
+    Turn,
 }
 
 /// The frames that were made last.
@@ -111,8 +120,11 @@ fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
             n,
             turn: update.turn,
             echo: update.echo,
-            last: update.is_final(),
-            ends_turn: matches!(&*entry.event, Event::TurnFinished { .. }),
+            end: match &*entry.event {
+                _ if !update.is_final() => End::No,
+                Event::TurnFinished { .. } => End::Turn,
+                _ => End::Question,
+            },
             notable: update.is_notable(),
             json: bytes(&update.news, dialect)?,
         })
@@ -124,11 +136,10 @@ fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
 fn bytes(news: &News, dialect: Dialect) -> Option<Bytes> {
     let value = match (dialect, news) {
         (Dialect::V03, News::Status(status)) => return Some(json(status)),
-        (Dialect::V03, News::Artifact(_)) => return None,
+        (Dialect::V03 | Dialect::Flat, News::Artifact(_)) => return None,
         (Dialect::V1, News::Status(status)) => v1::item(serde_json::to_value(status).ok()?),
         (Dialect::V1, News::Artifact(update)) => v1::item(serde_json::to_value(update).ok()?),
         (Dialect::Flat, News::Status(status)) => flat::frame(status)?,
-        (Dialect::Flat, News::Artifact(_)) => return None,
     };
     Some(json(&value))
 }

@@ -8,17 +8,11 @@ use serde_json::{Value, json};
 use super::Server;
 use super::context::Context;
 use super::frames::{Dialect, json as to_json, object};
-use super::read::{self, Configuration, Confirmation, Content, Sent};
+use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
-use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, ONCE};
-use super::{card, commands, list, v1};
+use super::{card, commands, list, turns, v1};
 use crate::protocol::a2a::{Error, Task};
-use crate::session::{
-    Access, Answer, AnswerError, Event, Origin, PromptPart, Scope, Session, TurnId,
-};
-
-/// How many prompts of a session may wait.
-const WAITING: usize = 1000;
+use crate::session::{Event, Origin, Session, TurnId};
 
 /// A method, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,14 +118,16 @@ impl Server {
             Method::Get => self.get(&params, dialect),
             Method::Cancel => self.cancel(&params, dialect).await,
             Method::Subscribe => self.subscribe(&params, caller, dialect).map(Reply::Stream),
-            Method::List => list::tasks(&self.contexts, &params, dialect).map(value),
-            Method::SetPush => self.set_push(&params, dialect).map(value),
-            Method::GetPush => self.get_push(&params, dialect).map(value),
-            Method::ListPush => self.list_push(&params, dialect).map(value),
-            Method::DeletePush => self.delete_push(&params).map(value),
-            Method::Commands => Ok(value(commands::all(&self.commands))),
-            Method::Execute => self.execute(&params, caller).map(value),
-            Method::ExtendedCard => Ok(value(card::card(self, dialect == Dialect::V1))),
+            Method::List => {
+                list::tasks(&self.contexts, &params, dialect).map(|found| value(&found))
+            }
+            Method::SetPush => self.set_push(&params, dialect).map(|found| value(&found)),
+            Method::GetPush => self.get_push(&params, dialect).map(|found| value(&found)),
+            Method::ListPush => self.list_push(&params, dialect).map(|found| value(&found)),
+            Method::DeletePush => self.delete_push(&params).map(|found| value(&found)),
+            Method::Commands => Ok(value(&commands::all(&self.commands))),
+            Method::Execute => self.execute(&params, caller).map(|found| value(&found)),
+            Method::ExtendedCard => Ok(value(&card::card(self, dialect == Dialect::V1))),
         };
         reply.map_err(|error| if dialect == Dialect::V1 { v1::error(error) } else { error })
     }
@@ -147,14 +143,14 @@ impl Server {
         let push = &sent.configuration;
         match sent.content {
             Content::Answers(answers) => {
-                let span = answer(&context, &answers, caller)?;
+                let span = turns::answer(&context, &answers, caller)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok(Streaming { context, span, dialect })
             }
             Content::Prompt(prompt) => {
                 let named = sent.task.is_some();
                 self.check_push(push)?;
-                let span = begin(&context, prompt, caller, (named, turn), dialect)?;
+                let span = turns::begin(&context, prompt, caller, (named, turn), dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok(Streaming { context, span, dialect })
             }
@@ -170,7 +166,7 @@ impl Server {
         }
         let task = of_turn(&context, turn, dialect, history);
         let task = object(to_value(&task), dialect);
-        Ok(value(if dialect == Dialect::V1 { json!({ "task": task }) } else { task }))
+        Ok(value(&if dialect == Dialect::V1 { json!({ "task": task }) } else { task }))
     }
 
     /// The context that a message is for; and its turn, if it names the task of one.
@@ -200,7 +196,7 @@ impl Server {
         let history = read::count(params, &["historyLength", "history_length"])?;
         let (context, turn) = self.contexts.task(task_id(params)?)?;
         let task = context.task(turn, history);
-        Ok(value(object(to_value(&task), dialect)))
+        Ok(value(&object(to_value(&task), dialect)))
     }
 
     async fn cancel(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
@@ -221,7 +217,7 @@ impl Server {
                 }
             }
         }
-        Ok(value(object(to_value(&context.task(turn, None)), dialect)))
+        Ok(value(&object(to_value(&context.task(turn, None)), dialect)))
     }
 
     fn subscribe(
@@ -273,103 +269,6 @@ impl Server {
     }
 }
 
-/// Begins a turn. `task`: whether the message names a task, and the turn of that.
-fn begin(
-    context: &Arc<Context>,
-    prompt: Vec<PromptPart>,
-    caller: &Caller,
-    (named, turn): (bool, Option<TurnId>),
-    dialect: Dialect,
-) -> Result<Span, Error> {
-    let session = &context.session;
-    if session.waiting() >= WAITING {
-        let message = format!("{WAITING} prompts wait already");
-        return Err(Error::new(Error::INTERNAL, message));
-    }
-    // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
-    if dialect == Dialect::V03 || turn.is_some() {
-        for asked in session.questions() {
-            // Somebody may answer at this moment: then it was answered.
-            let _ = session.answer(&asked.call.id, Answer::Cancel, caller.origin.clone());
-        }
-    }
-    let turn = session.prompt(prompt, caller.origin.clone());
-    let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
-    let waits = session.running() != Some(turn);
-    let first = (!named || waits || dialect == Dialect::V1).then(|| {
-        let task = context.begun(dialect, turn);
-        to_json(&wrapped(to_value(&task), dialect))
-    });
-    Ok(Span::begun(turn, queued, first))
-}
-
-/// Answers questions; what follows is what comes of it.
-fn answer(
-    context: &Arc<Context>,
-    answers: &[Confirmation],
-    caller: &Caller,
-) -> Result<Span, Error> {
-    let mut span = None;
-    for given in answers {
-        let call = context.story(|story| story.call(&given.call).cloned());
-        let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
-        let answer = call.started().map_or(Ok(Answer::Reject), |started| {
-            let scopes = started.question.as_ref().map_or(&[][..], |asked| &asked.scopes);
-            read_answer(given, scopes, matches!(started.access, Access::Edit { .. }))
-        })?;
-        let answered = context.session.answer(&given.call, answer, caller.origin.clone());
-        answered.map_err(|error| stale(given, &error))?;
-        span.get_or_insert((call.turn, call.index + 1));
-    }
-    let (turn, from) = span.ok_or_else(|| Error::invalid_params("no answer"))?;
-    Ok(Span::since(context, turn, from))
-}
-
-fn read_answer(given: &Confirmation, scopes: &[Scope], edit: bool) -> Result<Answer, Error> {
-    let always = |fits: &dyn Fn(&Scope) -> bool| {
-        let scope = scopes.iter().find(|scope| fits(scope)).cloned();
-        let refused = || {
-            Error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call))
-        };
-        scope.map(Answer::Always).ok_or_else(refused)
-    };
-    if given.content.is_some() && !(edit && given.option == ONCE) {
-        let message = format!("`new_content` goes with `{ONCE}`, and with a change of a file");
-        return Err(Error::invalid_params(message));
-    }
-    match given.option.as_str() {
-        ONCE => Ok(Answer::Once { edited: given.content.clone() }),
-        ALWAYS => always(&|_| true),
-        ALWAYS_TOOL => always(&|scope| matches!(scope, Scope::Tool(_))),
-        ALWAYS_SERVER => always(&|scope| matches!(scope, Scope::Server(_))),
-        _ => Ok(Answer::Reject),
-    }
-}
-
-/// Why an answer does not count.
-fn stale(given: &Confirmation, error: &AnswerError) -> Error {
-    let why = match error {
-        AnswerError::AlreadyAnswered { by, answer } => {
-            format!("already answered by {by}: {}", in_a_word(answer))
-        }
-        AnswerError::Withdrawn => "the turn was cancelled".to_owned(),
-        AnswerError::NotAsked => "nothing was asked about it".to_owned(),
-        AnswerError::NotOffered => "that was not offered".to_owned(),
-    };
-    let message = format!("tool call {} is not awaiting confirmation ({why})", given.call);
-    Error::invalid_params(message).with(json!({ "tool_call_id": given.call }))
-}
-
-fn in_a_word(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Once { .. } => "allowed",
-        Answer::Always(_) => "always allowed",
-        Answer::Reject => "rejected",
-        Answer::Cancel => "cancelled",
-        Answer::Unclear(_) => "not understood",
-    }
-}
-
 /// Waits until a turn has ended.
 async fn ending(session: &Arc<Session>, turn: TurnId) {
     let mut log = session.events(session.position());
@@ -404,8 +303,8 @@ fn place(id: &str) -> Result<(usize, usize), Error> {
     place.ok_or_else(|| Error::invalid_params(format!("`{id}` is no `eventId`")))
 }
 
-fn value(value: Value) -> Reply {
-    Reply::Value(to_json(&value))
+fn value(value: &Value) -> Reply {
+    Reply::Value(to_json(value))
 }
 
 pub(super) fn to_value(task: &Task) -> Value {

@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Server;
 use super::context::Context;
-use super::frames::{Dialect, Follow, json as to_json};
+use super::frames::{Dialect, End, Follow, json as to_json};
 use super::methods::{task_id, to_value};
 use super::webhook::{self, Delivery, Target, Webhooks};
 use super::{read, v1};
@@ -205,19 +205,18 @@ impl Notify {
             if !ours || !frame.notable {
                 continue;
             }
-            let (kind, body) = match self.dialect {
-                // 1.0: what is sent is the event; 0.3: the task as it stands.
-                Dialect::V1 => ("application/a2a+json", frame.json),
-                _ => {
-                    let task = self.follow.context.task(self.turn, None);
-                    ("application/json", to_json(&to_value(&task)))
-                }
+            // 1.0: what is sent is the event; 0.3: the task as it stands.
+            let (kind, body) = if self.dialect == Dialect::V1 {
+                ("application/a2a+json", frame.json)
+            } else {
+                let task = self.follow.context.task(self.turn, None);
+                ("application/json", to_json(&to_value(&task)))
             };
             let mut headers = self.headers.clone();
             headers.push(("Content-Type".to_owned(), kind.to_owned()));
             let (key, target) = (self.key.clone(), self.target.clone());
             self.webhooks.send(Delivery { key, target, headers, body });
-            if frame.ends_turn && frame.last && self.turn.is_some() {
+            if frame.end == End::Turn && self.turn.is_some() {
                 return;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::context::Context;
-use super::frames::{Dialect, Follow, Frame};
+use super::frames::{Dialect, End, Follow, Frame};
 use crate::session::TurnId;
 
 /// Which events a stream is made of.
@@ -44,7 +44,7 @@ impl Span {
 
     /// Whether a frame is part of it.
     pub(super) fn has(&self, frame: &Frame) -> bool {
-        let answered = frame.last && frame.index < self.ends_from && !frame.ends_turn;
+        let answered = frame.end == End::Question && frame.index < self.ends_from;
         frame.turn == self.turn && !frame.echo && !answered && self.is_new(frame)
     }
 
@@ -103,7 +103,7 @@ impl Subscription {
         if !self.span.has(&frame) {
             return None;
         }
-        self.ended = frame.last;
+        self.ended = frame.end != End::No;
         Some(frame.json)
     }
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::Context;
-use super::frames::{Dialect, Follow, Frame};
+use super::frames::{Dialect, End, Follow, Frame};
 use super::methods::{Caller, Reply, Streaming, named};
 use super::subscription::Span;
 use super::{Server, http, read};
@@ -180,11 +180,12 @@ impl Connection {
             return Ok(());
         }
         let id = stream.id.clone();
-        if frame.last {
-            self.streams.remove(n);
+        if frame.end == End::No {
+            return self.item(&id, &frame.json).await;
         }
+        self.streams.remove(n);
         self.item(&id, &frame.json).await?;
-        if frame.last { self.end(&id).await } else { Ok(()) }
+        self.end(&id).await
     }
 
     /// What the client has sent, if that is text.
@@ -314,7 +315,7 @@ impl Connection {
             {
                 if span.has(&frame) {
                     self.item(&id, &frame.json).await?;
-                    span.over |= frame.last;
+                    span.over |= frame.end != End::No;
                 }
             }
         }
