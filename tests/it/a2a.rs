@@ -1,0 +1,10 @@
+//! The A2A server of the real binary, as its clients meet it.
+
+mod guard;
+mod http;
+mod limits;
+mod server;
+mod settings;
+mod socket;
+mod together;
+mod token;
