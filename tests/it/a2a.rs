@@ -1,5 +1,6 @@
 //! The A2A server of the real binary, as its clients meet it.
 
+mod errors;
 mod guard;
 mod http;
 mod limits;

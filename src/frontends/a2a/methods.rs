@@ -139,8 +139,9 @@ impl Server {
         caller: &Caller,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
-        let (context, turn) = self.addressed(&sent, dialect)?;
         let push = &sent.configuration;
+        self.check_push(push)?;
+        let (context, turn) = self.addressed(&sent, dialect)?;
         match sent.content {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller)?;
@@ -149,7 +150,6 @@ impl Server {
             }
             Content::Prompt(prompt) => {
                 let named = sent.task.is_some();
-                self.check_push(push)?;
                 let span = turns::begin(&context, prompt, caller, (named, turn), dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok(Streaming { context, span, dialect })

@@ -94,6 +94,8 @@ async fn in_a_shared_session_the_workspace_is_the_editors() {
 async fn state(it: &Served, settings: Value) -> Value {
     let mut sent = prompt("go");
     sent["message"]["metadata"] = settings;
+    // Nothing is asked before what is there already is written once more.
+    let _ = fs::remove_file(it.home.path().join("workspace/root/made.txt"));
     it.client.result("message/send", sent).await["status"]["state"].clone()
 }
 
