@@ -128,8 +128,23 @@ impl Contexts {
         Ok(Arc::clone(context))
     }
 
+    /// How long a session lives that nobody uses, if sessions end before the server does.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        match &self.sessions {
+            Sessions::Shared(_) => None,
+            Sessions::Each { idle, .. } => Some(*idle),
+        }
+    }
+
+    /// Ends the sessions that are only this server's.
+    pub(super) fn close(&self) {
+        if let Sessions::Each { .. } = &self.sessions {
+            self.all().iter().for_each(|context| context.session.close());
+        }
+    }
+
     /// Ends the sessions that nobody has used for long.
-    fn drop_idle(&self) {
+    pub(super) fn drop_idle(&self) {
         let Sessions::Each { idle, .. } = &self.sessions else { return };
         let now = Instant::now();
         self.by_id.lock().retain(|_, context| {

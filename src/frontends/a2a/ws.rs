@@ -233,7 +233,8 @@ impl Connection {
         let method = call.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
         let params = call.get("params").cloned().unwrap_or_default();
         let Some(id) = call.get("id").map(Value::to_string) else {
-            return self.notified(&method, &params);
+            self.notified(&method, &params);
+            return Ok(());
         };
         if method == "cancelStream" {
             self.stop(&params);
@@ -254,27 +255,23 @@ impl Connection {
             (id, reply)
         });
         // What can be done at once is, before anything is told of it.
-        match (&mut call).now_or_never() {
-            Some((id, reply)) => self.reply(id, reply).await,
-            None => {
-                self.calls.push(call);
-                Ok(())
-            }
+        if let Some((id, reply)) = (&mut call).now_or_never() {
+            return self.reply(id, reply).await;
         }
+        self.calls.push(call);
+        Ok(())
     }
 
     /// A call without an id is carried out, and not answered.
-    fn notified(&mut self, method: &str, params: &Value) -> Result<(), Over> {
+    fn notified(&mut self, method: &str, params: &Value) {
         if method == "cancelStream" {
-            self.stop(params);
-            return Ok(());
+            return self.stop(params);
         }
         let sent = read::early_message(params);
         match sent.and_then(|sent| self.server.stream(sent, &self.caller, Dialect::V03)) {
             Ok(streaming) => self.follow(&streaming),
             Err(error) => tracing::debug!("a notification could not be carried out: {error}"),
         }
-        Ok(())
     }
 
     /// Ends the delivery of a stream; what it is about goes on.
