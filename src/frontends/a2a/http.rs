@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -20,6 +21,9 @@ use crate::protocol::a2a::Error;
 use crate::protocol::development_tool::URI;
 use crate::protocol::jsonrpc::Message;
 use crate::session::Origin;
+
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The whole server.
 pub(super) fn router(server: Arc<Server>) -> Router {
@@ -87,11 +91,16 @@ fn agent_card(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
 
 /// The body, if it is not too large.
 pub(super) async fn body(server: &Server, request: Request<Body>) -> Result<Vec<u8>, Response> {
-    let body = to_bytes(request.into_body(), server.options.body).await;
-    body.map(Into::into).map_err(|_| {
-        let message = format!("a body has at most {} bytes\n", server.options.body);
-        (StatusCode::PAYLOAD_TOO_LARGE, message).into_response()
-    })
+    let most = server.options.body;
+    let body = to_bytes(request.into_body(), most);
+    match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => Ok(body.into()),
+        Ok(Err(_)) => {
+            let message = format!("a body has at most {most} bytes\n");
+            Err((StatusCode::PAYLOAD_TOO_LARGE, message).into_response())
+        }
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response()),
+    }
 }
 
 /// A call, and its answer: one response, or a stream. `bare`: at `/message/stream` the body may also

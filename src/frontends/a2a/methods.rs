@@ -176,6 +176,10 @@ impl Server {
         dialect: Dialect,
     ) -> Result<(Arc<Context>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
+            let answers = matches!(sent.content, Content::Answers(_));
+            if answers && sent.context.is_none() && self.contexts.shared().is_none() {
+                return Err(Error::invalid_params("an answer needs the `taskId` of the question"));
+            }
             let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;
             return Ok((context, None));
         };

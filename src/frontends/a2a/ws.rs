@@ -283,6 +283,11 @@ impl Connection {
     async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
         match reply {
             Ok(Reply::Value(value)) => self.result(&id, &value).await,
+            // Its events come by themselves.
+            Ok(Reply::Stream(streaming)) if self.flat => {
+                self.follow(&streaming);
+                Ok(())
+            }
             Ok(Reply::Stream(streaming)) => self.begin(id, streaming).await,
             Err(error) => self.fail(&id, &error).await,
         }
