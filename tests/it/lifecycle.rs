@@ -1,10 +1,15 @@
 //! How the agent ends: nothing lost, and no process left behind.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -68,6 +73,28 @@ async fn an_agent_that_nobody_reads_ends_at_once() {
     agent.call_of("streamAssistantMessageChunk").await;
     let Agent { mut child, stdin, lines, .. } = agent;
     drop((stdin, lines));
+    // The drain timeout would be 30 s.
+    timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
+}
+
+#[tokio::test]
+async fn an_editor_on_sockets_that_dies_is_noticed_too() {
+    let (input, mut to_agent) = UnixStream::pair().unwrap();
+    let (output, mut from_agent) = UnixStream::pair().unwrap();
+    let home = TempDir::new().unwrap();
+    let setup = say(json!([{ "text": "begun" }, { "hang": null }]));
+    let mut command = setup.command(home.path());
+    command.stdin(OwnedFd::from(input)).stdout(OwnedFd::from(output));
+    let mut child = command.spawn().unwrap();
+    // It holds the agent's ends.
+    drop(command);
+    let prompt = r#"{"id":1,"method":"sendUserMessage","params":{"chunks":[{"text":"go"}]}}"#;
+    writeln!(to_agent, "{prompt}").unwrap();
+    assert!(from_agent.read(&mut [0; 4096]).unwrap() > 0);
+    drop(to_agent);
+    // As when a process ends: one after the other.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(from_agent);
     // The drain timeout would be 30 s.
     timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
 }
