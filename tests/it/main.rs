@@ -17,6 +17,7 @@ mod gemini;
 mod lifecycle;
 mod login;
 mod login_page;
+mod peer;
 mod policy;
 mod read;
 mod session;
