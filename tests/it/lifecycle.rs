@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -97,6 +98,52 @@ async fn an_editor_on_sockets_that_dies_is_noticed_too() {
     drop(from_agent);
     // The drain timeout would be 30 s.
     timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
+}
+
+/// An agent that logs a lot for nobody, as an editor does that keeps standard error and forgets it.
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_nothing() {
+    let setup = Setup::answers(json!([
+        [{ "repeat": { "text": "word ", "times": 2000 } }],
+        [{ "text": "begun" }, { "hang": null }],
+    ]));
+    let setup = setup.var("TANDEM_LOG", "debug");
+    let mut agent = setup.start_with(|command| command.stderr(Stdio::piped()));
+    let id = agent.prompt("go").await;
+    loop {
+        let message = agent.message().await;
+        if message["id"] == id && message.get("method").is_none() {
+            break;
+        }
+        let error = json!({ "code": -32601, "message": "x".repeat(200) });
+        let refusal = json!({ "jsonrpc": "2.0", "id": message["id"], "error": error });
+        agent.send_line(&refusal.to_string()).await;
+    }
+    agent.prompt("hang").await;
+    agent.call_of("streamAssistantMessageChunk").await;
+    signal(&agent, Signal::TERM);
+    assert_eq!(agent.exit().await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_method_that_is_refused_is_warned_of_once() {
+    let setup = say(json!([{ "repeat": { "text": "word ", "times": 20 } }]));
+    let setup = setup.arg("--log-file").arg("log").var("TANDEM_LOG", "warn");
+    let mut agent = setup.start();
+    let id = agent.prompt("go").await;
+    loop {
+        let message = agent.message().await;
+        if message["id"] == id && message.get("method").is_none() {
+            break;
+        }
+        let refusal = json!({ "id": message["id"], "error": { "code": 1, "message": "no" } });
+        agent.send_line(&refusal.to_string()).await;
+    }
+    let log = agent.workspace().join("log");
+    agent.hang_up().await;
+    let log = fs::read_to_string(log).unwrap();
+    assert_eq!(log.matches("refused").count(), 1, "{log}");
+    assert!(log.contains("streamAssistantMessageChunk"), "{log}");
 }
 
 #[tokio::test]
