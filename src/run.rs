@@ -53,7 +53,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let credentials = Credentials::new(Env::of_process(&directory));
     let processes = {
         let credentials = Arc::clone(&credentials);
-        Processes::new(move |name, value| credentials.is_secret(name, value))
+        Processes::of_agent(move |name, value| credentials.is_secret(name, value))
     };
     let session = Session::new(Parts {
         model: open(agent, &credentials, limits.model)?,

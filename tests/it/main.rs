@@ -13,6 +13,7 @@ mod credentials;
 mod edit;
 mod env_file;
 mod fakes;
+mod family;
 mod gemini;
 mod lifecycle;
 mod login;
