@@ -12,7 +12,7 @@ use crate::permission::Mode;
 ///
 /// An editor starts it in the project's directory and speaks ACP 0.0.9 with it over standard
 /// input and output. It answers with a language model, runs tools in the project, and asks before
-/// it changes anything.
+/// it changes anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]
 #[command(name = "tandem", version, max_term_width = 100)]
 pub struct Cli {
@@ -28,15 +28,17 @@ pub struct Cli {
 }
 
 /// What to do instead of serving an editor.
-#[derive(Subcommand, Clone, Copy, PartialEq, Eq)]
+#[derive(Subcommand)]
 pub enum Command {
     /// Store a Gemini API key, typed without echo and checked first
     Login,
     /// Forget the stored key
     Logout,
+    /// Serve other agents and tools over A2A, without an editor
+    Serve(Serve),
 }
 
-/// How the agent works.
+/// How the agent works for an editor.
 #[derive(Args)]
 pub struct Agent {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
@@ -44,6 +46,65 @@ pub struct Agent {
     /// --experimental-zed-integration
     #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
     pub acp: bool,
+    /// With what, and how freely.
+    #[command(flatten)]
+    pub work: Work,
+    /// More directories that the agent may work in
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    pub include_directories: Vec<PathBuf>,
+    /// Write every line of the connection into a file, as JSON Lines
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// How long what was asked for may still take when standard input has ended
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub drain_timeout: Duration,
+    /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any that
+    /// is free; it is said on standard error). Other users of this machine can reach the port too:
+    /// see --a2a-token-file
+    #[arg(long, value_name = "PORT")]
+    pub a2a_port: Option<u16>,
+    /// Who may use the port.
+    #[command(flatten)]
+    pub a2a: A2a,
+}
+
+/// A server of sessions for other agents and tools, over A2A.
+#[derive(Args)]
+pub struct Serve {
+    /// The port, on 127.0.0.1; 0 takes any that is free, and says which on standard error. Other
+    /// users of this machine can reach it too: see --a2a-token-file
+    #[arg(long, value_name = "PORT", default_value = "41242")]
+    pub port: u16,
+    /// The directories that sessions may work in or below: each client says where; who does not
+    /// say works in the first [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub workspace_root: Vec<PathBuf>,
+    /// Let clients ask for sessions in which nothing is asked (`autoExecute`)
+    #[arg(long)]
+    pub allow_auto_execute: bool,
+    /// With what, and how freely.
+    #[command(flatten)]
+    pub work: Work,
+    /// Who may use the port.
+    #[command(flatten)]
+    pub a2a: A2a,
+}
+
+/// Who may reach the agent over A2A, and whom it may reach.
+#[derive(Args)]
+pub struct A2a {
+    /// Serve only those who send the token in this file (`Authorization: Bearer ...`, or `?token=`
+    /// for a WebSocket); `TANDEM_A2A_TOKEN` has the same effect
+    #[arg(long, value_name = "FILE")]
+    pub a2a_token_file: Option<PathBuf>,
+    /// Let push notifications go to addresses of this machine
+    #[arg(long)]
+    pub a2a_webhook_loopback: bool,
+}
+
+/// With what, and how freely, the agent works.
+#[derive(Args, Clone)]
+pub struct Work {
     /// The model: a Gemini model's id, `replay:FILE` to play a script, `replay` for the
     /// demonstration that needs no key and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
@@ -59,15 +120,6 @@ pub struct Agent {
     /// The same as --approval-mode yolo
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub yolo: bool,
-    /// More directories that the agent may work in
-    #[arg(long, value_name = "DIR", value_delimiter = ',')]
-    pub include_directories: Vec<PathBuf>,
-    /// Write every line of the connection into a file, as JSON Lines
-    #[arg(long, value_name = "FILE")]
-    pub record: Option<PathBuf>,
-    /// How long what was asked for may still take when standard input has ended
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    pub drain_timeout: Duration,
     /// Change a limit; may be repeated. The limits are listed below
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub limits: Vec<Change>,
@@ -76,6 +128,8 @@ pub struct Agent {
 const EXAMPLES: &str = "\
 Examples:
   tandem --acp                          what an editor's settings would run
+  tandem --acp --a2a-port 41242         the same, and other agents may join the session
+  tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem login                          store a Gemini API key
   tandem --model replay -y < FILE       play the demonstration to messages in a file; the source
                                         has one: fixtures/acp/hello.ndjson
@@ -86,6 +140,7 @@ Environment:
   GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
   GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
   HTTPS_PROXY, NO_PROXY                 as everywhere
+  TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
   BROWSER                               what opens the page that asks for a key
   TANDEM_CONFIG_DIR                     where the key and models.json are [~/.config/tandem]
   TANDEM_LOG, RUST_LOG                  what is logged: error, warn (default), info, debug, trace,
@@ -103,7 +158,7 @@ pub fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
-impl Agent {
+impl Work {
     /// How much is allowed without a question.
     pub fn mode(&self) -> Mode {
         if self.yolo { Mode::Yolo } else { self.approval_mode }

@@ -1,3 +1,4 @@
 //! The ways into a session: each translates between a wire, or a screen, and the session.
 
+pub mod a2a;
 pub mod acp;

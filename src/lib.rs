@@ -15,6 +15,7 @@
 //! * [`model`]: language models. [`tools`]: what they may call.
 //! * [`permission`]: what may run without a question.
 //! * [`session`]: the agent: its log, its turns. Knows no front end and no wire format.
+//! * [`commands`]: slash commands, once for every front end.
 //! * [`frontends`]: translate between a wire, or a screen, and a session.
 //! * [`config`]: what the user has set up: environment, `.env`, the key, limits.
 //! * [`cli`]: the command line. [`logging`]: logs.
@@ -53,6 +54,7 @@
 //!   tenth of the time to the first answer.
 
 pub mod cli;
+pub mod commands;
 pub mod config;
 pub mod frontends;
 pub mod logging;

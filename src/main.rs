@@ -30,9 +30,10 @@ fn main() -> ExitCode {
 fn start(cli: &Cli) -> anyhow::Result<End> {
     let _logs = logging::start(cli.log_file.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match cli.command {
+    match &cli.command {
         Some(Command::Login) => return runtime.block_on(run::login()).map(|()| End::Done),
         Some(Command::Logout) => return run::logout().map(|()| End::Done),
+        Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
         None => {}
     }
     if !cli.agent.acp && stdin().is_terminal() {

@@ -50,6 +50,15 @@ pub trait Model: Send + Sync {
     }
 }
 
+/// The models that there are to choose from.
+pub trait Models: Send + Sync {
+    /// The ids of those that are known by name. May read files.
+    fn known(&self) -> Result<Vec<String>, String>;
+
+    /// The model with this id. May read files; the error is for people.
+    fn open(&self, id: &str) -> Result<Arc<dyn Model>, String>;
+}
+
 /// All a model is told.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {

@@ -1,8 +1,9 @@
 //! The one place that knows every part: builds them, joins them, ends them.
 
-use std::fs;
-use std::io::{self, stderr};
-use std::path::Path;
+mod a2a;
+mod models;
+
+use std::io::stderr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +12,16 @@ use futures::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Agent;
-use crate::config::{self, Check, Credentials, Env, Input};
+use self::a2a::Joined;
+pub use self::a2a::serve;
+use self::models::Choice;
+use crate::cli::{Agent, Work};
+use crate::commands::Registry;
+use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
-use crate::model::catalog::Catalog;
-use crate::model::gemini::{self, Gemini};
-use crate::model::lazy::Lazy;
-use crate::model::replay::Replay;
-use crate::model::{self, Model};
-use crate::session::{Parts, Session};
+use crate::model::{Model, gemini};
+use crate::permission::Mode;
+use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
@@ -46,33 +48,29 @@ pub enum End {
 /// Serves an editor over standard input and output.
 pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let limits = agent.limits();
-    let directory = std::env::current_dir().context("there is no working directory")?;
-    let workspace = Workspace::new(&directory, &agent.include_directories)
+    let credentials = credentials()?;
+    let processes = processes(&credentials);
+    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
         .context("cannot work in that directory")?;
-    let credentials = Credentials::new(Env::of_process(&directory));
-    let processes = {
-        let credentials = Arc::clone(&credentials);
-        Processes::of_agent(move |name, value| credentials.is_secret(name, value))
-    };
-    let session = Session::new(Parts {
-        model: open(agent, &credentials, limits.model)?,
-        tools: tools::all(),
-        workspace: Arc::new(workspace),
+    let making = Making {
+        work: agent.work.clone(),
+        credentials: Arc::clone(&credentials),
         processes: Arc::clone(&processes),
-        mode: agent.mode(),
-        limits: limits.tools,
-        max_rounds: limits.rounds,
-    });
+    };
+    let session = making.session(workspace, agent.work.mode())?;
+    let joined = Joined::begin(agent, &session, &credentials).await?;
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
-        max_line: limits.line_bytes,
+        max_line: agent.work.limits().line_bytes,
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
     };
     let served = acp::serve(
-        Arc::clone(&session),
-        authenticate(&session, &credentials),
+        acp::Service {
+            session: Arc::clone(&session),
+            origin: Origin::Editor,
+            authenticate: authenticate(&session, &credentials),
+        },
         stdio::input(),
         stdio::output(),
         options,
@@ -96,8 +94,49 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         input_ended.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, served).await;
     }
+    joined.end().await;
     processes.end_all().await;
     Ok(end)
+}
+
+/// The programs that are run; none is told a secret.
+fn processes(credentials: &Arc<Credentials>) -> Arc<Processes> {
+    let credentials = Arc::clone(credentials);
+    Processes::of_agent(move |name, value| credentials.is_secret(name, value))
+}
+
+/// What sessions are made with.
+struct Making {
+    work: Work,
+    credentials: Arc<Credentials>,
+    processes: Arc<Processes>,
+}
+
+impl Making {
+    fn models(&self) -> Choice {
+        Choice::new(Arc::clone(&self.credentials), self.work.limits().model)
+    }
+
+    /// The model to begin with.
+    fn model(&self, models: &Choice) -> anyhow::Result<Arc<dyn Model>> {
+        models.first(self.work.model.as_deref())
+    }
+
+    fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
+        let (limits, models) = (self.work.limits(), self.models());
+        Ok(Session::new(Parts {
+            model: self.model(&models)?,
+            models: Arc::new(models),
+            memory: memory(&self.credentials),
+            commands: Arc::new(Registry::default()),
+            tools: tools::all(),
+            workspace: Arc::new(workspace),
+            processes: Arc::clone(&self.processes),
+            mode,
+            limits: limits.tools,
+            max_rounds: limits.rounds,
+        }))
+    }
 }
 
 /// Waits until the input has ended and the time for what was asked for is up too.
@@ -153,48 +192,11 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     })
 }
 
-/// The model that is meant. Errors in what the user wrote about it show at once for a script and
-/// for `--thinking`, else with the first prompt: nothing of it is needed before.
-fn open(
-    agent: &Agent,
-    credentials: &Arc<Credentials>,
-    options: gemini::Options,
-) -> anyhow::Result<Arc<dyn Model>> {
-    let env = credentials.env();
-    let id = agent.model.as_deref().or_else(|| env.var("GEMINI_MODEL"));
-    if id == Some("replay") {
-        return Ok(Arc::new(Replay::demo()));
-    }
-    if let Some(script) = id.and_then(|id| id.strip_prefix("replay:")) {
-        return Ok(Arc::new(Replay::open(Path::new(script))?));
-    }
-    let (id, config_dir) = (id.map(str::to_owned), env.config_dir());
-    let (connect, asked) = (credentials.connect(), credentials.connect());
-    let settled = options.thinking.is_some();
-    let model = Lazy::new(
-        move || asked().map(drop).map_err(model::Error::NotAuthenticated),
-        move || {
-            let catalog = catalog(config_dir.as_deref()).map_err(model::Error::Rejected)?;
-            let model = catalog.lookup(id.as_deref().unwrap_or(catalog.default_model()));
-            Ok(Arc::new(Gemini::new(model, Arc::clone(&connect), options.clone())?))
-        },
-    );
-    if settled {
-        model.get().map_err(Clone::clone)?;
-    }
-    Ok(Arc::new(model))
-}
-
-/// The models that are known, with what the user has written in `models.json`.
-fn catalog(config_dir: Option<&Path>) -> Result<Catalog, String> {
-    let catalog = Catalog::embedded();
-    let Some(path) = config_dir.map(|dir| dir.join("models.json")) else { return Ok(catalog) };
-    let wrong = |why| format!("{} is wrong: {why}", path.display());
-    match fs::read_to_string(&path) {
-        Ok(json) => catalog.with_overrides(&json).map_err(wrong),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(catalog),
-        Err(err) => Err(format!("{} cannot be read: {err}", path.display())),
-    }
+/// What people have written down for the model, but for a folder that they have said not to trust.
+fn memory(credentials: &Arc<Credentials>) -> Memory {
+    let user = credentials.env().gemini_dir().map(|dir| dir.join(MEMORY_FILE));
+    let credentials = Arc::clone(credentials);
+    Memory::new(user, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }
 
 /// The signals that end the process.

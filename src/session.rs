@@ -5,9 +5,11 @@
 //! other front end, in one order.
 
 mod call;
+mod command;
 mod event;
 mod gate;
 mod log;
+mod memory;
 mod mention;
 mod prompt;
 mod question;
@@ -17,24 +19,28 @@ mod turn;
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use self::call::ProgressAt;
+pub use self::command::{CommandTurn, Commands, Reply};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
 use self::gate::Gate;
 pub use self::gate::Watching;
 pub use self::log::{Entry, Log, Millis, Reader};
+pub use self::memory::{FILE as MEMORY_FILE, Memory, MemoryFile};
+use self::prompt::Instruction;
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
-use crate::model::{self, Call, Model};
-pub use crate::model::{Error as ModelError, Retry};
+use crate::model::{self, Call, Model, Models};
+pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::{Mode, Permissions};
 pub use crate::permission::{Question, Scope};
 use crate::sync::Mutex;
@@ -49,6 +55,12 @@ use crate::tools::{Limits, Tool};
 pub struct Parts {
     /// Who answers.
     pub model: Arc<dyn Model>,
+    /// Who else could.
+    pub models: Arc<dyn Models>,
+    /// What people have written for the model.
+    pub memory: Memory,
+    /// What a prompt can be but something for the model.
+    pub commands: Arc<dyn Commands>,
     /// What it may call.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The files.
@@ -65,10 +77,14 @@ pub struct Parts {
 
 /// A live conversation.
 pub struct Session {
-    model: Arc<dyn Model>,
+    /// Changed only in a turn.
+    model: Mutex<Arc<dyn Model>>,
+    models: Arc<dyn Models>,
+    commands: Arc<dyn Commands>,
     tools: Toolbox,
-    /// Who the model is told to be, once it has been asked.
-    system: OnceLock<Arc<str>>,
+    memory: Arc<Memory>,
+    /// Who the model is told to be, once that has been asked for.
+    instruction: Mutex<Option<Arc<Instruction>>>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     limits: Arc<Limits>,
@@ -101,6 +117,7 @@ struct Turns {
 struct Pending {
     turn: TurnId,
     prompt: Arc<[PromptPart]>,
+    origin: Origin,
     cancel: CancellationToken,
 }
 
@@ -112,13 +129,16 @@ impl Session {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            system: OnceLock::new(),
+            instruction: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
             log,
-            model: parts.model,
+            model: Mutex::new(parts.model),
+            models: parts.models,
+            commands: parts.commands,
+            memory: Arc::new(parts.memory),
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,
@@ -129,7 +149,12 @@ impl Session {
 
     /// Whether a model can be called, as far as is known without the network.
     pub fn ready(&self) -> Result<(), model::Error> {
-        self.model.ready()
+        self.answering().ready()
+    }
+
+    /// Whether a prompt is a command, which may need no model at all.
+    pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
+        command::of(self, prompt).is_some()
     }
 
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
@@ -137,9 +162,10 @@ impl Session {
         let mut turns = self.turns.lock();
         turns.count += 1;
         let turn = TurnId(turns.count);
-        self.log.append(Event::TurnQueued { turn, prompt: prompt.clone(), origin });
+        let queued = Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone() };
+        self.log.append(queued);
         let cancel = CancellationToken::new();
-        turns.queue.push_back(Pending { turn, prompt: prompt.into(), cancel });
+        turns.queue.push_back(Pending { turn, prompt: prompt.into(), origin, cancel });
         self.start_next(&mut turns);
         turn
     }
@@ -149,12 +175,13 @@ impl Session {
         if turns.running.is_some() {
             return;
         }
-        let Some(next) = turns.queue.pop_front() else { return };
-        if turns.closed || next.cancel.is_cancelled() {
-            let reason = StopReason::Cancelled { answering: false };
-            self.log.append(Event::TurnFinished { turn: next.turn, reason });
-            return self.start_next(turns);
-        }
+        let next = loop {
+            let Some(next) = turns.queue.pop_front() else { return };
+            if !turns.closed && !next.cancel.is_cancelled() {
+                break next;
+            }
+            self.cancelled(next.turn);
+        };
         turns.running = Some(next.clone());
         self.log.append(Event::TurnStarted { turn: next.turn });
         let session = Arc::clone(self);
@@ -168,6 +195,12 @@ impl Session {
         });
     }
 
+    /// A turn that only waited has ended.
+    fn cancelled(&self, turn: TurnId) {
+        let reason = StopReason::Cancelled { answering: false };
+        self.log.append(Event::TurnFinished { turn, reason });
+    }
+
     /// The turn that runs.
     pub fn running(&self) -> Option<TurnId> {
         self.turns.lock().running.as_ref().map(|running| running.turn)
@@ -179,20 +212,38 @@ impl Session {
         turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
     }
 
-    /// Ends a turn that runs or waits; its end follows as an event. False if it has ended.
+    /// How many turns wait.
+    pub fn waiting(&self) -> usize {
+        self.turns.lock().queue.len()
+    }
+
+    /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
+    /// that is ending too. False if it has ended.
     pub fn cancel(self: &Arc<Self>, turn: TurnId) -> bool {
         let mut turns = self.turns.lock();
-        if let Some(running) = turns.running.as_ref().filter(|running| running.turn == turn) {
-            running.cancel.cancel();
-            return true;
-        }
+        let ending = match &turns.running {
+            Some(running) if running.turn == turn => {
+                self.cancel_running(running);
+                return true;
+            }
+            Some(running) => running.cancel.is_cancelled(),
+            None => false,
+        };
         let Some(at) = turns.queue.iter().position(|queued| queued.turn == turn) else {
             return false;
         };
-        turns.queue.remove(at);
-        let reason = StopReason::Cancelled { answering: false };
-        self.log.append(Event::TurnFinished { turn, reason });
+        if ending {
+            turns.queue[at].cancel.cancel();
+        } else {
+            turns.queue.remove(at);
+            self.cancelled(turn);
+        }
         true
+    }
+
+    fn cancel_running(&self, running: &Pending) {
+        running.cancel.cancel();
+        self.questions.withdraw();
     }
 
     /// Cancels every turn and lets none start.
@@ -200,14 +251,14 @@ impl Session {
         let mut turns = self.turns.lock();
         turns.closed = true;
         if let Some(running) = &turns.running {
-            running.cancel.cancel();
+            self.cancel_running(running);
         }
         self.start_next(&mut turns);
     }
 
     /// Waits until no turn runs.
     pub async fn idle(&self) {
-        let mut log = self.log.read(0);
+        let mut log = self.log.read(self.log.len());
         while self.running().is_some() {
             log.next().await;
         }
@@ -218,10 +269,29 @@ impl Session {
         self.questions.answer(call, answer, by)
     }
 
-    /// From now on, as long as the guard lives, a call that needs no question runs only when its
-    /// front end says that it is [shown](Self::shown), or says nothing for two seconds.
-    pub fn watch_calls(self: &Arc<Self>) -> Watching {
-        Watching::new(self)
+    /// The calls that are asked about now, in no order.
+    pub fn questions(&self) -> Vec<Arc<CallStarted>> {
+        self.questions.open_now()
+    }
+
+    /// Whether the question about a call still waits for its answer.
+    pub fn asks(&self, call: &str) -> bool {
+        self.questions.is_open(call)
+    }
+
+    /// From now on, as long as the guard lives, a call that needs no question runs in turns of this
+    /// origin only when it is [shown](Self::shown), or nothing is said of it for two seconds.
+    pub fn watch_calls(self: &Arc<Self>, origin: Origin) -> Watching {
+        Watching::new(self, origin)
+    }
+
+    /// A call of the running turn that is to be shown before it runs.
+    fn gate(&self, call: &str) -> gate::Shown {
+        let turns = self.turns.lock();
+        match &turns.running {
+            Some(running) => self.gate.open(call, &running.origin),
+            None => gate::Shown::already(),
+        }
     }
 
     /// Tells that a call is shown to the user; or why it cannot be, and then it does not run.
@@ -232,6 +302,35 @@ impl Session {
     /// All events from the index `from` on, past and to come.
     pub fn events(&self, from: usize) -> Reader {
         self.log.read(from)
+    }
+
+    /// The id of the model that answers.
+    pub fn model(&self) -> String {
+        self.answering().id().to_owned()
+    }
+
+    fn answering(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.model.lock())
+    }
+
+    /// What the model may call.
+    pub fn tools(&self) -> Arc<[ToolDeclaration]> {
+        self.tools.declarations()
+    }
+
+    /// The directories that the session works in; the first is the one it starts in.
+    pub fn roots(&self) -> &[PathBuf] {
+        self.workspace.roots()
+    }
+
+    /// Whether a directory that a client names is one of those, or below one. The error says not.
+    pub fn works_in(&self, directory: &Path) -> Result<(), String> {
+        self.workspace.holds(directory)
+    }
+
+    /// How many events there are.
+    pub fn position(&self) -> usize {
+        self.log.len()
     }
 
     /// How much is allowed without a question.

@@ -11,7 +11,7 @@ mod args;
 mod blocking;
 mod change;
 mod diff;
-mod files;
+pub(crate) mod files;
 mod first;
 mod glob;
 mod grep_search;

@@ -17,6 +17,38 @@ pub struct Limits {
     pub tools: tools::Limits,
     /// What a model may take and give.
     pub model: gemini::Options,
+    /// What is served over A2A.
+    pub a2a: A2a,
+}
+
+/// How much the A2A server takes and keeps.
+#[derive(Debug, Clone)]
+pub struct A2a {
+    /// Connections at once.
+    pub connections: usize,
+    /// Requests under way at once.
+    pub requests: usize,
+    /// Bytes of a body or a frame.
+    pub body_bytes: usize,
+    /// How long the head of a request may take.
+    pub head_time: Duration,
+    /// Sessions at once.
+    pub sessions: usize,
+    /// How long a session lives that nobody uses.
+    pub session_idle: Duration,
+}
+
+impl Default for A2a {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            requests: 64,
+            body_bytes: 4 << 20,
+            head_time: Duration::from_secs(10),
+            sessions: 1000,
+            session_idle: Duration::from_hours(1),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -26,6 +58,7 @@ impl Default for Limits {
             rounds: 100,
             tools: tools::Limits::default(),
             model: gemini::Options::default(),
+            a2a: A2a::default(),
         }
     }
 }
@@ -129,6 +162,36 @@ const NAMED: &[Named] = &[
         name: "shell-bytes",
         what: "a command's output that is kept in memory",
         field: Field::Count(|limits| &mut limits.tools.shell_bytes),
+    },
+    Named {
+        name: "a2a-connections",
+        what: "A2A connections at once",
+        field: Field::Count(|limits| &mut limits.a2a.connections),
+    },
+    Named {
+        name: "a2a-requests",
+        what: "A2A requests under way at once",
+        field: Field::Count(|limits| &mut limits.a2a.requests),
+    },
+    Named {
+        name: "a2a-body-bytes",
+        what: "the body of an A2A request, or a frame",
+        field: Field::Count(|limits| &mut limits.a2a.body_bytes),
+    },
+    Named {
+        name: "a2a-head-seconds",
+        what: "how long the head of a request may take",
+        field: Field::Seconds(|limits| &mut limits.a2a.head_time),
+    },
+    Named {
+        name: "sessions",
+        what: "sessions of `tandem serve` at once",
+        field: Field::Count(|limits| &mut limits.a2a.sessions),
+    },
+    Named {
+        name: "session-idle-seconds",
+        what: "how long a session lives that nobody uses",
+        field: Field::Seconds(|limits| &mut limits.a2a.session_idle),
     },
 ];
 

@@ -29,28 +29,42 @@ use crate::sync::Mutex;
 /// Gets hold of credentials; the error says what to do. Ends when that is complete.
 pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
+/// What an editor is served with.
+pub struct Service {
+    /// What it drives.
+    pub session: Arc<Session>,
+    /// What the session calls it.
+    pub origin: Origin,
+    /// What `authenticate` does.
+    pub authenticate: Authenticate,
+}
+
 /// Serves one editor until it hangs up and all that it asked for is answered. An error says that
 /// nobody reads the answers any more.
 pub async fn serve(
-    session: Arc<Session>,
-    authenticate: Authenticate,
+    service: Service,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: rpc::Options,
 ) -> anyhow::Result<()> {
+    let Service { session, origin, authenticate } = service;
     let view_ended = CancellationToken::new();
     let ended = view_ended.clone();
     let served = rpc::serve(input, output, options, |peer| {
-        let replies = Replies::default();
-        let plans = Arc::new(AtomicBool::new(false));
-        let view = View::new(&session, peer, Arc::clone(&replies), Arc::clone(&plans));
+        let client = Arc::new(Client {
+            origin,
+            replies: Mutex::default(),
+            plans: AtomicBool::new(false),
+            silenced: Mutex::default(),
+        });
+        let view = View::new(&session, peer, Arc::clone(&client));
         let guard = ended.drop_guard();
         let task = tokio::spawn(async move {
             let _guard = guard;
             view.run().await;
         });
         let turn = Mutex::default();
-        Editor { session, authenticate, replies, turn, plans, _view: AbortOnDropHandle::new(task) }
+        Editor { session, authenticate, client, turn, _view: AbortOnDropHandle::new(task) }
     });
     tokio::select! {
         served = served => served,
@@ -59,18 +73,25 @@ pub async fn serve(
     }
 }
 
-/// The prompts that are not answered yet.
-type Replies = Arc<Mutex<HashMap<TurnId, Responder>>>;
+/// What is known of the one at the other end.
+struct Client {
+    /// What the session calls it.
+    origin: Origin,
+    /// The prompts that are not answered yet.
+    replies: Mutex<HashMap<TurnId, Responder>>,
+    /// Whether it knows `updatePlan`.
+    plans: AtomicBool,
+    /// The turn that it cancelled last: what is still unsaid of that is not said.
+    silenced: Mutex<Option<TurnId>>,
+}
 
 /// One editor, as the session's user.
 struct Editor {
     session: Arc<Session>,
     authenticate: Authenticate,
-    replies: Replies,
+    client: Arc<Client>,
     /// The last turn that it began.
     turn: Mutex<Option<TurnId>>,
-    /// Whether it knows `updatePlan`.
-    plans: Arc<AtomicBool>,
     _view: AbortOnDropHandle<()>,
 }
 
@@ -99,7 +120,7 @@ impl Editor {
         };
         let version = params.protocol_version.as_str().unwrap_or_default();
         let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
-        self.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
+        self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
         let is_authenticated = self.session.ready().is_ok();
         Ok(InitializeResponse { protocol_version: VERSION, is_authenticated })
     }
@@ -110,32 +131,37 @@ impl Editor {
             Ok(params) => params,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        if let Err(error) = self.session.ready() {
-            return responder.send(Err::<(), _>(Error::internal(error)));
-        }
         let chunks = params.chunks.into_iter().map(|chunk| match chunk {
             UserMessageChunk::Text(text) => PromptPart::Text(text),
             UserMessageChunk::Path(path) => PromptPart::Path(path),
         });
+        let prompt: Vec<_> = chunks.collect();
+        // A command works without a model, and may be what helps.
+        if let Err(error) = self.session.ready()
+            && !self.session.is_command(&prompt)
+        {
+            return responder.send(Err::<(), _>(Error::internal(error)));
+        }
         let mut turn = self.turn.lock();
         // The protocol's first agent: a second message ends the turn of the first.
         if let Some(before) = *turn {
             self.session.cancel(before);
         }
         // Held over both, or the view could look for a responder that is not there yet.
-        let mut replies = self.replies.lock();
-        let begun = self.session.prompt(chunks.collect(), Origin::Editor);
+        let mut replies = self.client.replies.lock();
+        let begun = self.session.prompt(prompt, self.client.origin.clone());
         replies.insert(begun, responder);
         *turn = Some(begun);
     }
 
     /// Ends the editor's own turn, or else whatever turn runs. Answered before the turn's prompt.
     fn cancel_send_message(&self, responder: Responder) {
-        let own = self.turn.lock().filter(|turn| self.session.pending(*turn));
+        let own = self.turn.lock().filter(|turn| self.client.replies.lock().contains_key(turn));
         let Some(turn) = own.or_else(|| self.session.running()) else {
             return responder.send(Err::<(), _>(Error::internal("Not currently generating")));
         };
         responder.send(Ok(()));
+        *self.client.silenced.lock() = Some(turn);
         self.session.cancel(turn);
     }
 }

@@ -112,6 +112,11 @@ impl Catalog {
         ids
     }
 
+    /// Whether anything is known of a model but what holds for all.
+    pub fn knows(&self, id: &str) -> bool {
+        self.rows.iter().any(|row| !row.prefix().is_empty() && id.starts_with(row.prefix()))
+    }
+
     /// What is known of a model. Whatever the id is, there is an answer.
     pub fn lookup(&self, id: &str) -> Model {
         let mut model = Model { id: id.to_owned(), ..Model::default() };

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Session;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::model::Call;
-use crate::permission::{Question, Verdict};
+use crate::permission::Verdict;
 use crate::sync::Mutex;
 use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
@@ -78,30 +78,36 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
 async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &CancellationToken) {
     let Ready { call, kind, invocation } = ready;
     let id = call.id.clone();
+    let verdict = {
+        let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
+        cancel.run_until_cancelled(verdict(session, &call.name, access)).await
+    };
+    // What begins after a cancel is not announced.
+    let Some(verdict) = verdict.filter(|_| !cancel.is_cancelled()) else {
+        return session.finish_call(id, ToolOutcome::Cancelled);
+    };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
     let (summary, access) = (invocation.summary.clone(), invocation.access.clone());
-    let name = call.name.clone();
-    let announce = |question| {
-        let started = CallStarted { call, caller, kind, summary, access, question };
-        session.log.append(Event::CallStarted(Box::new(started)));
-    };
-    let outcome = match verdict(session, &name, &invocation.access).await {
+    let started =
+        |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
+    let announce = |started| _ = session.log.append(Event::CallStarted(started));
+    let outcome = match verdict {
         Verdict::Allow => {
-            let shown = session.gate.open(&id);
-            announce(None);
+            let shown = session.gate(&id);
+            announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => execute(session, &id, invocation, None, cancel).await,
                 Err(outcome) => outcome,
             }
         }
         Verdict::Deny(why) => {
-            let shown = session.gate.open(&id);
-            announce(None);
+            let shown = session.gate(&id);
+            announce(started(None));
             let denied = ToolOutcome::Failed(ToolError::new("policy_denied", why));
             shown.passed(cancel).await.err().unwrap_or(denied)
         }
         Verdict::Ask(question) => {
-            let answer = ask(session, &id, question, announce, cancel).await;
+            let answer = ask(session, started(Some(question)), announce, cancel).await;
             match permitted(session, answer, cancel) {
                 Ok(edited) => execute(session, &id, invocation, edited, cancel).await,
                 Err(outcome) => outcome,
@@ -127,16 +133,22 @@ async fn verdict(session: &Session, tool: &str, access: &Access) -> Verdict {
 /// Announces the question and waits for its answer; none if the turn is cancelled first.
 async fn ask(
     session: &Session,
-    id: &str,
-    question: Question,
-    announce: impl FnOnce(Option<Question>),
+    asked: Arc<CallStarted>,
+    announce: impl FnOnce(Arc<CallStarted>),
     cancel: &CancellationToken,
 ) -> Option<Answer> {
-    let answer = session.questions.open(id, question.clone());
-    announce(Some(question));
-    let answer = cancel.run_until_cancelled(answer).await.and_then(Result::ok);
-    session.questions.withdraw(id);
-    session.log.append(Event::QuestionClosed { call: id.to_owned(), answer: answer.clone() });
+    let call = asked.call.id.clone();
+    let answer = session.questions.open(Arc::clone(&asked));
+    announce(asked);
+    let answer = tokio::select! {
+        biased;
+        answer = answer => answer.ok(),
+        () = cancel.cancelled() => None,
+    };
+    if cancel.is_cancelled() {
+        session.questions.withdraw();
+    }
+    session.log.append(Event::QuestionClosed { call, answer: answer.clone() });
     // What is said after the cancel does not count.
     answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
 }

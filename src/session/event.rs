@@ -1,6 +1,7 @@
 //! What happens in a session: plain data, the only lasting state.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,17 @@ pub enum Event {
     TurnQueued { turn: TurnId, prompt: Vec<PromptPart>, origin: Origin },
     /// Its turn has come.
     TurnStarted { turn: TurnId },
+    /// The turn that has started is a command's, of this name: what the user said is not told to
+    /// the model.
+    CommandStarted { name: String },
+    /// What a command says to people: Markdown, and not told to the model.
+    Output(String),
+    /// A command asks the model this, in place of what the user said.
+    Asked(String),
+    /// The model forgets all that came before.
+    Forgotten,
+    /// Another model answers from now on; its id.
+    ModelChanged { model: String },
     /// The model says more.
     Text(String),
     /// The model thinks aloud.
@@ -67,7 +79,7 @@ pub enum Event {
     /// The model's answer is whole; its calls, as the provider sent it, and what it cost.
     AnswerFinished { calls: Vec<Call>, reason: FinishReason, usage: Usage, native: Option<Native> },
     /// A call begins, or is asked about.
-    CallStarted(Box<CallStarted>),
+    CallStarted(Arc<CallStarted>),
     /// All that a running call has said so far. Takes the place of the one before.
     CallProgress { call: String, output: String },
     /// A question is closed; by whom, unless the turn's end closed it.

@@ -5,14 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
-use super::event::ToolOutcome;
+use super::event::{Origin, ToolOutcome};
 use crate::sync::Mutex;
 use crate::tools::ToolError;
 
@@ -21,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub(super) struct Gate {
-    /// How many front ends want to say that they show a call.
-    watching: AtomicUsize,
+    /// The front ends that want to say that they show a call.
+    watching: Mutex<Vec<Origin>>,
     waiting: Mutex<HashMap<String, oneshot::Sender<Result<(), String>>>>,
 }
 
@@ -30,9 +29,10 @@ pub(super) struct Gate {
 pub(super) struct Shown(Option<oneshot::Receiver<Result<(), String>>>);
 
 impl Gate {
-    /// To be done before the call is announced.
-    pub(super) fn open(&self, call: &str) -> Shown {
-        if self.watching.load(Ordering::Relaxed) == 0 {
+    /// To be done before the call is announced. Only the front end that a turn came from can hold
+    /// it up.
+    pub(super) fn open(&self, call: &str, origin: &Origin) -> Shown {
+        if !self.watching.lock().contains(origin) {
             return Shown(None);
         }
         let (sender, receiver) = oneshot::channel();
@@ -50,6 +50,11 @@ impl Gate {
 }
 
 impl Shown {
+    /// A call that nobody has to show.
+    pub(super) fn already() -> Self {
+        Self(None)
+    }
+
     /// Waits until the call may run; or what becomes of it instead.
     pub(super) async fn passed(self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
         let Some(shown) = self.0 else { return Ok(()) };
@@ -66,19 +71,23 @@ impl Shown {
 }
 
 /// Lives as long as a front end watches.
-pub struct Watching(Arc<Session>);
+pub struct Watching(Arc<Session>, Origin);
 
 impl Watching {
-    pub(super) fn new(session: &Arc<Session>) -> Self {
-        session.gate.watching.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(session))
+    pub(super) fn new(session: &Arc<Session>, origin: Origin) -> Self {
+        session.gate.watching.lock().push(origin.clone());
+        Self(Arc::clone(session), origin)
     }
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
         let gate = &self.0.gate;
-        if gate.watching.fetch_sub(1, Ordering::Relaxed) == 1 {
+        let mut watching = gate.watching.lock();
+        if let Some(at) = watching.iter().position(|origin| *origin == self.1) {
+            watching.swap_remove(at);
+        }
+        if watching.is_empty() {
             // Nobody is left to say anything.
             gate.waiting.lock().clear();
         }

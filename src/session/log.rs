@@ -62,6 +62,11 @@ impl Log {
         self.append(event)
     }
 
+    /// How many events there are.
+    pub(super) fn len(&self) -> usize {
+        *self.shared.count.borrow()
+    }
+
     /// Everything from the index `from` on, past and to come.
     pub fn read(&self, from: usize) -> Reader {
         Reader {
@@ -91,10 +96,15 @@ impl Reader {
             if let Some(entry) = self.try_next_entry() {
                 return entry;
             }
-            let next = self.next;
-            // It cannot fail: `shared` holds the sender.
-            let _ = self.count.wait_for(|count| *count > next).await;
+            self.ready().await;
         }
+    }
+
+    /// Waits until there is another event, or was one that a later one has taken the place of.
+    pub async fn ready(&mut self) {
+        let next = self.next;
+        // It cannot fail: `shared` holds the sender.
+        let _ = self.count.wait_for(|count| *count > next).await;
     }
 
     /// The next event, if there is one already.

@@ -1,11 +1,11 @@
 //! Questions that are open: the first answer wins, whichever front end it comes from.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::event::{Answer, Origin};
-use crate::permission::Question;
+use super::event::{Answer, CallStarted, Origin};
 use crate::sync::Mutex;
 
 /// Why an answer did not count.
@@ -18,7 +18,9 @@ pub enum AnswerError {
         /// What they said.
         answer: Answer,
     },
-    /// No such question is open; the turn may have ended.
+    /// The turn was cancelled first.
+    Withdrawn,
+    /// No such question was asked.
     NotAsked,
     /// "Always" in a scope that was not offered.
     NotOffered,
@@ -32,20 +34,17 @@ pub(super) struct Questions {
 }
 
 enum State {
-    Open { question: Question, answer: oneshot::Sender<(Answer, Origin)> },
+    Open { asked: Arc<CallStarted>, answer: oneshot::Sender<(Answer, Origin)> },
     Answered { answer: Answer, by: Origin },
+    Withdrawn,
 }
 
 impl Questions {
     /// Opens a question. Do so before anybody is told of it, or a fast answer is lost.
-    pub(super) fn open(
-        &self,
-        call: &str,
-        question: Question,
-    ) -> oneshot::Receiver<(Answer, Origin)> {
+    pub(super) fn open(&self, asked: Arc<CallStarted>) -> oneshot::Receiver<(Answer, Origin)> {
         let (sender, receiver) = oneshot::channel();
-        let state = State::Open { question, answer: sender };
-        self.by_call.lock().insert(call.to_owned(), state);
+        let call = asked.call.id.clone();
+        self.by_call.lock().insert(call, State::Open { asked, answer: sender });
         receiver
     }
 
@@ -54,21 +53,23 @@ impl Questions {
         let mut questions = self.by_call.lock();
         let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
         match state {
+            State::Withdrawn => return Err(AnswerError::Withdrawn),
             State::Answered { answer, by } => {
                 return Err(AnswerError::AlreadyAnswered {
                     by: by.clone(),
                     answer: answer.clone(),
                 });
             }
-            State::Open { question, .. } => {
+            State::Open { asked, .. } => {
+                let scopes = asked.question.as_ref().map_or(&[][..], |question| &question.scopes);
                 if let Answer::Always(scope) = &answer
-                    && !question.scopes.contains(scope)
+                    && !scopes.contains(scope)
                 {
                     return Err(AnswerError::NotOffered);
                 }
             }
         }
-        let answered = State::Answered { answer: answer.clone(), by: by.clone() };
+        let answered = State::Answered { answer: in_short(&answer), by: by.clone() };
         if let State::Open { answer: waiting, .. } = std::mem::replace(state, answered) {
             // The turn may be ending; then nobody waits, and nothing runs.
             drop(waiting.send((answer, by)));
@@ -76,11 +77,34 @@ impl Questions {
         Ok(())
     }
 
-    /// Takes a question back that nobody has answered.
-    pub(super) fn withdraw(&self, call: &str) {
-        let mut questions = self.by_call.lock();
-        if matches!(questions.get(call), Some(State::Open { .. })) {
-            questions.remove(call);
+    /// Whether a question still waits for its answer.
+    pub(super) fn is_open(&self, call: &str) -> bool {
+        matches!(self.by_call.lock().get(call), Some(State::Open { .. }))
+    }
+
+    /// The calls that are asked about now.
+    pub(super) fn open_now(&self) -> Vec<Arc<CallStarted>> {
+        let open = |state: &State| match state {
+            State::Open { asked, .. } => Some(Arc::clone(asked)),
+            State::Answered { .. } | State::Withdrawn => None,
+        };
+        self.by_call.lock().values().filter_map(open).collect()
+    }
+
+    /// Takes all questions back that nobody has answered: what is said from now on does not count.
+    pub(super) fn withdraw(&self) {
+        for state in self.by_call.lock().values_mut() {
+            if matches!(state, State::Open { .. }) {
+                *state = State::Withdrawn;
+            }
         }
+    }
+}
+
+/// The answer, without the content that came with it.
+fn in_short(answer: &Answer) -> Answer {
+    match answer {
+        Answer::Once { .. } => Answer::Once { edited: None },
+        other => other.clone(),
     }
 }

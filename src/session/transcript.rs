@@ -61,6 +61,9 @@ impl Transcript {
                 self.running = Some((*turn, self.messages.len()));
                 self.user = user(&self.queued.remove(turn).unwrap_or_default());
             }
+            Event::CommandStarted { .. } => self.user.clear(),
+            Event::Asked(prompt) => self.user = vec![Part::Text(prompt.clone())],
+            Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
             Event::AnswerFinished { calls, native, .. } => {
@@ -78,9 +81,20 @@ impl Transcript {
             Event::Thought(_)
             | Event::Retry(_)
             | Event::Notice(_)
+            | Event::Output(_)
+            | Event::ModelChanged { .. }
             | Event::CallStarted(_)
             | Event::CallProgress { .. }
             | Event::QuestionClosed { .. } => {}
+        }
+    }
+
+    /// Keeps nothing but the prompts that wait.
+    fn forget(&mut self) {
+        self.flush();
+        self.messages.clear();
+        if let Some((_, begins)) = &mut self.running {
+            *begins = 0;
         }
     }
 

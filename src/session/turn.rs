@@ -1,4 +1,4 @@
-//! One turn: ask the model, run the calls it asks for, until it asks for none.
+//! One turn: ask the model, run the calls it asks for, until it asks for none. Or a command.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
-use super::{Session, call, mention, prompt};
+use super::{Session, call, command, mention};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
 pub(super) async fn run(
@@ -14,10 +14,17 @@ pub(super) async fn run(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> StopReason {
-    let cancelled_meanwhile = StopReason::Cancelled { answering: false };
-    if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {
-        return cancelled_meanwhile;
+    if let Some((name, text)) = command::of(session, prompt) {
+        return command::run(session, name, &text, cancel).await;
     }
+    if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    ask(session, cancel).await
+}
+
+/// Asks the model, and runs the calls it asks for, until it asks for none.
+pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopReason {
     for _ in 0..session.max_rounds {
         let Some(answer) = cancel.run_until_cancelled(ask_model(session)).await else {
             return StopReason::Cancelled { answering: true };
@@ -30,7 +37,7 @@ pub(super) async fn run(
         if !calls.is_empty() {
             call::run_all(session, calls, cancel).await;
             if cancel.is_cancelled() {
-                return cancelled_meanwhile;
+                return StopReason::Cancelled { answering: false };
             }
             continue;
         }
@@ -45,13 +52,12 @@ pub(super) async fn run(
 
 /// Streams one answer of the model; what is left to do is the calls it asks for.
 async fn ask_model(session: &Session) -> Result<(Vec<Call>, FinishReason), model::Error> {
-    let system = session.system.get_or_init(|| prompt::system(&session.workspace).into());
     let prompt = Prompt {
-        system: Arc::clone(system),
+        system: Arc::clone(&session.instruction().await.text),
         messages: session.transcript.lock().messages(),
         tools: session.tools.declarations(),
     };
-    let mut chunks = session.model.stream(prompt);
+    let mut chunks = session.answering().stream(prompt);
     let mut calls = Vec::new();
     while let Some(chunk) = chunks.next().await {
         match chunk? {

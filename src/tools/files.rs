@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::ToolError;
 
 /// All bytes of a regular file of at most `max` bytes.
-pub(super) fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
+pub(crate) fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     let unreadable = |err: io::Error| match err.kind() {
         ErrorKind::NotFound => not_found(path),
         _ => ToolError::new(
@@ -58,7 +58,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), ToolError> {
 /// Nobody sees half of it: a new file is written and then takes the place of the old one. Only
 /// what a new file could not be (one of several hard links, somebody else's, one with an access
 /// list, in a directory that takes no new files) is written in place.
-pub(super) fn write(
+pub(crate) fn write(
     path: &Path,
     old: Option<&[u8]>,
     new: &[u8],

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Limits, diff};
 use crate::media::Media;
 
 /// What came of a call that worked.
@@ -47,6 +48,16 @@ pub struct FileDiff {
     pub old: Option<Arc<str>>,
     /// The text after.
     pub new: Arc<str>,
+}
+
+impl FileDiff {
+    /// The change as `diff -u` shows it, with its file names; cut, if it is very long.
+    pub fn unified(&self) -> String {
+        let old = if self.old.is_some() { self.path.as_str() } else { "/dev/null" };
+        let before = self.old.as_deref().unwrap_or_default();
+        let hunks = diff::unified(before, &self.new, &Limits::default());
+        format!("--- {old}\n+++ {}\n{hunks}", self.path)
+    }
 }
 
 /// An item of the todo list.

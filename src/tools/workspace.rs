@@ -95,6 +95,17 @@ impl Workspace {
         ))
     }
 
+    /// Whether a directory that a peer names is one of the roots, or below one. The error says not.
+    pub fn holds(&self, directory: &Path) -> Result<(), String> {
+        let shown = directory.display();
+        let real = fs::canonicalize(directory).map_err(|err| format!("{shown}: {err}"))?;
+        if directory.is_absolute() && real.is_dir() && self.contains(&real) {
+            return Ok(());
+        }
+        let roots: Vec<_> = self.roots.iter().map(|root| root.display().to_string()).collect();
+        Err(format!("{shown} is not a directory in {}", roots.join(", ")))
+    }
+
     /// Whether a real path is inside.
     pub fn contains(&self, real: &Path) -> bool {
         contains(&self.roots, real)

@@ -7,10 +7,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
+use tandem::commands::Registry;
 use tandem::model::replay::Replay;
-use tandem::model::{Chunk, Error, Finish, Message, Model, Part, Prompt};
+use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
-use tandem::session::{Event, Parts, PromptPart, Reader, Session};
+use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{
@@ -80,17 +81,36 @@ pub(crate) fn session(answers: Value, tools: Vec<Fake>) -> Arc<Session> {
 }
 
 pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session> {
-    let workspace = Workspace::new(&std::env::temp_dir(), &[]).unwrap();
     let tool = |fake| -> Arc<dyn Tool> { Arc::new(fake) };
-    Session::new(Parts {
+    Session::new(Parts { tools: tools.into_iter().map(tool).collect(), ..parts(model) })
+}
+
+/// What a session without tools is made of.
+pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
+    Parts {
         model,
-        tools: tools.into_iter().map(tool).collect(),
-        workspace: Arc::new(workspace),
+        models: Arc::new(NoModels),
+        memory: Memory::new(None, |_| true),
+        commands: Arc::new(Registry::default()),
+        tools: Vec::new(),
+        workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
         processes: Processes::new(|_, _| false),
         mode: Mode::Default,
         limits: Limits::default(),
         max_rounds: 100,
-    })
+    }
+}
+
+struct NoModels;
+
+impl Models for NoModels {
+    fn known(&self) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
+        Err(format!("There is no model `{id}`."))
+    }
 }
 
 pub(crate) fn text(text: &str) -> Vec<PromptPart> {
@@ -116,6 +136,8 @@ pub(crate) fn is_end(event: &Event) -> bool {
 /// A model that keeps what it is told, and answers from a list.
 pub(crate) struct Spy {
     told: Arc<Mutex<Vec<String>>>,
+    /// Who it was told to be.
+    pub(crate) system: Mutex<String>,
     answers: Mutex<Vec<Vec<Result<Chunk, Error>>>>,
 }
 
@@ -125,7 +147,8 @@ impl Spy {
         answers: Vec<Vec<Result<Chunk, Error>>>,
     ) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
         let told = Arc::<Mutex<Vec<String>>>::default();
-        let spy = Self { told: Arc::clone(&told), answers: Mutex::new(answers) };
+        let system = Mutex::default();
+        let spy = Self { told: Arc::clone(&told), system, answers: Mutex::new(answers) };
         (Arc::new(spy), told)
     }
 }
@@ -141,6 +164,7 @@ impl Model for Spy {
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
         *self.told.lock().unwrap() = prompt.messages.iter().map(|message| line(message)).collect();
+        *self.system.lock().unwrap() = prompt.system.to_string();
         let mut answer = self.answers.lock().unwrap().remove(0);
         if answer.iter().all(Result::is_ok) && !matches!(answer.last(), Some(Ok(Chunk::Finish(_))))
         {

@@ -9,6 +9,7 @@
 mod agent;
 mod bad_input;
 mod clients;
+mod commands;
 mod credentials;
 mod edit;
 mod env_file;
@@ -22,8 +23,10 @@ mod peer;
 mod policy;
 mod read;
 mod session;
+mod shared;
 mod tidy;
 mod told;
 mod transcripts;
+mod webhook;
 mod whole;
 mod workspace;

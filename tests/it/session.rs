@@ -284,7 +284,7 @@ async fn of_the_live_output_only_the_last_is_kept() {
 async fn a_call_that_cannot_be_shown_does_not_run() {
     let never = Fake::new("t", Kind::Edit, Access::Nothing).running(|_| async { panic!("it ran") });
     let session = session(calls(&[call("t", "c1")]), vec![never]);
-    let _watching = session.watch_calls();
+    let _watching = session.watch_calls(Origin::Editor);
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
@@ -297,7 +297,7 @@ async fn a_call_that_cannot_be_shown_does_not_run() {
 async fn a_front_end_that_says_nothing_holds_up_a_call_for_two_seconds() {
     let session =
         session(calls(&[call("t", "c1")]), vec![Fake::new("t", Kind::Edit, Access::Nothing)]);
-    let _watching = session.watch_calls();
+    let _watching = session.watch_calls(Origin::Editor);
     let before = tokio::time::Instant::now();
     let events = turn(&session).await;
     assert_eq!(events[2], "finished c1 done");

@@ -13,7 +13,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tools", &["media", "sync"]),
     ("permission", &["tools", "sync"]),
     ("session", &["model", "tools", "permission", "media", "sync"]),
-    ("frontends", &["protocol", "rpc", "session", "sync"]),
+    ("commands", &["session", "tools", "model", "permission", "sync"]),
+    ("frontends", &["protocol", "rpc", "commands", "session", "sync"]),
     ("config", &["model", "permission", "tools", "sync"]),
 ];
 const MAX_LINES: usize = 400;

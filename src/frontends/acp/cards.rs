@@ -42,13 +42,20 @@ impl Cards {
         Self { session: Arc::clone(session), peer: peer.clone(), open: HashMap::new() }
     }
 
-    /// Shows a call that begins.
-    pub(super) fn start(&mut self, started: &CallStarted) {
+    /// Shows a call that begins; `own`: in a turn that came from this editor.
+    pub(super) fn start(&mut self, started: &CallStarted, own: bool) {
+        // An editor that comes late is shown what is open, and then reads of it.
+        if self.open.contains_key(&started.call.id) {
+            return;
+        }
         let card = Arc::default();
         self.open.insert(started.call.id.clone(), Arc::clone(&card));
         match &started.question {
-            None => self.push(started, card),
-            Some(question) => self.ask(started, question, card),
+            // Of what somebody else has answered already, only what comes of it is shown.
+            Some(question) if self.session.asks(&started.call.id) => {
+                self.ask(started, question, card, own);
+            }
+            _ => self.push(started, card),
         }
     }
 
@@ -91,7 +98,7 @@ impl Cards {
         });
     }
 
-    fn ask(&self, started: &CallStarted, question: &Question, card: Arc<Mutex<Card>>) {
+    fn ask(&self, started: &CallStarted, question: &Question, card: Arc<Mutex<Card>>, own: bool) {
         let params = RequestToolCallConfirmationParams {
             label: &started.summary.label,
             icon: icon(started.kind),
@@ -104,6 +111,10 @@ impl Cards {
         let (call, question) = (started.call.id.clone(), question.clone());
         tokio::spawn(async move {
             let (answer, id) = read_answer(asked.await, &question);
+            // No answer is one, for the turn that this editor began; others go on without it.
+            if id.is_none() && !own {
+                return;
+            }
             let declined = matches!(answer, Answer::Reject | Answer::Cancel);
             // Somebody else may have been faster, or the turn has ended: then the log says so.
             if let Err(error) = session.answer(&call, answer, Origin::Editor) {

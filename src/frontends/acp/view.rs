@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::Replies;
+use super::Client;
 use super::cards::Cards;
 use super::content::plan;
 use crate::protocol::acp::{
@@ -36,38 +36,37 @@ pub(super) struct View {
     peer: Peer,
     log: Reader,
     cards: Cards,
-    replies: Replies,
-    /// Whether the editor knows `updatePlan`.
-    plans: Arc<AtomicBool>,
+    client: Arc<Client>,
+    /// The turn that runs, and where it came from.
+    running: Option<(TurnId, Origin)>,
     /// The calls that are shown as a plan instead.
     todos: Vec<String>,
     /// What was said in other front ends, until its turn comes.
-    elsewhere: HashMap<TurnId, String>,
+    elsewhere: HashMap<TurnId, (String, Origin)>,
     _watching: Watching,
 }
 
 impl View {
-    pub(super) fn new(
-        session: &Arc<Session>,
-        peer: Peer,
-        replies: Replies,
-        plans: Arc<AtomicBool>,
-    ) -> Self {
+    pub(super) fn new(session: &Arc<Session>, peer: Peer, client: Arc<Client>) -> Self {
         Self {
             session: Arc::clone(session),
             cards: Cards::new(session, &peer),
-            log: session.events(0),
+            // What was before is not this editor's.
+            log: session.events(session.position()),
+            running: None,
             todos: Vec::new(),
             elsewhere: HashMap::new(),
-            _watching: session.watch_calls(),
+            _watching: session.watch_calls(client.origin.clone()),
             peer,
-            replies,
-            plans,
+            client,
         }
     }
 
     /// Runs until it is dropped.
     pub(super) async fn run(mut self) {
+        for asked in self.session.questions() {
+            self.cards.start(&asked, false);
+        }
         loop {
             let event = self.log.next().await;
             self.peer.room(HIGH_WATER).await;
@@ -77,6 +76,8 @@ impl View {
 
     fn show(&mut self, event: &Arc<Event>) {
         match &**event {
+            Event::Text(_) | Event::Thought(_) | Event::Output(_) if self.silenced() => {}
+            Event::Output(text) => self.say(Voice::Text, text),
             Event::Text(text) => {
                 let text = self.join(Voice::Text, text);
                 self.say(Voice::Text, &text);
@@ -89,11 +90,12 @@ impl View {
             Event::Notice(notice) => self.say(Voice::Thought, &format!("**Note** {notice}\n")),
             Event::CallStarted(started) => {
                 let id = &started.call.id;
-                if started.call.name == "write_todos" && self.plans.load(Ordering::Relaxed) {
+                let plans = self.client.plans.load(Ordering::Relaxed);
+                if started.call.name == "write_todos" && plans {
                     self.todos.push(id.clone());
                     self.session.shown(id, Ok(()));
                 } else {
-                    self.cards.start(started);
+                    self.cards.start(started, self.is_own());
                 }
             }
             Event::CallProgress { call, output } => self.cards.progress(call, output),
@@ -102,21 +104,45 @@ impl View {
                 self.cards.finish(call, event);
             }
             Event::TurnFinished { turn, reason } => self.end(*turn, reason),
-            Event::TurnQueued { turn, prompt, origin } if *origin != Origin::Editor => {
+            Event::TurnQueued { turn, prompt, origin } if *origin != self.client.origin => {
                 let prompt: String = prompt.iter().map(ToString::to_string).collect();
-                let prompt = prompt.replace('\n', "\n> ");
-                self.elsewhere.insert(*turn, format!("\n\n> **[A2A]** {prompt}\n\n"));
+                self.elsewhere.insert(*turn, (prompt, origin.clone()));
             }
-            Event::TurnStarted { turn } => {
-                if let Some(prompt) = self.elsewhere.remove(turn) {
-                    self.say(Voice::Text, &prompt);
-                }
-            }
-            // This version of the protocol has no way to show these.
+            Event::TurnStarted { turn } => self.begin(*turn),
+            // This version of the protocol has no way to show these; what people are to know of
+            // a command, it says itself.
             Event::TurnQueued { .. }
+            | Event::CommandStarted { .. }
+            | Event::Asked(_)
+            | Event::Forgotten
+            | Event::ModelChanged { .. }
             | Event::AnswerFinished { .. }
             | Event::QuestionClosed { .. } => {}
         }
+    }
+
+    fn begin(&mut self, turn: TurnId) {
+        let (prompt, origin) = match self.elsewhere.remove(&turn) {
+            Some((prompt, origin)) => (Some(prompt), origin),
+            None => (None, self.client.origin.clone()),
+        };
+        if let Some(prompt) = prompt {
+            let from = if origin == Origin::Editor { "editor" } else { "A2A" };
+            let prompt = prompt.replace('\n', "\n> ");
+            self.say(Voice::Text, &format!("\n\n> **[{from}]** {prompt}\n\n"));
+        }
+        self.running = Some((turn, origin));
+    }
+
+    /// Whether the turn that runs came from this editor.
+    fn is_own(&self) -> bool {
+        self.running.as_ref().is_some_and(|(_, origin)| *origin == self.client.origin)
+    }
+
+    /// Whether the editor has cancelled the turn that runs.
+    fn silenced(&self) -> bool {
+        let running = self.running.as_ref().map(|(turn, _)| *turn);
+        running.is_some() && running == *self.client.silenced.lock()
     }
 
     /// The text, with what follows it in the log if the editor is behind.
@@ -166,7 +192,7 @@ impl View {
         if let Some(why) = explanation(reason) {
             self.say(Voice::Text, &why);
         }
-        let Some(responder) = self.replies.lock().remove(&turn) else { return };
+        let Some(responder) = self.client.replies.lock().remove(&turn) else { return };
         responder.send(match reason {
             StopReason::Cancelled { answering: true } => {
                 Err(Error::internal("This operation was aborted"))

@@ -1,0 +1,237 @@
+//! Slash commands, once for every front end: which there are, and what a prompt or a path means.
+//!
+//! A front end shows [`Registry::list`], and begins a command with `Session::prompt` and what
+//! [`Registry::prompt`] makes of a path and its arguments; all else comes as events. A prompt that
+//! a person types goes to the session as it is.
+
+mod about;
+mod clear;
+mod help;
+mod init;
+mod memory;
+mod model;
+mod stats;
+mod tools;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
+use crate::session::{CommandTurn, Commands, Reply};
+
+/// Every command, in the order that people read them.
+const ALL: &[Command] = &[
+    help::COMMAND,
+    about::COMMAND,
+    init::COMMAND,
+    memory::COMMAND,
+    model::COMMAND,
+    tools::COMMAND,
+    stats::COMMAND,
+    clear::COMMAND,
+];
+
+/// A command, or a group of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// As it is typed, without the slash.
+    pub name: &'static str,
+    /// What it does, for a list.
+    pub description: &'static str,
+    /// What it takes, in order.
+    pub arguments: &'static [Argument],
+    /// What it is a group of, if it is one.
+    pub sub_commands: &'static [Self],
+    /// Whether it may ask the model, so that much may be said before it ends.
+    pub asks_model: bool,
+    run: Option<Run>,
+}
+
+/// What a command takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Argument {
+    /// In a word.
+    pub name: &'static str,
+    /// What it is.
+    pub description: &'static str,
+    /// Whether the command does nothing without it.
+    pub is_required: bool,
+}
+
+/// What runs a command. A reply or an error is Markdown for people.
+type Run = for<'a> fn(Request<'a>) -> BoxFuture<'a, Result<Reply, String>>;
+
+/// What a command is given.
+struct Request<'a> {
+    /// What follows the command's name, trimmed.
+    args: &'a str,
+    turn: &'a CommandTurn<'a>,
+    registry: &'a Registry,
+}
+
+/// Why a path and arguments are no command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathError {
+    /// There is no such command.
+    Unknown(String),
+    /// It takes other arguments, or needs a sub-command.
+    Usage(String),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(why) | Self::Usage(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
+
+/// The commands of a session.
+#[derive(Debug, Clone, Copy)]
+pub struct Registry {
+    commands: &'static [Command],
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self { commands: ALL }
+    }
+}
+
+impl Registry {
+    /// The commands at the top.
+    pub fn list(&self) -> &[Command] {
+        self.commands
+    }
+
+    /// The prompt that runs the command at a path (`["memory", "add"]`), to be given to the
+    /// session; or why there is none.
+    pub fn prompt(&self, path: &[impl AsRef<str>], args: &str) -> Result<String, PathError> {
+        let words = path.iter().flat_map(|part| part.as_ref().split_whitespace());
+        let path = words.collect::<Vec<_>>().join(" ");
+        let path = format!("/{}", path.trim_start_matches('/'));
+        let found = self.find(&path).ok_or_else(|| {
+            let names = list(self.commands.iter().map(|command| format!("`/{}`", command.name)));
+            PathError::Unknown(format!("There is no command `{path}`. There are: {names}."))
+        })?;
+        if !found.args.is_empty() {
+            return Err(PathError::Unknown(found.no_such_sub_command()));
+        }
+        let prompt = format!("{path} {}", args.trim());
+        if let Some(found) = self.find(&prompt) {
+            found.check().map_err(PathError::Usage)?;
+        }
+        Ok(prompt.trim_end().to_owned())
+    }
+
+    /// The command that a prompt asks for, arguments right or wrong.
+    fn find<'a>(&self, prompt: &'a str) -> Option<Found<'a>> {
+        let (name, mut args) = word(prompt.trim().strip_prefix('/')?);
+        let mut command = named(self.commands, name)?;
+        let mut path = name.to_owned();
+        loop {
+            let (name, rest) = word(args);
+            let Some(sub_command) = named(command.sub_commands, name) else {
+                return Some(Found { path, command, args });
+            };
+            path = format!("{path} {name}");
+            (command, args) = (sub_command, rest);
+        }
+    }
+}
+
+#[async_trait]
+impl Commands for Registry {
+    fn name(&self, prompt: &str) -> Option<String> {
+        self.find(prompt).map(|found| found.path)
+    }
+
+    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<Reply, String> {
+        let found = self.find(prompt).ok_or("There is no such command.")?;
+        let run = found.check()?;
+        run(Request { args: found.args, turn, registry: self }).await
+    }
+}
+
+/// What a prompt asks for.
+struct Found<'a> {
+    /// Names, from the top.
+    path: String,
+    command: &'static Command,
+    /// What follows.
+    args: &'a str,
+}
+
+impl Found<'_> {
+    /// What to run; or how it is used.
+    fn check(&self) -> Result<Run, String> {
+        let Self { path, command, args } = self;
+        let Some(run) = command.run else {
+            return Err(self.no_such_sub_command());
+        };
+        if args.is_empty()
+            && let Some(missing) = command.arguments.iter().find(|argument| argument.is_required)
+        {
+            let usage = command.usage(path);
+            return Err(format!("{usage}\n\nWhat is missing: {}.", missing.description));
+        }
+        if !args.is_empty() && command.arguments.is_empty() {
+            return Err(format!("`/{path}` takes no arguments; nothing was done."));
+        }
+        Ok(run)
+    }
+
+    fn no_such_sub_command(&self) -> String {
+        let Self { path, command, args } = self;
+        let (asked, _) = word(args);
+        if command.sub_commands.is_empty() {
+            return format!("`/{path}` has no sub-commands, and so no `{asked}`.");
+        }
+        let has = command_lines(path, command.sub_commands);
+        match asked {
+            "" => format!("`/{path}` needs one of these:\n\n{has}"),
+            asked => format!("`/{path}` has no `{asked}`. It has:\n\n{has}"),
+        }
+    }
+}
+
+impl Command {
+    /// A line on how it is used: `/memory add TEXT`, and what that does.
+    fn usage(&self, path: &str) -> String {
+        let arguments = self.arguments.iter().map(|argument| {
+            let name = argument.name.to_uppercase();
+            if argument.is_required { format!(" {name}") } else { format!(" [{name}]") }
+        });
+        format!("`/{path}{}`: {}", arguments.collect::<String>(), self.description)
+    }
+}
+
+/// How these commands, and those in them, are used: a list.
+fn command_lines(above: &str, commands: &[Command]) -> String {
+    let lines = commands.iter().map(|command| {
+        let path = format!("{above} {}", command.name);
+        let path = path.trim_start();
+        match command.run {
+            Some(_) => format!("- {}\n", command.usage(path)),
+            None => command_lines(path, command.sub_commands),
+        }
+    });
+    lines.collect()
+}
+
+fn named(commands: &'static [Command], name: &str) -> Option<&'static Command> {
+    commands.iter().find(|command| command.name == name)
+}
+
+/// The first word, and the rest without the space between.
+fn word(text: &str) -> (&str, &str) {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim())
+}
+
+fn list(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,26 @@
+//! `/about`: what this is, and what it works with.
+
+use super::{Command, Reply, Request};
+
+pub(super) const COMMAND: Command = Command {
+    name: "about",
+    description: "this program's version, the model, the mode, the workspace",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(async move { Ok(Reply::Say(about(&request))) })),
+};
+
+fn about(request: &Request<'_>) -> String {
+    let session = request.turn.session();
+    let roots = session.roots().iter().map(|root| format!("`{}`", root.display()));
+    format!(
+        "**tandem {}**\n\n- model: `{}`\n- approval mode: `{}`\n- workspace: {}\n- system: {} ({})\n",
+        env!("CARGO_PKG_VERSION"),
+        session.model(),
+        session.mode(),
+        super::list(roots),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+    )
+}

@@ -1,0 +1,21 @@
+//! `/clear`: the conversation begins anew.
+
+use super::{Command, Reply};
+
+pub(super) const COMMAND: Command = Command {
+    name: "clear",
+    description: "let the model forget the conversation so far",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| {
+        Box::pin(async move {
+            request.turn.forget();
+            Ok(Reply::Say(
+                "The model has forgotten the conversation so far. Files are as they are, and so \
+                 is what you have allowed."
+                    .to_owned(),
+            ))
+        })
+    }),
+};

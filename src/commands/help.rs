@@ -1,0 +1,42 @@
+//! `/help`: which commands there are.
+
+use super::{Argument, Command, Reply, Request, command_lines};
+
+pub(super) const COMMAND: Command = Command {
+    name: "help",
+    description: "which commands there are, or how one is used",
+    arguments: &[Argument {
+        name: "command",
+        description: "the command's name",
+        is_required: false,
+    }],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(async move { help(&request) })),
+};
+
+fn help(request: &Request<'_>) -> Result<Reply, String> {
+    let commands = request.registry.list();
+    if request.args.is_empty() {
+        let lines = command_lines("", commands);
+        return Ok(Reply::Say(format!(
+            "A prompt that begins with one of these runs it; the model is told nothing of \
+             it.\n\n{lines}"
+        )));
+    }
+    let asked = format!("/{}", request.args.trim_start_matches('/'));
+    let found = request.registry.find(&asked).filter(|found| found.args.is_empty());
+    let found = found.ok_or_else(|| {
+        format!("There is no command `{asked}`. There are:\n\n{}", command_lines("", commands))
+    })?;
+    if found.command.run.is_none() {
+        return Ok(Reply::Say(command_lines(&found.path, found.command.sub_commands)));
+    }
+    let mut lines = format!("{}\n", found.command.usage(&found.path));
+    for argument in found.command.arguments {
+        let needed = if argument.is_required { "" } else { " (not needed)" };
+        let name = argument.name.to_uppercase();
+        lines += &format!("\n{name}{needed}: {}.\n", argument.description);
+    }
+    Ok(Reply::Say(lines))
+}

@@ -1,0 +1,96 @@
+//! `/memory`: what people have written down for the model.
+
+use super::{Argument, Command, Reply, Request};
+use crate::session::MemoryFile;
+
+pub(super) const COMMAND: Command = Command {
+    name: "memory",
+    description: "what is written down for the model, in GEMINI.md files",
+    arguments: &[],
+    sub_commands: &[
+        Command {
+            name: "show",
+            description: "what the model is told of it",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| {
+                Box::pin(async move { Ok(Reply::Say(show(&request.turn.memory().await))) })
+            }),
+        },
+        Command {
+            name: "list",
+            description: "the files that it is in",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| {
+                Box::pin(async move { Ok(Reply::Say(list(&request.turn.memory().await))) })
+            }),
+        },
+        Command {
+            name: "add",
+            description: "write something into your own file, for every project",
+            arguments: &[Argument {
+                name: "text",
+                description: "what is to be remembered",
+                is_required: true,
+            }],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(add(request))),
+        },
+        Command {
+            name: "refresh",
+            description: "read the files again",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| {
+                Box::pin(async move { Ok(Reply::Say(list(&request.turn.refresh_memory().await))) })
+            }),
+        },
+    ],
+    asks_model: false,
+    run: None,
+};
+
+const NOTHING: &str = "Nothing is written down: there is no GEMINI.md, of yours or of the project. \
+    `/init` writes one for the project, `/memory add` one for you.";
+
+fn show(files: &[MemoryFile]) -> String {
+    if files.is_empty() {
+        return NOTHING.to_owned();
+    }
+    let part = |file: &MemoryFile| {
+        let path = file.path.display();
+        match &file.content {
+            Ok(text) => format!("**{path}**\n\n{text}"),
+            Err(why) => format!("**{path}** is not told to the model: {why}"),
+        }
+    };
+    files.iter().map(part).collect::<Vec<_>>().join("\n\n---\n\n")
+}
+
+fn list(files: &[MemoryFile]) -> String {
+    if files.is_empty() {
+        return NOTHING.to_owned();
+    }
+    let line = |file: &MemoryFile| {
+        let path = file.path.display();
+        match &file.content {
+            Ok(text) => format!("- `{path}`: {} characters\n", text.chars().count()),
+            Err(why) => format!("- `{path}`: not told to the model: {why}\n"),
+        }
+    };
+    format!("The model is told what these say:\n\n{}", files.iter().map(line).collect::<String>())
+}
+
+async fn add(request: Request<'_>) -> Result<Reply, String> {
+    if request.args.trim_matches(['-', ' ']).is_empty() {
+        return Err("There is nothing in it to remember.".to_owned());
+    }
+    let file = request.turn.remember(request.args).await;
+    let file = file.map_err(|why| format!("Nothing was added: {why}"))?;
+    Ok(Reply::Say(format!("Added to `{}`; the model is told from now on.", file.display())))
+}

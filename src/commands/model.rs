@@ -1,0 +1,55 @@
+//! `/model`: which model answers, and another one.
+
+use super::{Argument, Command, Reply, Request};
+
+pub(super) const COMMAND: Command = Command {
+    name: "model",
+    description: "which model answers",
+    arguments: &[],
+    sub_commands: &[
+        Command {
+            name: "show",
+            description: "the model that answers, and those that are known",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(show(request))),
+        },
+        Command {
+            name: "set",
+            description: "let another model answer from now on, with the same conversation",
+            arguments: &[Argument {
+                name: "id",
+                description: "the model's id, as for `--model`",
+                is_required: true,
+            }],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(set(request))),
+        },
+    ],
+    asks_model: false,
+    run: None,
+};
+
+async fn show(request: Request<'_>) -> Result<Reply, String> {
+    let current = request.turn.session().model();
+    let known = request.turn.known_models().await?;
+    let lines = known.iter().map(|id| {
+        let mark = if *id == current { " (this one)" } else { "" };
+        format!("- `{id}`{mark}\n")
+    });
+    let lines: String = lines.collect();
+    Ok(Reply::Say(format!("The model is `{current}`. Known are:\n\n{lines}")))
+}
+
+async fn set(request: Request<'_>) -> Result<Reply, String> {
+    let id = request.args;
+    if let Err(why) = request.turn.set_model(id).await {
+        let current = request.turn.session().model();
+        return Err(format!("{why}\n\nThe model is `{current}` as before."));
+    }
+    let ready = request.turn.session().ready();
+    let but = ready.err().map(|why| format!("\n\nIt cannot be asked yet: {why}"));
+    Ok(Reply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
+}

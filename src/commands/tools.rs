@@ -1,0 +1,29 @@
+//! `/tools`: what the model can call.
+
+use super::{Command, Reply, Request};
+
+pub(super) const COMMAND: Command = Command {
+    name: "tools",
+    description: "the tools that the model can call",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(async move { Ok(Reply::Say(tools(&request))) })),
+};
+
+fn tools(request: &Request<'_>) -> String {
+    let tools = request.turn.session().tools();
+    if tools.is_empty() {
+        return "The model has no tools.".to_owned();
+    }
+    let lines =
+        tools.iter().map(|tool| format!("- `{}`: {}\n", tool.name, first(&tool.description)));
+    lines.collect()
+}
+
+/// The first sentence, on one line: the rest is for the model.
+fn first(description: &str) -> String {
+    let end = description.find(". ").map_or(description.len(), |end| end + 1);
+    let line: Vec<_> = description[..end].split_whitespace().collect();
+    line.join(" ")
+}

@@ -1,0 +1,71 @@
+//! The agent card: who this agent is and what it speaks (spec 5.5; RFC 3.1).
+
+use serde_json::{Value, json};
+
+use super::Server;
+use crate::protocol::development_tool::URI;
+
+/// The card: for 1.0 alone, or one that clients of both versions can read.
+pub(super) fn card(server: &Server, v1: bool) -> Value {
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let mut card = json!({
+        "name": "tandem",
+        "description": "A coding agent: answers with a language model, works in a project with \
+            tools, and asks before it changes anything.",
+        "version": env!("CARGO_PKG_VERSION"),
+        "provider": { "organization": "tandem", "url": url },
+        "capabilities": {
+            "streaming": true,
+            "pushNotifications": true,
+            "extendedAgentCard": true,
+            "extensions": [{
+                "uri": URI,
+                "description": "Interactive development: tool calls that are asked about, their \
+                    live output, thoughts, slash commands.",
+                "required": false,
+                "params": { "version": "0", "flow": "confirmation" },
+            }],
+        },
+        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "skills": [{
+            "id": "code_generation",
+            "name": "Code generation",
+            "description": "Reads, writes and runs code in a project, from instructions in plain \
+                language.",
+            "tags": ["code", "development", "programming"],
+            "examples": ["Find out why the tests fail, and fix it."],
+            "inputModes": ["text/plain"],
+            "outputModes": ["text/plain"],
+        }],
+        "supportedInterfaces": [
+            { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
+            { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
+        ],
+    });
+    if !v1 {
+        card["url"] = json!(url);
+        card["preferredTransport"] = json!("JSONRPC");
+        card["protocolVersion"] = json!("0.3.0");
+        card["capabilities"]["stateTransitionHistory"] = json!(true);
+        card["supportsAuthenticatedExtendedCard"] = json!(true);
+    } else if let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
+        interfaces.truncate(1);
+    }
+    if server.options.token.is_some() {
+        secure(&mut card, v1);
+    }
+    card
+}
+
+/// Says that a token is needed.
+fn secure(card: &mut Value, v1: bool) {
+    let mut scheme = json!({ "httpAuthSecurityScheme": { "scheme": "bearer" } });
+    if !v1 {
+        scheme["type"] = json!("http");
+        scheme["scheme"] = json!("bearer");
+        card["security"] = json!([{ "bearer": [] }]);
+    }
+    card["securitySchemes"] = json!({ "bearer": scheme });
+    card["securityRequirements"] = json!([{ "schemes": { "bearer": { "list": [] } } }]);
+}

@@ -1,0 +1,193 @@
+//! A session as A2A sees it: a context, with its tasks.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Map, json};
+
+use super::frames::{Dialect, Frames};
+use super::push::Push;
+use super::story::{Story, Turn};
+use super::tool_call::pending;
+use super::updates::{artifact, explanation, source, timestamp};
+use crate::protocol::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
+use crate::protocol::development_tool::URI;
+use crate::session::{Session, TurnId};
+use crate::sync::Mutex;
+
+/// One session.
+pub(super) struct Context {
+    pub(super) id: String,
+    pub(super) session: Arc<Session>,
+    pub(super) frames: Frames,
+    pub(super) push: Push,
+    story: Mutex<Story>,
+    /// The turn after whose end its task was cancelled (0.3: a task that has ended can be).
+    canceled: Mutex<Option<TurnId>>,
+    /// The turns that are commands with a task of their own, in 0.3 too.
+    pub(super) executions: Mutex<HashSet<TurnId>>,
+    /// When somebody last asked for it.
+    used: Mutex<Instant>,
+}
+
+impl Context {
+    pub(super) fn new(id: String, session: Arc<Session>) -> Arc<Self> {
+        let story = Mutex::new(Story::new(session.events(0)));
+        Arc::new(Self {
+            id,
+            session,
+            frames: Frames::default(),
+            push: Push::default(),
+            story,
+            canceled: Mutex::default(),
+            executions: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Looks at what has happened up to now.
+    pub(super) fn story<T>(&self, look: impl FnOnce(&Story) -> T) -> T {
+        look(self.story.lock().catch_up())
+    }
+
+    /// Somebody asks for it.
+    pub(super) fn touch(&self) {
+        *self.used.lock() = Instant::now();
+    }
+
+    /// Since when nobody has asked for it, and nothing goes on in it.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        self.session.running().is_none().then(|| *self.used.lock())
+    }
+
+    /// Notes that the task was cancelled after the last turn had ended. False if it was already.
+    pub(super) fn cancel_ended(&self, turn: TurnId) -> bool {
+        self.canceled.lock().replace(turn) != Some(turn)
+    }
+
+    /// Where the task of a turn stands; without a turn, the session's task (0.3).
+    pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
+        self.story(|story| match turn {
+            Some(turn) => story.turn(turn).map_or(TaskState::Submitted, Turn::state),
+            None => story.latest().map_or(TaskState::Submitted, |turn| self.latest_state(turn)),
+        })
+    }
+
+    fn latest_state(&self, turn: &Turn) -> TaskState {
+        if *self.canceled.lock() == Some(turn.id) { TaskState::Canceled } else { turn.state() }
+    }
+
+    /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
+    /// many messages at most, the last ones.
+    pub(super) fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
+        self.snapshot(turn, history, true)
+    }
+
+    /// The same for whoever is then told all of the turn that runs: without what was said in it.
+    pub(super) fn standing(&self, turn: Option<TurnId>) -> Task {
+        self.snapshot(turn, None, false)
+    }
+
+    fn snapshot(&self, turn: Option<TurnId>, history: Option<usize>, whole: bool) -> Task {
+        let state = self.state(turn);
+        self.story(|story| {
+            let (turns, last) = match turn.and_then(|turn| story.turn(turn)) {
+                Some(turn) => (std::slice::from_ref(turn), Some(turn)),
+                None => (story.turns(), story.latest()),
+            };
+            let id = turn.map_or_else(|| self.id.clone(), |turn| Dialect::V1.task(&self.id, turn));
+            let teller = Teller { context: &self.id, task: &id };
+            let message = last.and_then(|turn| teller.standing(story, turn));
+            let at = last.map_or_else(|| 0, |turn| turn.at);
+            let wanted = history.unwrap_or(usize::MAX);
+            let told = turns.iter().rev().flat_map(|turn| {
+                let unsaid = if whole || turn.ended.is_some() { 0 } else { turn.said.len() };
+                teller.said(turn).skip(unsaid)
+            });
+            let mut said: Vec<Message> = told.take(wanted).collect();
+            said.reverse();
+            let came = last.filter(|turn| turn.ended.is_some()).and_then(|turn| turn.said.last());
+            Task {
+                context_id: self.id.clone(),
+                status: TaskStatus { state, message, timestamp: timestamp(at) },
+                history: said,
+                artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
+                metadata: Map::new(),
+                id,
+            }
+        })
+    }
+
+    /// The id of the task that a turn is part of.
+    pub(super) fn task_of(&self, turn: TurnId, dialect: Dialect) -> String {
+        let own = dialect != Dialect::V1 && self.executions.lock().contains(&turn);
+        if own { Dialect::V1 } else { dialect }.task(&self.id, turn)
+    }
+
+    /// A task that was just begun: what its stream begins with.
+    pub(super) fn begun(&self, dialect: Dialect, turn: TurnId) -> Task {
+        let id = dialect.task(&self.id, turn);
+        self.story(|story| {
+            let teller = Teller { context: &self.id, task: &id };
+            let begun = story.turn(turn);
+            let prompt = begun.and_then(|turn| teller.said(turn).last());
+            let at = timestamp(begun.map_or(0, |turn| turn.at));
+            Task {
+                context_id: self.id.clone(),
+                status: TaskStatus { state: TaskState::Submitted, message: None, timestamp: at },
+                history: prompt.into_iter().collect(),
+                artifacts: Vec::new(),
+                metadata: Map::new(),
+                id: id.clone(),
+            }
+        })
+    }
+}
+
+/// Makes messages of what was said.
+struct Teller<'a> {
+    context: &'a str,
+    task: &'a str,
+}
+
+impl Teller<'_> {
+    /// What was said in a turn, last first.
+    fn said(&self, turn: &Turn) -> impl Iterator<Item = Message> {
+        let number = turn.id.0;
+        let answers = turn
+            .said
+            .iter()
+            .enumerate()
+            .rev()
+            .map(move |(n, text)| self.message(Role::Agent, &format!("{number}.{n}"), text));
+        let mut prompt = self.message(Role::User, &format!("{number}.prompt"), &turn.prompt);
+        prompt.metadata.insert("source".to_owned(), json!(source(&turn.origin)));
+        answers.chain([prompt])
+    }
+
+    /// What is to be said of where a turn stands: what is asked, or what went wrong.
+    fn standing(&self, story: &Story, turn: &Turn) -> Option<Message> {
+        let number = turn.id.0;
+        if let Some(asking) = turn.asking.last() {
+            let asked = pending(story.call(asking)?.started()?);
+            let mut message = self.message(Role::Agent, &format!("{number}.asking"), "");
+            message.parts = vec![Part::Data { data: asked.to_value() }];
+            return Some(message);
+        }
+        let why = explanation(turn.ended.as_ref()?)?;
+        Some(self.message(Role::Agent, &format!("{number}.end"), &why))
+    }
+
+    fn message(&self, role: Role, id: &str, text: &str) -> Message {
+        Message {
+            role,
+            message_id: format!("{}/turn/{id}", self.context),
+            task_id: self.task.to_owned(),
+            context_id: self.context.to_owned(),
+            extensions: vec![URI],
+            parts: vec![Part::Text { text: text.to_owned() }],
+            metadata: Map::new(),
+        }
+    }
+}

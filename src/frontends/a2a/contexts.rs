@@ -1,0 +1,151 @@
+//! The sessions that a server offers: the one it shares, or as many as clients begin.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::context::Context;
+use crate::protocol::a2a::Error;
+use crate::session::{Session, TurnId};
+use crate::sync::Mutex;
+
+/// What a client says of the session that it wants (RFC 3.2, `AgentSettings`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The directory to work in.
+    pub workspace: Option<PathBuf>,
+    /// Whether nothing is to be asked. Whoever started the server decides whether that counts.
+    pub auto_execute: bool,
+}
+
+/// Opens a session; or says why it may not be.
+pub type Open = Arc<dyn Fn(&Settings) -> Result<Arc<Session>, String> + Send + Sync>;
+
+/// Whose session it is.
+pub enum Sessions {
+    /// One that others use too.
+    Shared(Arc<Session>),
+    /// One a context.
+    Each {
+        /// Opens them.
+        open: Open,
+        /// How many there may be.
+        most: usize,
+        /// How long one lives that nobody uses.
+        idle: Duration,
+    },
+}
+
+/// The longest id that a client may choose.
+const LONGEST_ID: usize = 128;
+
+pub(super) struct Contexts {
+    sessions: Sessions,
+    by_id: Mutex<HashMap<String, Arc<Context>>>,
+    /// The context of the shared session.
+    shared: Option<Arc<Context>>,
+}
+
+impl Contexts {
+    pub(super) fn new(sessions: Sessions) -> Self {
+        let shared = match &sessions {
+            Sessions::Shared(session) => Some(Context::new(new_id(), Arc::clone(session))),
+            Sessions::Each { .. } => None,
+        };
+        let by_id = shared.iter().map(|context| (context.id.clone(), Arc::clone(context)));
+        Self { by_id: Mutex::new(by_id.collect()), sessions, shared }
+    }
+
+    /// The context of the shared session, if there is one.
+    pub(super) fn shared(&self) -> Option<&Arc<Context>> {
+        self.shared.as_ref()
+    }
+
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> Vec<Arc<Context>> {
+        self.by_id.lock().values().map(Arc::clone).collect()
+    }
+
+    /// The task of that id: its context, and its turn if it is the task of one turn.
+    pub(super) fn task(&self, id: &str) -> Result<(Arc<Context>, Option<TurnId>), Error> {
+        let by_id = self.by_id.lock();
+        let whole = by_id.get(id).map(|context| (Arc::clone(context), None));
+        let of_turn = || {
+            let (context, turn) = id.rsplit_once('.')?;
+            let turn = TurnId(turn.parse().ok()?);
+            let context = Arc::clone(by_id.get(context)?);
+            context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
+        };
+        let found = whole.or_else(of_turn);
+        let (context, turn) = found.ok_or_else(|| Error::task_not_found(id))?;
+        context.touch();
+        Ok((context, turn))
+    }
+
+    /// The context that a message is for: by its id, or a new one.
+    pub(super) fn context(
+        &self,
+        id: Option<&str>,
+        settings: &Settings,
+    ) -> Result<Arc<Context>, Error> {
+        self.drop_idle();
+        let known = id.and_then(|id| self.by_id.lock().get(id).map(Arc::clone));
+        let (open, most) = match (known.or_else(|| self.shared.clone()), &self.sessions) {
+            (None, Sessions::Each { open, most, .. }) => (open, *most),
+            (Some(context), _) => {
+                if let Some(workspace) = &settings.workspace {
+                    context.session.works_in(workspace).map_err(Error::invalid_params)?;
+                }
+                context.touch();
+                return Ok(context);
+            }
+            // It was made with the server.
+            (None, Sessions::Shared(_)) => return Err(Error::new(Error::INTERNAL, "no session")),
+        };
+        let id = match id {
+            Some(id)
+                if id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.') =>
+            {
+                return Err(Error::invalid_params(format!(
+                    "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
+                )));
+            }
+            Some(id) if !id.is_empty() => id.to_owned(),
+            _ => new_id(),
+        };
+        if self.by_id.lock().len() >= most {
+            return Err(Error::new(
+                Error::UNSUPPORTED_OPERATION,
+                format!("there are {most} sessions already; try again when one has ended"),
+            ));
+        }
+        let session = open(settings).map_err(Error::invalid_params)?;
+        let context = Context::new(id, session);
+        // Another request may have opened it meanwhile.
+        let mut by_id = self.by_id.lock();
+        let context = by_id.entry(context.id.clone()).or_insert(context);
+        Ok(Arc::clone(context))
+    }
+
+    /// Ends the sessions that nobody has used for long.
+    fn drop_idle(&self) {
+        let Sessions::Each { idle, .. } = &self.sessions else { return };
+        let now = Instant::now();
+        self.by_id.lock().retain(|_, context| {
+            let since = context.idle_since();
+            // Whoever still follows it holds it too.
+            let watched = Arc::strong_count(context) > 1 + context.push.len();
+            let keep = watched || since.is_none_or(|since| now.duration_since(since) < *idle);
+            if !keep {
+                context.session.close();
+                context.push.clear();
+            }
+            keep
+        });
+    }
+}
+
+fn new_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}

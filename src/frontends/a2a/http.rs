@@ -1,0 +1,222 @@
+//! What is where: the paths of the server, and JSON-RPC over them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LAST_MODIFIED, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+
+use super::frames::Dialect;
+use super::methods::{Caller, Reply, named};
+use super::{Server, card, read, rest, sse, ws};
+use crate::protocol::a2a::Error;
+use crate::protocol::development_tool::URI;
+use crate::protocol::jsonrpc::Message;
+use crate::session::Origin;
+
+/// The whole server.
+pub(super) fn router(server: Arc<Server>) -> Router {
+    Router::new().fallback(answer).with_state(server)
+}
+
+async fn answer(State(server): State<Arc<Server>>, request: Request<Body>) -> Response {
+    let refused = server.admit(request.method(), request.uri(), request.headers());
+    if let Err((status, why)) = refused {
+        return (status, format!("{why}\n")).into_response();
+    }
+    let activated = activated(request.headers());
+    let Ok(_in_flight) = server.in_flight.try_acquire() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response();
+    };
+    let mut response = route(&server, request).await;
+    if let Some((name, uris)) = activated {
+        response.headers_mut().insert(name, uris);
+    }
+    response
+}
+
+async fn route(server: &Arc<Server>, request: Request<Body>) -> Response {
+    // A client builds `//.well-known/agent-card.json`.
+    let path: Vec<String> = request.uri().path().split('/').map(ToOwned::to_owned).collect();
+    let path: Vec<&str> = path.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    match (request.method(), path.as_slice()) {
+        (&Method::GET | &Method::HEAD, [".well-known", "agent-card.json" | "agent.json"]) => {
+            agent_card(server, request.headers(), false)
+        }
+        (&Method::GET | &Method::HEAD, ["v1", ".well-known", "agent-card.json"]) => {
+            agent_card(server, request.headers(), true)
+        }
+        (&Method::GET, ["ws" | "acp"]) => ws::upgrade(server, request).await,
+        (&Method::POST, [] | ["message", "stream"]) => {
+            let bare = !path.is_empty();
+            json_rpc(server, request, bare).await
+        }
+        (&Method::GET | &Method::POST, path) => {
+            let (method, path) = (request.method().clone(), path.join("/"));
+            rest::answer(server, &method, &path, request).await
+        }
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+/// The card, with what caches need.
+fn agent_card(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
+    let v1 = v1 || version(headers).is_some_and(|version| version.starts_with('1'));
+    let body = card::card(server, v1).to_string();
+    let etag = format!("\"{}-{}-{}\"", env!("CARGO_PKG_VERSION"), server.port, u8::from(v1));
+    let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
+    let headers = [
+        (ETAG, etag.clone()),
+        (LAST_MODIFIED, server.begun.clone()),
+        (CACHE_CONTROL, "public, max-age=60".to_owned()),
+        (VARY, "A2A-Version".to_owned()),
+        (CONTENT_TYPE, "application/json".to_owned()),
+    ];
+    if known.is_some_and(|known| known == "*" || known.contains(&etag)) {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    (headers, body).into_response()
+}
+
+/// The body, if it is not too large.
+pub(super) async fn body(server: &Server, request: Request<Body>) -> Result<Vec<u8>, Response> {
+    let body = to_bytes(request.into_body(), server.options.body).await;
+    body.map(Into::into).map_err(|_| {
+        let message = format!("a body has at most {} bytes\n", server.options.body);
+        (StatusCode::PAYLOAD_TOO_LARGE, message).into_response()
+    })
+}
+
+/// A call, and its answer: one response, or a stream. `bare`: at `/message/stream` the body may also
+/// be a message without an envelope.
+async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> Response {
+    let caller = server.caller(request.headers());
+    let version = version(request.headers());
+    let body = match body(server, request).await {
+        Ok(body) => body,
+        Err(response) => return response,
+    };
+    if version.as_deref().is_some_and(|it| !it.starts_with("0.3") && !it.starts_with('1')) {
+        let message = "this agent speaks A2A 0.3 and 1.0".to_owned();
+        let error = Error::new(Error::VERSION_NOT_SUPPORTED, message);
+        return json_body(failure("null", &super::v1::error(error)));
+    }
+    if bare
+        && let Ok(body) = serde_json::from_slice::<Value>(&body)
+        && body.get("method").is_none()
+    {
+        return bare_stream(server, &body, &caller);
+    }
+    let (id, method, params) = match envelope(&body) {
+        Ok(envelope) => envelope,
+        Err((id, error)) => return json_body(failure(&id, &error)),
+    };
+    let streams = named(&method).is_some_and(|(method, dialect)| {
+        matches!(method, super::methods::Method::Stream | super::methods::Method::Subscribe)
+            && dialect == Dialect::V03
+    });
+    match server.call(&method, params, &caller).await {
+        Ok(Reply::Value(value)) => {
+            let mut body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":").into_bytes();
+            body.extend_from_slice(&value);
+            body.push(b'}');
+            json_body(body)
+        }
+        Ok(Reply::Stream(streaming)) => {
+            sse::response(id, streaming.subscribe(), server.ending.clone())
+        }
+        Err(error) if streams => sse::error(&id, &error),
+        Err(error) => json_body(failure(&id, &error)),
+    }
+}
+
+fn bare_stream(server: &Server, body: &Value, caller: &Caller) -> Response {
+    let streaming =
+        read::bare_message(body).and_then(|sent| server.stream(sent, caller, Dialect::V03));
+    match streaming {
+        Ok(streaming) => {
+            sse::response("null".to_owned(), streaming.subscribe(), server.ending.clone())
+        }
+        Err(error) => sse::error("null", &error),
+    }
+}
+
+/// The call that a body is: its id as it stands there, its method and parameters.
+pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
+    let raw = |id: Option<&serde_json::value::RawValue>| {
+        id.map_or_else(|| "null".to_owned(), |id| id.get().to_owned())
+    };
+    let request = match Message::read(body) {
+        Ok(Message::Request(request)) => request,
+        Ok(Message::Response(_)) => {
+            let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
+            return Err(("null".to_owned(), error));
+        }
+        Ok(Message::Bare(_, invalid)) | Err(invalid) => {
+            let details = invalid.error.data.map(|data| data.details).unwrap_or_default();
+            let message = format!("{}: {details}", invalid.error.message);
+            return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));
+        }
+    };
+    let id = raw(request.id.as_deref());
+    if id.starts_with(['{', '[', 't', 'f']) {
+        let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `id` is no id");
+        return Err(("null".to_owned(), error));
+    }
+    // Nothing that is sent back has its own `jsonrpc`, so it is looked for by itself.
+    let is_2 = serde_json::from_slice::<Version>(body).is_ok_and(|it| it.jsonrpc == "2.0");
+    if !is_2 {
+        let error =
+            Error::new(Error::INVALID_REQUEST, "Invalid request: `jsonrpc` must be \"2.0\"");
+        return Err((id, error));
+    }
+    let params = request.params.0.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()));
+    let params = params.map_err(|err| (id.clone(), Error::invalid_params(err.to_string())))?;
+    Ok((id, request.method.into_owned(), params))
+}
+
+#[derive(serde::Deserialize)]
+struct Version {
+    jsonrpc: String,
+}
+
+/// A response that says what went wrong.
+pub(super) fn failure(id: &str, error: &Error) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", json!(error))
+}
+
+fn json_body(body: impl Into<Body>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
+}
+
+/// The version that the client asks for.
+fn version(headers: &HeaderMap) -> Option<String> {
+    headers.get("a2a-version")?.to_str().ok().map(|version| version.trim().to_owned())
+}
+
+/// What is said of the extensions that a client activates: it names them, and we know one.
+fn activated(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+    for name in ["a2a-extensions", "x-a2a-extensions"] {
+        let asked = headers.get(name).and_then(|asked| asked.to_str().ok());
+        if asked.is_some_and(|asked| asked.split(',').any(|uri| uri.trim() == URI)) {
+            return Some((HeaderName::from_static(name), HeaderValue::from_static(URI)));
+        }
+    }
+    None
+}
+
+impl Server {
+    /// Who sends a request.
+    pub(super) fn caller(&self, headers: &HeaderMap) -> Caller {
+        let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
+        let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+        Caller { origin: Origin::A2a(number), last_event: last.map(ToOwned::to_owned) }
+    }
+}

@@ -1,0 +1,81 @@
+//! `ListTasks`: the tasks there are, newest first, a page at a time (1.0, section 3.1.4).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::contexts::Contexts;
+use super::frames::{Dialect, object};
+use super::methods::to_value;
+use super::{read, v1};
+use crate::protocol::a2a::Error;
+use crate::session::{Millis, TurnId};
+
+/// How many tasks a page has, unless the client says; and at most.
+const PAGE: usize = 50;
+const LARGEST_PAGE: usize = 100;
+
+/// A page of tasks.
+pub(super) fn tasks(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Value, Error> {
+    let size = read::count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
+    if !(1..=LARGEST_PAGE).contains(&size) {
+        return Err(Error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
+    }
+    let token = read::text(params, &["pageToken", "page_token"]);
+    let from: usize = token.map_or(Ok(0), str::parse).map_err(|_| {
+        Error::invalid_params("`pageToken` must be the `nextPageToken` of the page before")
+    })?;
+    let history = read::count(params, &["historyLength", "history_length"])?.unwrap_or(0);
+    let artifacts = read::field(params, &["includeArtifacts", "include_artifacts"]);
+    let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
+    let found = found(contexts, params, dialect)?;
+    let page = found.iter().skip(from).take(size).map(|(context, turn, _)| {
+        let mut task = context.task(*turn, Some(history));
+        if !artifacts {
+            task.artifacts.clear();
+        }
+        object(to_value(&task), dialect)
+    });
+    let tasks: Vec<Value> = page.collect();
+    let after = from.saturating_add(tasks.len());
+    let next = if after < found.len() { after.to_string() } else { String::new() };
+    Ok(json!({
+        "tasks": tasks,
+        "nextPageToken": next,
+        "pageSize": size,
+        "totalSize": found.len(),
+    }))
+}
+
+type Found = (Arc<Context>, Option<TurnId>, Millis);
+
+/// All tasks that fit, newest first.
+fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Found>, Error> {
+    let wanted = read::text(params, &["contextId", "context_id"]);
+    let state = read::text(params, &["status", "state"]).map(v1::state);
+    let after = read::text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
+    let after: Option<jiff::Timestamp> = after.map(str::parse).transpose().map_err(|_| {
+        Error::invalid_params("`statusTimestampAfter` must be a time such as 2026-01-31T12:00:00Z")
+    })?;
+    let mut found: Vec<Found> = Vec::new();
+    for context in contexts.all() {
+        if wanted.is_some_and(|wanted| wanted != context.id) {
+            continue;
+        }
+        let turns: Vec<_> =
+            context.story(|story| story.turns().iter().map(|turn| (turn.id, turn.at)).collect());
+        // In 0.3 all turns are one task.
+        let turns = match dialect {
+            Dialect::V1 => turns.into_iter().map(|(turn, at)| (Some(turn), at)).collect(),
+            _ => vec![(None, turns.last().map_or(0, |(_, at)| *at))],
+        };
+        found.extend(turns.into_iter().map(|(turn, at)| (Arc::clone(&context), turn, at)));
+    }
+    found.retain(|(context, turn, at)| {
+        state.as_ref().is_none_or(|state| *state == context.state(*turn).name())
+            && after.is_none_or(|after| *at >= after.as_millisecond())
+    });
+    found.sort_by(|(_, a_turn, a), (_, b_turn, b)| (b, b_turn).cmp(&(a, a_turn)));
+    Ok(found)
+}

@@ -1,0 +1,312 @@
+//! The JSON-RPC methods of both versions, each under its names.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::Server;
+use super::context::Context;
+use super::frames::{Dialect, json as to_json, object};
+use super::read::{self, Configuration, Content, Sent};
+use super::subscription::{Span, Subscription};
+use super::{card, commands, list, turns, v1};
+use crate::protocol::a2a::{Error, Task};
+use crate::session::{Event, Origin, Session, TurnId};
+
+/// A method, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Send,
+    Stream,
+    Get,
+    Cancel,
+    Subscribe,
+    List,
+    SetPush,
+    GetPush,
+    ListPush,
+    DeletePush,
+    ExtendedCard,
+    Commands,
+    Execute,
+}
+
+/// What a name means, and in which version.
+pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
+    use Dialect::{V1, V03};
+    Some(match name {
+        "message/send" => (Method::Send, V03),
+        "message/stream" => (Method::Stream, V03),
+        "tasks/get" => (Method::Get, V03),
+        "tasks/cancel" => (Method::Cancel, V03),
+        "tasks/resubscribe" => (Method::Subscribe, V03),
+        "tasks/list" => (Method::List, V03),
+        "tasks/pushNotificationConfig/set" => (Method::SetPush, V03),
+        "tasks/pushNotificationConfig/get" => (Method::GetPush, V03),
+        "tasks/pushNotificationConfig/list" => (Method::ListPush, V03),
+        "tasks/pushNotificationConfig/delete" => (Method::DeletePush, V03),
+        "agent/getAuthenticatedExtendedCard" => (Method::ExtendedCard, V03),
+        "commands/get" => (Method::Commands, V03),
+        "command/execute" => (Method::Execute, V03),
+        "SendMessage" => (Method::Send, V1),
+        "SendStreamingMessage" => (Method::Stream, V1),
+        "GetTask" => (Method::Get, V1),
+        "CancelTask" => (Method::Cancel, V1),
+        "SubscribeToTask" => (Method::Subscribe, V1),
+        "ListTasks" => (Method::List, V1),
+        "CreateTaskPushNotificationConfig" => (Method::SetPush, V1),
+        "GetTaskPushNotificationConfig" => (Method::GetPush, V1),
+        "ListTaskPushNotificationConfigs" => (Method::ListPush, V1),
+        "DeleteTaskPushNotificationConfig" => (Method::DeletePush, V1),
+        "GetExtendedAgentCard" => (Method::ExtendedCard, V1),
+        _ => return None,
+    })
+}
+
+/// What a call brings.
+pub(super) enum Reply {
+    /// One result.
+    Value(Bytes),
+    /// One after the other.
+    Stream(Streaming),
+}
+
+/// A stream that has not begun to be read.
+pub(super) struct Streaming {
+    pub(super) context: Arc<Context>,
+    pub(super) span: Span,
+    pub(super) dialect: Dialect,
+}
+
+impl Streaming {
+    pub(super) fn subscribe(self) -> Subscription {
+        Subscription::new(&self.context, self.span, self.dialect)
+    }
+}
+
+/// Who calls, and how.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) origin: Origin,
+    /// The event that it has seen last, if it said so outside of the call.
+    pub(super) last_event: Option<String>,
+}
+
+impl Server {
+    /// Carries out a call.
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        params: Value,
+        caller: &Caller,
+    ) -> Result<Reply, Error> {
+        let Some((method, dialect)) = named(name) else {
+            let message = format!("Method not found: {name}");
+            return Err(Error::new(Error::METHOD_NOT_FOUND, message));
+        };
+        let params = Value::Object(read::object(params)?);
+        let reply = match method {
+            Method::Send => {
+                let sent = read::message(&params)?;
+                self.send(sent, caller, dialect).await
+            }
+            Method::Stream => {
+                let sent = read::message(&params)?;
+                self.stream(sent, caller, dialect).map(Reply::Stream)
+            }
+            Method::Get => self.get(&params, dialect),
+            Method::Cancel => self.cancel(&params, dialect).await,
+            Method::Subscribe => self.subscribe(&params, caller, dialect).map(Reply::Stream),
+            Method::List => {
+                list::tasks(&self.contexts, &params, dialect).map(|found| value(&found))
+            }
+            Method::SetPush => self.set_push(&params, dialect).map(|found| value(&found)),
+            Method::GetPush => self.get_push(&params, dialect).map(|found| value(&found)),
+            Method::ListPush => self.list_push(&params, dialect).map(|found| value(&found)),
+            Method::DeletePush => self.delete_push(&params).map(|found| value(&found)),
+            Method::Commands => Ok(value(&commands::all(&self.commands))),
+            Method::Execute => self.execute(&params, caller).map(|found| value(&found)),
+            Method::ExtendedCard => Ok(value(&card::card(self, dialect == Dialect::V1))),
+        };
+        reply.map_err(|error| if dialect == Dialect::V1 { v1::error(error) } else { error })
+    }
+
+    /// Begins what a message asks for, and gives all that comes of it.
+    pub(super) fn stream(
+        &self,
+        sent: Sent,
+        caller: &Caller,
+        dialect: Dialect,
+    ) -> Result<Streaming, Error> {
+        let (context, turn) = self.addressed(&sent, dialect)?;
+        let push = &sent.configuration;
+        match sent.content {
+            Content::Answers(answers) => {
+                let span = turns::answer(&context, &answers, caller)?;
+                self.push_with(&context, span.turn, push, dialect)?;
+                Ok(Streaming { context, span, dialect })
+            }
+            Content::Prompt(prompt) => {
+                let named = sent.task.is_some();
+                self.check_push(push)?;
+                let span = turns::begin(&context, prompt, caller, (named, turn), dialect)?;
+                self.push_with(&context, span.turn, push, dialect)?;
+                Ok(Streaming { context, span, dialect })
+            }
+        }
+    }
+
+    async fn send(&self, sent: Sent, caller: &Caller, dialect: Dialect) -> Result<Reply, Error> {
+        let (history, at_once) = (sent.configuration.history, sent.configuration.at_once);
+        let streaming = self.stream(sent, caller, dialect)?;
+        let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
+        if !at_once {
+            streaming.subscribe().end().await;
+        }
+        let task = of_turn(&context, turn, dialect, history);
+        let task = object(to_value(&task), dialect);
+        Ok(value(&if dialect == Dialect::V1 { json!({ "task": task }) } else { task }))
+    }
+
+    /// The context that a message is for; and its turn, if it names the task of one.
+    fn addressed(
+        &self,
+        sent: &Sent,
+        dialect: Dialect,
+    ) -> Result<(Arc<Context>, Option<TurnId>), Error> {
+        let Some(id) = &sent.task else {
+            let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;
+            return Ok((context, None));
+        };
+        let (context, turn) = self.contexts.task(id)?;
+        if sent.context.as_ref().is_some_and(|other| *other != context.id) {
+            let message =
+                format!("task {id} is not in context {}", sent.context.as_deref().unwrap_or(""));
+            return Err(Error::invalid_params(message));
+        }
+        if dialect == Dialect::V1 && turn.is_some() && context.state(turn).is_terminal() {
+            let message = format!("task {id} has ended: send a message without a task id");
+            return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
+        }
+        Ok((context, turn))
+    }
+
+    fn get(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
+        let history = read::count(params, &["historyLength", "history_length"])?;
+        let (context, turn) = self.contexts.task(task_id(params)?)?;
+        let task = context.task(turn, history);
+        Ok(value(&object(to_value(&task), dialect)))
+    }
+
+    async fn cancel(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
+        let id = task_id(params)?;
+        let (context, turn) = self.contexts.task(id)?;
+        let session = &context.session;
+        let ended = || {
+            let message = format!("Task cannot be canceled: {id} has ended");
+            Error::new(Error::TASK_NOT_CANCELABLE, message)
+        };
+        match turn.or_else(|| session.running()) {
+            Some(turn) if session.cancel(turn) => ending(session, turn).await,
+            Some(_) => return Err(ended()),
+            None => {
+                let last = context.story(|story| story.latest().map_or(TurnId(0), |turn| turn.id));
+                if !context.cancel_ended(last) {
+                    return Err(ended());
+                }
+            }
+        }
+        Ok(value(&object(to_value(&context.task(turn, None)), dialect)))
+    }
+
+    fn subscribe(
+        &self,
+        params: &Value,
+        caller: &Caller,
+        dialect: Dialect,
+    ) -> Result<Streaming, Error> {
+        let id = task_id(params)?;
+        let (context, named) = self.contexts.task(id)?;
+        if dialect == Dialect::V1 && context.state(named).is_terminal() {
+            let message = format!("task {id} has ended: there is nothing to subscribe to");
+            return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
+        }
+        let turn = named.or_else(|| context.session.running());
+        let snapshot = context.standing(named);
+        let first = Some(to_json(&wrapped(to_value(&snapshot), dialect)));
+        let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
+        let span = match (turn, queued) {
+            (Some(turn), Some(queued)) => {
+                let seen = params
+                    .get("metadata")
+                    .and_then(|metadata| read::text(metadata, &["lastEventId", "last_event_id"]));
+                let seen = seen.or(caller.last_event.as_deref());
+                let after = seen.map(place).transpose()?;
+                Span { first, after, again: true, ..Span::since(&context, turn, queued) }
+            }
+            // Nothing runs: how it stands is all there is.
+            _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
+        };
+        Ok(Streaming { context, span, dialect })
+    }
+
+    /// Refuses a message whose notifications could not be sent, before anything begins.
+    fn check_push(&self, configuration: &Configuration) -> Result<(), Error> {
+        configuration.push.as_ref().map_or(Ok(()), |push| self.check_config(push).map(drop))
+    }
+
+    fn push_with(
+        &self,
+        context: &Arc<Context>,
+        turn: TurnId,
+        configuration: &Configuration,
+        dialect: Dialect,
+    ) -> Result<(), Error> {
+        let Some(push) = &configuration.push else { return Ok(()) };
+        let turn = (dialect == Dialect::V1).then_some(turn);
+        self.add_push(context, turn, push, dialect).map(drop)
+    }
+}
+
+/// Waits until a turn has ended.
+async fn ending(session: &Arc<Session>, turn: TurnId) {
+    let mut log = session.events(session.position());
+    while session.pending(turn) {
+        if matches!(&*log.next().await, Event::TurnFinished { turn: ended, .. } if *ended == turn) {
+            return;
+        }
+    }
+}
+
+/// The task that a message was for, as it stands.
+fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<usize>) -> Task {
+    let named = (dialect == Dialect::V1).then_some(turn);
+    context.task(named, history)
+}
+
+/// An event as the items of a stream are.
+pub(super) fn wrapped(event: Value, dialect: Dialect) -> Value {
+    if dialect == Dialect::V1 { v1::item(event) } else { event }
+}
+
+/// The task that is meant.
+pub(super) fn task_id(params: &Value) -> Result<&str, Error> {
+    let id = read::text(params, &["id", "taskId", "task_id"]);
+    id.ok_or_else(|| Error::invalid_params("`id` must be the id of a task"))
+}
+
+/// The place that an `eventId` names.
+fn place(id: &str) -> Result<(usize, usize), Error> {
+    let place =
+        id.split_once('.').and_then(|(index, n)| Some((index.parse().ok()?, n.parse().ok()?)));
+    place.ok_or_else(|| Error::invalid_params(format!("`{id}` is no `eventId`")))
+}
+
+fn value(value: &Value) -> Reply {
+    Reply::Value(to_json(value))
+}
+
+pub(super) fn to_value(task: &Task) -> Value {
+    serde_json::to_value(task).unwrap_or_default()
+}

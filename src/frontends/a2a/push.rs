@@ -1,0 +1,224 @@
+//! Who wants to be called back when something has happened in a task (RFC 2.1).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Server;
+use super::context::Context;
+use super::frames::{Dialect, End, Follow, json as to_json};
+use super::methods::{task_id, to_value};
+use super::webhook::{self, Delivery, Target, Webhooks};
+use super::{read, v1};
+use crate::protocol::a2a::Error;
+use crate::session::TurnId;
+use crate::sync::Mutex;
+
+/// How many configurations a session may have.
+const MOST: usize = 32;
+
+/// What a configuration is called that has no name (0.3).
+const DEFAULT: &str = "default";
+
+/// The configurations of one session.
+#[derive(Default)]
+pub(super) struct Push(Mutex<HashMap<String, Config>>);
+
+impl Push {
+    /// How many there are; each holds its session.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Notifies nobody any more.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
+}
+
+struct Config {
+    /// As the client has set it.
+    set: Value,
+    /// The task's id.
+    task: String,
+    /// Notifies, as long as it is there.
+    _notifies: AbortOnDropHandle<()>,
+}
+
+impl Server {
+    /// Reads a configuration; where it leads must be somewhere that may be called.
+    pub(super) fn check_config(&self, config: &Value) -> Result<Target, Error> {
+        let url = read::text(config, &["url"])
+            .ok_or_else(|| Error::invalid_params("`url` must say where to send notifications"))?;
+        let target = webhook::check(url, self.options.webhook_loopback);
+        let target = target.map_err(|why| Error::invalid_params(format!("`url`: {why}")))?;
+        for (name, value) in headers(config) {
+            webhook::check_header(&name, &value).map_err(Error::invalid_params)?;
+        }
+        Ok(target)
+    }
+
+    /// Notifies from now on; the configuration as it is kept.
+    pub(super) fn add_push(
+        &self,
+        context: &Arc<Context>,
+        turn: Option<TurnId>,
+        config: &Value,
+        dialect: Dialect,
+    ) -> Result<Value, Error> {
+        let target = self.check_config(config)?;
+        let id = read::text(config, &["id"]).unwrap_or(DEFAULT).to_owned();
+        let mut set = config.clone();
+        set["id"] = json!(id);
+        let task = turn.map_or_else(|| context.id.clone(), |turn| dialect.task(&context.id, turn));
+        let key = format!("{task}/{id}");
+        let mut configs = context.push.0.lock();
+        if configs.len() >= MOST && !configs.contains_key(&key) {
+            let message = format!("there are {MOST} configurations already");
+            return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
+        }
+        let notify = Notify {
+            // What has begun already is told of from its beginning.
+            follow: Follow::new(context, from(context, turn), dialect),
+            key: key.clone(),
+            target,
+            headers: headers(&set),
+            webhooks: self.webhooks.clone(),
+            dialect,
+            turn,
+        };
+        let notifies = AbortOnDropHandle::new(tokio::spawn(notify.run()));
+        let shown = shown(&task, &set, dialect);
+        configs.insert(key, Config { set, task, _notifies: notifies });
+        Ok(shown)
+    }
+
+    pub(super) fn set_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
+        let task = read::text(params, &["taskId", "task_id"])
+            .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
+        let nested = ["pushNotificationConfig", "push_notification_config"];
+        let config = read::field(params, &nested).unwrap_or(params);
+        let mut config = read::object(config.clone())?;
+        config.remove("taskId");
+        let (context, turn) = self.contexts.task(task)?;
+        self.add_push(&context, turn, &Value::Object(config), dialect)
+    }
+
+    pub(super) fn get_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
+        let (context, key) = self.config(params)?;
+        let configs = context.push.0.lock();
+        let config = configs.get(&key).ok_or_else(|| not_there(&key))?;
+        Ok(shown(&config.task, &config.set, dialect))
+    }
+
+    pub(super) fn list_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
+        let task = listed(params)?;
+        let (context, _) = self.contexts.task(task)?;
+        let configs = context.push.0.lock();
+        let mut found: Vec<_> = configs.iter().filter(|(_, config)| config.task == task).collect();
+        found.sort_by_key(|(key, _)| key.as_str());
+        let found = found.into_iter().map(|(_, config)| shown(task, &config.set, dialect));
+        let found: Vec<Value> = found.collect();
+        Ok(if dialect == Dialect::V1 { json!({ "configs": found }) } else { json!(found) })
+    }
+
+    pub(super) fn delete_push(&self, params: &Value) -> Result<Value, Error> {
+        let (context, key) = self.config(params)?;
+        context.push.0.lock().remove(&key).ok_or_else(|| not_there(&key))?;
+        self.webhooks.forget(&key);
+        Ok(Value::Null)
+    }
+
+    /// The configuration that is meant: in 0.3 `id` is the task's, in 1.0 the configuration's.
+    fn config(&self, params: &Value) -> Result<(Arc<Context>, String), Error> {
+        let in_03 = ["pushNotificationConfigId", "push_notification_config_id"];
+        let task = read::text(params, &["taskId", "task_id"]);
+        let (task, id) = match task {
+            Some(task) => (task, read::text(params, &["id"])),
+            None => (task_id(params)?, None),
+        };
+        let id = read::text(params, &in_03).or(id).unwrap_or(DEFAULT);
+        let (context, _) = self.contexts.task(task)?;
+        Ok((context, format!("{task}/{id}")))
+    }
+}
+
+/// The task whose configurations are listed.
+fn listed(params: &Value) -> Result<&str, Error> {
+    read::text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), Ok)
+}
+
+fn not_there(key: &str) -> Error {
+    Error::new(Error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
+}
+
+/// The configuration as clients are shown it.
+fn shown(task: &str, set: &Value, dialect: Dialect) -> Value {
+    if dialect == Dialect::V1 {
+        return v1::push_config(task, set);
+    }
+    json!({ "taskId": task, "pushNotificationConfig": set })
+}
+
+/// What goes with a notification, so that its receiver knows who sends it.
+fn headers(config: &Value) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
+    if let Some(token) = read::text(config, &["token"]) {
+        headers.push(("X-A2A-Notification-Token".to_owned(), token.to_owned()));
+    }
+    let authentication = config.get("authentication").unwrap_or(&Value::Null);
+    if let Some(credentials) = read::text(authentication, &["credentials"]) {
+        let schemes = authentication.get("schemes").and_then(|schemes| schemes.get(0));
+        let scheme = read::text(authentication, &["scheme"]).or_else(|| schemes?.as_str());
+        let value = format!("{} {credentials}", scheme.unwrap_or("Bearer"));
+        headers.push(("Authorization".to_owned(), value));
+    }
+    headers
+}
+
+/// From where in the log on a task is told of.
+fn from(context: &Context, turn: Option<TurnId>) -> usize {
+    let turn = turn.or_else(|| context.session.running());
+    let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
+    queued.unwrap_or_else(|| context.session.position())
+}
+
+/// Notifies one receiver of one task.
+struct Notify {
+    follow: Follow,
+    key: String,
+    target: Target,
+    headers: Vec<(String, String)>,
+    webhooks: Webhooks,
+    dialect: Dialect,
+    turn: Option<TurnId>,
+}
+
+impl Notify {
+    /// Runs until its task has ended; the session's task has no end.
+    async fn run(mut self) {
+        loop {
+            let frame = self.follow.next().await;
+            let ours = self.turn.is_none_or(|turn| turn == frame.turn);
+            if !ours || !frame.notable {
+                continue;
+            }
+            // 1.0: what is sent is the event; 0.3: the task as it stands.
+            let (kind, body) = if self.dialect == Dialect::V1 {
+                ("application/a2a+json", frame.json)
+            } else {
+                let task = self.follow.context.task(self.turn, None);
+                ("application/json", to_json(&to_value(&task)))
+            };
+            let mut headers = self.headers.clone();
+            headers.push(("Content-Type".to_owned(), kind.to_owned()));
+            let (key, target) = (self.key.clone(), self.target.clone());
+            self.webhooks.send(Delivery { key, target, headers, body });
+            if frame.end == End::Turn && self.turn.is_some() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Reads what clients send, in every spelling that is known of.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::contexts::Settings;
+use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, CANCEL, ONCE};
+use crate::protocol::a2a::Error;
+use crate::protocol::development_tool::{CODER_AGENT, URI};
+use crate::session::PromptPart;
+
+/// A message that a client sends (spec 6.4 and 7.1).
+#[derive(Debug, PartialEq)]
+pub(super) struct Sent {
+    pub(super) task: Option<String>,
+    pub(super) context: Option<String>,
+    pub(super) content: Content,
+    pub(super) settings: Settings,
+    pub(super) configuration: Configuration,
+}
+
+/// What it says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Content {
+    Prompt(Vec<PromptPart>),
+    Answers(Vec<Confirmation>),
+}
+
+/// How it wants to be answered (spec 7.1.1).
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Configuration {
+    /// Whether to answer at once, and not when somebody has to go on.
+    pub(super) at_once: bool,
+    /// How many messages of the history are wanted.
+    pub(super) history: Option<usize>,
+    /// Where to send notifications.
+    pub(super) push: Option<Value>,
+}
+
+/// The answer to a question (RFC 3.2, `ToolCallConfirmation`).
+#[derive(Debug, PartialEq)]
+pub(super) struct Confirmation {
+    pub(super) call: String,
+    /// One of the options' ids.
+    pub(super) option: String,
+    /// What to write instead of what was proposed.
+    pub(super) content: Option<String>,
+}
+
+/// A field, in any of its spellings; null is none.
+pub(super) fn field<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
+    names.iter().filter_map(|name| object.get(name)).find(|value| !value.is_null())
+}
+
+/// A string that is not empty.
+pub(super) fn text<'a>(object: &'a Value, names: &[&str]) -> Option<&'a str> {
+    field(object, names)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// A number of things. Some clients write `1.0`.
+pub(super) fn count(object: &Value, names: &[&str]) -> Result<Option<usize>, Error> {
+    let Some(value) = field(object, names) else { return Ok(None) };
+    let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
+    let wrong = || Error::invalid_params(format!("`{}` must be 0, 1, 2, ...", names[0]));
+    // What is too large for the type is all.
+    whole
+        .map(|number| format!("{number:.0}").parse().unwrap_or(usize::MAX))
+        .ok_or_else(wrong)
+        .map(Some)
+}
+
+/// The parameters of `message/send` and `message/stream`.
+pub(super) fn message(params: &Value) -> Result<Sent, Error> {
+    let message = params
+        .get("message")
+        .filter(|message| message.is_object())
+        .ok_or_else(|| Error::invalid_params("`message` must be an object"))?;
+    if text(message, &["messageId", "message_id"]).is_none() {
+        return Err(Error::invalid_params("`message.messageId` must be a string"));
+    }
+    if !matches!(text(message, &["role"]), Some("user" | "ROLE_USER")) {
+        return Err(Error::invalid_params("`message.role` must be `user`"));
+    }
+    let parts = field(message, &["parts"]).and_then(Value::as_array);
+    let parts = parts.filter(|parts| !parts.is_empty());
+    let parts = parts.ok_or_else(|| Error::invalid_params("`message.parts` must not be empty"))?;
+    sent(params, message, content(parts)?)
+}
+
+/// The same, from a client of the first server or an early implementation: `content` in place of
+/// parts, and no id.
+pub(super) fn early_message(params: &Value) -> Result<Sent, Error> {
+    let message = params.get("message").filter(|message| message.is_object());
+    let early = message.and_then(|message| message.get("content"));
+    let (Some(message), Some(early)) = (message, early) else { return self::message(params) };
+    let content = if let Some(text) = text(early, &["text"]) {
+        Content::Prompt(vec![PromptPart::Text(text.to_owned())])
+    } else {
+        let data = early.get("data").unwrap_or(&Value::Null);
+        let answer = confirmation(data)?;
+        Content::Answers(vec![answer.ok_or_else(|| {
+            Error::invalid_params("`message.content` must have `text`, or `data` with an answer")
+        })?])
+    };
+    sent(params, message, content)
+}
+
+/// The bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
+pub(super) fn bare_message(body: &Value) -> Result<Sent, Error> {
+    let said = body.get("userMessage").unwrap_or(&Value::Null);
+    let content = match said {
+        Value::String(text) if !text.is_empty() => {
+            Content::Prompt(vec![PromptPart::Text(text.clone())])
+        }
+        Value::Object(_) => {
+            match (confirmation(said)?, said.get("parts").and_then(Value::as_array)) {
+                (Some(answer), _) => Content::Answers(vec![answer]),
+                (None, Some(parts)) if !parts.is_empty() => content(parts)?,
+                (None, _) => return Err(Error::invalid_params("`userMessage` says nothing")),
+            }
+        }
+        _ => return Err(Error::invalid_params("`userMessage` must be a text, parts or an answer")),
+    };
+    let mut read = sent(body, said, content)?;
+    if let Some(settings) = body.get("agentSettings") {
+        read.settings = self::settings_in(settings).unwrap_or_default();
+    }
+    Ok(read)
+}
+
+fn sent(params: &Value, message: &Value, content: Content) -> Result<Sent, Error> {
+    let id = |names: &[&str]| {
+        text(message, names).or_else(|| text(params, names)).map(ToOwned::to_owned)
+    };
+    let configuration = field(params, &["configuration"]).unwrap_or(&Value::Null);
+    let blocking = field(configuration, &["blocking"]).and_then(Value::as_bool);
+    let at_once =
+        field(configuration, &["returnImmediately", "return_immediately"]).and_then(Value::as_bool);
+    let push = ["pushNotificationConfig", "push_notification_config", "taskPushNotificationConfig"];
+    Ok(Sent {
+        task: id(&["taskId", "task_id"]).or_else(|| text(params, &["id"]).map(ToOwned::to_owned)),
+        context: id(&["contextId", "context_id"]),
+        content,
+        settings: settings(&[message.get("metadata"), params.get("metadata")]),
+        configuration: Configuration {
+            at_once: at_once.or(blocking.map(|blocking| !blocking)).unwrap_or(false),
+            history: count(configuration, &["historyLength", "history_length"])?,
+            push: field(configuration, &push).cloned(),
+        },
+    })
+}
+
+/// The settings in the first of these that has some: under the extension's URI, under its older
+/// name, or bare.
+pub(super) fn settings(metadata: &[Option<&Value>]) -> Settings {
+    let places = metadata.iter().flatten().flat_map(|metadata| {
+        [metadata.get(URI), metadata.get(CODER_AGENT), Some(*metadata)].into_iter().flatten()
+    });
+    places.filter_map(settings_in).next().unwrap_or_default()
+}
+
+/// The settings that an object is, if it is any.
+pub(super) fn settings_in(object: &Value) -> Option<Settings> {
+    let workspace = text(object, &["workspacePath", "workspace_path"]).map(PathBuf::from);
+    let auto_execute = field(object, &["autoExecute", "auto_execute"]).and_then(Value::as_bool);
+    (workspace.is_some() || auto_execute.is_some())
+        .then(|| Settings { workspace, auto_execute: auto_execute.unwrap_or(false) })
+}
+
+fn content(parts: &[Value]) -> Result<Content, Error> {
+    let mut prompt = Vec::new();
+    let mut answers = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        if let Some(answer) = confirmation(part.get("data").unwrap_or(&Value::Null))? {
+            answers.push(answer);
+        } else {
+            prompt.push(prompt_part(n, part)?);
+        }
+    }
+    // A text beside an answer is a remark on it, and the answer says all that counts.
+    Ok(if answers.is_empty() { Content::Prompt(prompt) } else { Content::Answers(answers) })
+}
+
+fn prompt_part(n: usize, part: &Value) -> Result<PromptPart, Error> {
+    let kind = text(part, &["kind", "type"]);
+    let said = field(part, &["text"]).and_then(Value::as_str);
+    if let (Some("text") | None, Some(said)) = (kind, said) {
+        return Ok(PromptPart::Text(said.to_owned()));
+    }
+    if let (Some("data") | None, Some(data)) = (kind, field(part, &["data"])) {
+        return Ok(PromptPart::Text(format!("\n```json\n{data}\n```\n")));
+    }
+    let file = field(part, &["file"]).unwrap_or(part);
+    let uri = text(file, &["uri", "url", "fileWithUri", "file_with_uri"]);
+    if let (Some("file") | None, Some(uri)) = (kind, uri) {
+        return match uri.strip_prefix("file://") {
+            Some(path) => Ok(PromptPart::Path(path.to_owned())),
+            None => Err(unreadable(n, "only files of this machine are read: `file:///...`")),
+        };
+    }
+    if field(file, &["bytes", "raw", "fileWithBytes"]).is_some() {
+        return Err(unreadable(n, "put the file into the workspace and mention its path"));
+    }
+    Err(Error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part")))
+}
+
+fn unreadable(n: usize, what_to_do: &str) -> Error {
+    let message = format!("`message.parts[{n}]` cannot be read: {what_to_do}");
+    Error::new(Error::CONTENT_TYPE_NOT_SUPPORTED, message)
+}
+
+/// The answer that data is, if it is one.
+fn confirmation(data: &Value) -> Result<Option<Confirmation>, Error> {
+    let Some(call) = text(data, &["tool_call_id", "toolCallId", "callId"]) else { return Ok(None) };
+    let option = text(data, &["selected_option_id", "selectedOptionId", "outcome"]);
+    let approved = field(data, &["approved"]).and_then(Value::as_bool);
+    let option = match (option, approved) {
+        (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL,
+        (Some(option), _) => option,
+        (None, Some(true)) => ONCE,
+        (None, None) => return Ok(None),
+    };
+    if ![ONCE, ALWAYS, ALWAYS_TOOL, ALWAYS_SERVER, CANCEL].contains(&option) {
+        return Err(Error::invalid_params(format!(
+            "`{option}` is no option: {ONCE}, {ALWAYS}, {ALWAYS_TOOL}, {ALWAYS_SERVER}, {CANCEL}"
+        )));
+    }
+    let details = field(data, &["modified_details", "modifiedDetails"]).unwrap_or(data);
+    let details = field(details, &["file_details", "fileDetails"]).unwrap_or(details);
+    let content = field(details, &["new_content", "newContent"]).and_then(Value::as_str);
+    Ok(Some(Confirmation {
+        call: call.to_owned(),
+        option: option.to_owned(),
+        content: content.map(ToOwned::to_owned),
+    }))
+}
+
+/// An object, or nothing.
+pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
+    match params {
+        Value::Object(object) => Ok(object),
+        Value::Null => Ok(Map::new()),
+        _ => Err(Error::invalid_params("`params` must be an object")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn answer(data: Value, option: &str, content: Option<&str>) {
+        let expected = Confirmation {
+            call: "c".to_owned(),
+            option: option.to_owned(),
+            content: content.map(ToOwned::to_owned),
+        };
+        assert_eq!(confirmation(&data).unwrap(), Some(expected), "{data}");
+    }
+
+    #[test]
+    fn answers_have_many_spellings() {
+        answer(json!({ "tool_call_id": "c", "selected_option_id": "proceed_once" }), ONCE, None);
+        answer(json!({ "toolCallId": "c", "selectedOptionId": "reject" }), CANCEL, None);
+        answer(
+            json!({ "tool_call_id": "c", "selected_option_id": "proceed_once",
+                "modified_details": { "file_details": { "new_content": "x" } } }),
+            ONCE,
+            Some("x"),
+        );
+        answer(
+            json!({ "toolCallId": "c", "selectedOptionId": "proceed_once",
+                "file_details": { "new_content": "x" } }),
+            ONCE,
+            Some("x"),
+        );
+        answer(
+            json!({ "callId": "c", "outcome": "proceed_always", "newContent": "x" }),
+            ALWAYS,
+            Some("x"),
+        );
+        answer(
+            json!({ "kind": "tool-call-confirmation", "toolCallId": "c", "approved": true }),
+            ONCE,
+            None,
+        );
+        answer(json!({ "toolCallId": "c", "approved": false }), CANCEL, None);
+    }
+
+    #[test]
+    fn data_that_is_no_answer_is_told_to_the_model() {
+        let parts = [json!({ "kind": "data", "data": { "a": 1 } })];
+        let expected = PromptPart::Text("\n```json\n{\"a\":1}\n```\n".to_owned());
+        assert_eq!(content(&parts).unwrap(), Content::Prompt(vec![expected]));
+    }
+
+    #[test]
+    fn settings_are_found_wherever_they_are() {
+        let at = |metadata: Value| settings(&[None, Some(&metadata)]).workspace;
+        let w = Some(PathBuf::from("/w"));
+        assert_eq!(at(json!({ URI: { "workspace_path": "/w" } })), w);
+        assert_eq!(at(json!({ "coderAgent": { "workspacePath": "/w" } })), w);
+        assert_eq!(at(json!({ "kind": "agent-settings", "workspacePath": "/w" })), w);
+        assert_eq!(at(json!({ "x": 1 })), None);
+    }
+
+    #[test]
+    fn a_count_may_be_written_as_a_float() {
+        let count = |value: Value| count(&json!({ "n": value }), &["n"]).map_err(|_| "wrong");
+        assert_eq!(count(json!(2.0)), Ok(Some(2)));
+        assert_eq!(count(json!(null)), Ok(None));
+        assert_eq!(count(json!(1e300)), Ok(Some(usize::MAX)));
+        assert_eq!(count(json!(-1)), Err("wrong"));
+        assert_eq!(count(json!("1")), Err("wrong"));
+    }
+
+    #[test]
+    fn a_message_must_be_whole() {
+        let wrong = |params: Value| message(&params).unwrap_err().message.into_owned();
+        let part = json!({ "kind": "text", "text": "hi" });
+        assert!(wrong(json!({})).contains("`message`"));
+        assert!(
+            wrong(json!({ "message": { "role": "user", "parts": [part] } })).contains("messageId")
+        );
+        assert!(
+            wrong(json!({ "message": { "messageId": "m", "parts": [part] } })).contains("role")
+        );
+        let empty = json!({ "message": { "messageId": "m", "role": "user", "parts": [] } });
+        assert!(wrong(empty).contains("parts"));
+        let strange =
+            json!({ "message": { "messageId": "m", "role": "user", "parts": [{ "kind": "?" }] } });
+        assert!(wrong(strange).contains("parts[0]"));
+    }
+}

@@ -1,0 +1,109 @@
+//! The endpoints of the first server of this kind (`a2a-server.md`, "API endpoints").
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{Method, Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::{Server, commands, http, read};
+
+/// Answers one of them.
+pub(super) async fn answer(
+    server: &Arc<Server>,
+    method: &Method,
+    path: &str,
+    request: Request<Body>,
+) -> Response {
+    let post = method == Method::POST;
+    match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["tasks"] if post => create(server, request).await,
+        ["listCommands"] if !post => {
+            json_response(StatusCode::OK, &commands::listed(&server.commands))
+        }
+        ["executeCommand"] if post => execute(server, request).await,
+        ["tasks", "metadata"] if !post => all(server),
+        ["tasks", id, "metadata"] if !post => match server.contexts.task(id) {
+            Ok((context, _)) => {
+                json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
+            }
+            Err(_) => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Task not found" })),
+        },
+        _ => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Not found" })),
+    }
+}
+
+/// `POST /tasks`: a session with these settings; answered by the id of its task.
+async fn create(server: &Server, request: Request<Body>) -> Response {
+    let body = match json_body(server, request).await {
+        Ok(body) => body,
+        Err(response) => return response,
+    };
+    let settings = read::field(&body, &["agentSettings", "agent_settings"]);
+    let settings = settings.and_then(read::settings_in).unwrap_or_default();
+    let id = read::text(&body, &["contextId", "context_id"]);
+    match server.contexts.context(id, &settings) {
+        Ok(context) => {
+            let location = (LOCATION, format!("/tasks/{}", context.id));
+            let json = (CONTENT_TYPE, "application/json".to_owned());
+            (StatusCode::CREATED, [location, json], json!(context.id).to_string()).into_response()
+        }
+        Err(error) => bad(&error.message),
+    }
+}
+
+/// `POST /executeCommand`.
+async fn execute(server: &Server, request: Request<Body>) -> Response {
+    let caller = server.caller(request.headers());
+    match json_body(server, request).await {
+        Ok(body) => server.execute_command(&body, &caller).await,
+        Err(response) => response,
+    }
+}
+
+async fn json_body(server: &Server, request: Request<Body>) -> Result<Value, Response> {
+    let body = http::body(server, request).await?;
+    serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
+}
+
+fn bad(why: &str) -> Response {
+    json_response(StatusCode::BAD_REQUEST, &json!({ "error": why }))
+}
+
+/// `GET /tasks/metadata`.
+fn all(server: &Server) -> Response {
+    let mut contexts = server.contexts.all();
+    if contexts.is_empty() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    contexts.sort_by(|a, b| a.id.cmp(&b.id));
+    let all: Vec<Value> = contexts.iter().map(|context| metadata(context)).collect();
+    json_response(StatusCode::OK, &Value::Array(all))
+}
+
+/// `a2a-server.md`, "Task metadata".
+fn metadata(context: &Context) -> Value {
+    let tools = context.session.tools();
+    let tools = tools.iter().map(|tool| {
+        json!({
+            "name": tool.name,
+            "description": tool.description,
+            "parameterSchema": tool.parameters,
+        })
+    });
+    json!({
+        "id": context.id,
+        "contextId": context.id,
+        "taskState": context.state(None).name(),
+        "model": context.session.model(),
+        "mcpServers": [],
+        "availableTools": tools.collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}

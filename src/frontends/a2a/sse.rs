@@ -1,0 +1,62 @@
+//! A stream of events as the body of a response: Server-Sent Events (spec 3.3.3).
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream::{self, StreamExt as _};
+use tokio_util::sync::CancellationToken;
+
+use super::subscription::Subscription;
+use crate::protocol::a2a::Error;
+
+/// How long nothing is sent: some clients hang up after five seconds of silence.
+const ALIVE: Duration = Duration::from_secs(2);
+
+/// How many bytes are sent at once, about.
+const PACKET: usize = 16 << 10;
+
+/// The response; it ends with the stream, or with the server.
+pub(super) fn response(id: String, events: Subscription, ending: CancellationToken) -> Response {
+    let body = stream::unfold(Some(events), move |events| {
+        let (id, ending) = (id.clone(), ending.clone());
+        async move {
+            let mut events = events?;
+            let next = tokio::time::timeout(ALIVE, events.next());
+            let packet = match ending.run_until_cancelled(next).await? {
+                Ok(Some(first)) => packet(&id, first, &mut events),
+                Ok(None) => return None,
+                // A comment: nobody reads it, and everybody sees that somebody is there.
+                Err(_) => Bytes::from_static(b": alive\n\n"),
+            };
+            Some((packet, Some(events)))
+        }
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(body.map(Ok::<_, std::convert::Infallible>))).into_response()
+}
+
+/// This event and those that are there already.
+fn packet(id: &str, first: Bytes, events: &mut Subscription) -> Bytes {
+    let mut packet = Vec::with_capacity(first.len() + id.len() + 48);
+    let mut next = Some(first);
+    while let Some(event) = next {
+        packet.extend_from_slice(b"data: {\"jsonrpc\":\"2.0\",\"id\":");
+        packet.extend_from_slice(id.as_bytes());
+        packet.extend_from_slice(b",\"result\":");
+        packet.extend_from_slice(&event);
+        packet.extend_from_slice(b"}\n\n");
+        next = if packet.len() < PACKET { events.try_next() } else { None };
+    }
+    packet.into()
+}
+
+/// An error in place of a stream, as clients of 0.3 read it.
+pub(super) fn error(id: &str, error: &Error) -> Response {
+    let mut body = String::from("event: error\ndata: ");
+    // What is written to a string is written.
+    let _ = write!(body, "{}\n\n", super::http::failure(id, error));
+    ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")], body).into_response()
+}

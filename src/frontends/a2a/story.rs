@@ -1,0 +1,206 @@
+//! What has happened in a session, turn by turn: what a task's snapshot is made from.
+//!
+//! One more reader of the log: it folds each event in once, however often it is asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::protocol::a2a::TaskState;
+use crate::session::{
+    CallStarted, Entry, Event, Millis, Origin, PromptPart, Reader, StopReason, TurnId,
+};
+
+/// The turns and calls of one session.
+pub(super) struct Story {
+    log: Reader,
+    turns: Vec<Turn>,
+    /// Where each turn that ran began, in order.
+    runs: Vec<(usize, TurnId)>,
+    calls: HashMap<String, Call>,
+}
+
+/// One turn.
+pub(super) struct Turn {
+    pub(super) id: TurnId,
+    pub(super) prompt: String,
+    pub(super) origin: Origin,
+    /// Where in the log it was queued.
+    pub(super) queued: usize,
+    pub(super) started: bool,
+    pub(super) ended: Option<StopReason>,
+    /// When the last of this happened.
+    pub(super) at: Millis,
+    /// What the model said, a text an answer.
+    pub(super) said: Vec<String>,
+    /// The calls that wait for an answer, oldest first.
+    pub(super) asking: Vec<String>,
+    /// Whether the model's answer goes on.
+    speaking: bool,
+}
+
+/// One call.
+#[derive(Clone)]
+pub(super) struct Call {
+    /// Where in the log it is announced.
+    pub(super) index: usize,
+    pub(super) turn: TurnId,
+    announced: Arc<Event>,
+}
+
+impl Call {
+    /// What was announced.
+    pub(super) fn started(&self) -> Option<&CallStarted> {
+        match &*self.announced {
+            Event::CallStarted(started) => Some(started),
+            _ => None,
+        }
+    }
+}
+
+impl Turn {
+    pub(super) fn state(&self) -> TaskState {
+        match &self.ended {
+            Some(reason) => state(reason),
+            None if !self.started => TaskState::Submitted,
+            None if !self.asking.is_empty() => TaskState::InputRequired,
+            None => TaskState::Working,
+        }
+    }
+}
+
+/// The state of a task whose turn has ended so.
+pub(super) fn state(reason: &StopReason) -> TaskState {
+    match reason {
+        StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxRounds(_) => {
+            TaskState::Completed
+        }
+        StopReason::Cancelled { .. } => TaskState::Canceled,
+        StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
+    }
+}
+
+impl Story {
+    pub(super) fn new(log: Reader) -> Self {
+        Self { log, turns: Vec::new(), runs: Vec::new(), calls: HashMap::new() }
+    }
+
+    /// Folds in what has happened since.
+    pub(super) fn catch_up(&mut self) -> &Self {
+        while let Some(entry) = self.log.try_next_entry() {
+            self.fold(&entry);
+        }
+        self
+    }
+
+    /// All turns, in the order they were queued.
+    pub(super) fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    pub(super) fn turn(&self, id: TurnId) -> Option<&Turn> {
+        let at = usize::try_from(id.0).ok()?.checked_sub(1)?;
+        self.turns.get(at)
+    }
+
+    pub(super) fn call(&self, id: &str) -> Option<&Call> {
+        self.calls.get(id)
+    }
+
+    /// The turn that ran at a place in the log.
+    pub(super) fn running_at(&self, index: usize) -> Option<TurnId> {
+        let after = self.runs.partition_point(|(begun, _)| *begun <= index);
+        self.runs.get(after.checked_sub(1)?).map(|(_, turn)| *turn)
+    }
+
+    /// The turn that runs now or ran last; before any ran, the first in the queue.
+    pub(super) fn latest(&self) -> Option<&Turn> {
+        let ran = self.runs.last().and_then(|(_, turn)| self.turn(*turn));
+        ran.or_else(|| self.turns.first())
+    }
+
+    fn fold(&mut self, entry: &Entry) {
+        match &*entry.event {
+            Event::TurnQueued { turn, prompt, origin } => {
+                self.turns.push(Turn {
+                    id: *turn,
+                    prompt: prompt.iter().map(PromptPart::to_string).collect(),
+                    origin: origin.clone(),
+                    queued: entry.index,
+                    started: false,
+                    ended: None,
+                    at: entry.at,
+                    said: Vec::new(),
+                    asking: Vec::new(),
+                    speaking: false,
+                });
+            }
+            Event::TurnStarted { turn } => {
+                self.runs.push((entry.index, *turn));
+                self.change(*turn, entry.at, |turn| turn.started = true);
+            }
+            Event::TurnFinished { turn, reason } => self.change(*turn, entry.at, |turn| {
+                turn.ended = Some(reason.clone());
+                turn.asking.clear();
+            }),
+            Event::Text(text) => self.run(entry.at, |turn| turn.say(text)),
+            Event::Retry(retry) if retry.discard => self.run(entry.at, |turn| {
+                if turn.speaking {
+                    turn.said.pop();
+                    turn.speaking = false;
+                }
+            }),
+            Event::AnswerFinished { .. } => self.run(entry.at, |turn| turn.speaking = false),
+            Event::CallStarted(started) => self.started(entry, started),
+            Event::QuestionClosed { call, .. } | Event::CallFinished { call, .. } => {
+                self.run(entry.at, |turn| turn.asking.retain(|asking| asking != call));
+            }
+            Event::Output(text) => self.run(entry.at, |turn| {
+                turn.speaking = false;
+                turn.say(text);
+                turn.speaking = false;
+            }),
+            Event::Thought(_)
+            | Event::Retry(_)
+            | Event::Notice(_)
+            | Event::CallProgress { .. }
+            | Event::CommandStarted { .. }
+            | Event::Asked(_)
+            | Event::Forgotten
+            | Event::ModelChanged { .. } => {}
+        }
+    }
+
+    fn started(&mut self, entry: &Entry, started: &CallStarted) {
+        let Some((_, turn)) = self.runs.last().copied() else { return };
+        let announced = Arc::clone(&entry.event);
+        self.calls.insert(started.call.id.clone(), Call { index: entry.index, turn, announced });
+        if started.question.is_some() {
+            self.run(entry.at, |turn| turn.asking.push(started.call.id.clone()));
+        }
+    }
+
+    /// Changes the turn that runs.
+    fn run(&mut self, at: Millis, change: impl FnOnce(&mut Turn)) {
+        if let Some((_, turn)) = self.runs.last().copied() {
+            self.change(turn, at, change);
+        }
+    }
+
+    fn change(&mut self, turn: TurnId, at: Millis, change: impl FnOnce(&mut Turn)) {
+        let index = usize::try_from(turn.0).ok().and_then(|turn| turn.checked_sub(1));
+        if let Some(turn) = index.and_then(|index| self.turns.get_mut(index)) {
+            turn.at = at;
+            change(turn);
+        }
+    }
+}
+
+impl Turn {
+    fn say(&mut self, text: &str) {
+        match self.said.last_mut() {
+            Some(said) if self.speaking => said.push_str(text),
+            _ => self.said.push(text.to_owned()),
+        }
+        self.speaking = true;
+    }
+}

@@ -1,0 +1,109 @@
+//! The stream of one turn: from a place in the log to where somebody else has to go on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::context::Context;
+use super::frames::{Dialect, End, Follow, Frame};
+use crate::session::TurnId;
+
+/// Which events a stream is made of.
+pub(super) struct Span {
+    pub(super) turn: TurnId,
+    /// The first entry of the log that counts.
+    pub(super) from: usize,
+    /// From which entry on the stream may end: questions before are answered.
+    pub(super) ends_from: usize,
+    /// What the stream begins with.
+    pub(super) first: Option<Bytes>,
+    /// Whether the beginning is all.
+    pub(super) over: bool,
+    /// Whether what the client may have been told elsewhere is told again.
+    pub(super) again: bool,
+    /// The event that the client has seen last: it and those before are left out.
+    pub(super) after: Option<(usize, usize)>,
+}
+
+impl Span {
+    /// All that is still to come of a turn that was just begun.
+    pub(super) fn begun(turn: TurnId, from: usize, first: Option<Bytes>) -> Self {
+        Self { turn, from, ends_from: from, first, over: false, again: false, after: None }
+    }
+
+    /// What has happened in a turn after a place, and what is to come.
+    pub(super) fn since(context: &Context, turn: TurnId, from: usize) -> Self {
+        let ends_from = context.story(|story| {
+            let asking = story.turn(turn).and_then(|turn| turn.asking.last());
+            asking.and_then(|call| story.call(call)).map(|call| call.index)
+        });
+        let now = context.session.position();
+        let ends_from = ends_from.filter(|index| *index >= from).unwrap_or(now);
+        Self { turn, from, ends_from, first: None, over: false, again: false, after: None }
+    }
+
+    /// Whether a frame is part of it.
+    pub(super) fn has(&self, frame: &Frame) -> bool {
+        let answered = frame.end == End::Question && frame.index < self.ends_from;
+        frame.turn == self.turn && !frame.echo && !answered && self.is_new(frame)
+    }
+
+    /// Whether the client has not seen it yet.
+    fn is_new(&self, frame: &Frame) -> bool {
+        self.after.is_none_or(|after| (frame.index, frame.n) > after)
+    }
+}
+
+/// Reads a stream.
+pub(super) struct Subscription {
+    span: Span,
+    follow: Follow,
+    ended: bool,
+}
+
+impl Subscription {
+    pub(super) fn new(context: &Arc<Context>, span: Span, dialect: Dialect) -> Self {
+        Self { follow: Follow::new(context, span.from, dialect), ended: span.over, span }
+    }
+
+    /// The next event; nothing at the end. Nothing is lost if it is dropped while it waits.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.span.first.take() {
+            return Some(first);
+        }
+        while !self.ended {
+            let frame = self.follow.next().await;
+            if let Some(json) = self.take(frame) {
+                return Some(json);
+            }
+        }
+        None
+    }
+
+    /// The next event, if there is one already.
+    pub(super) fn try_next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.span.first.take() {
+            return Some(first);
+        }
+        while !self.ended {
+            let frame = self.follow.try_next()?;
+            if let Some(json) = self.take(frame) {
+                return Some(json);
+            }
+        }
+        None
+    }
+
+    /// Waits for its end.
+    pub(super) async fn end(mut self) {
+        while self.next().await.is_some() {}
+    }
+
+    fn take(&mut self, frame: Frame) -> Option<Bytes> {
+        if !self.span.has(&frame) {
+            return None;
+        }
+        self.ended = frame.end != End::No;
+        Some(frame.json)
+    }
+}

@@ -1,0 +1,190 @@
+//! A call of the session as the extension's `ToolCall`.
+
+use std::path::Path;
+
+use crate::protocol::development_tool::{
+    ConfirmationDetails, ConfirmationOption, ConfirmationRequest, ErrorDetails, FileDiff, ToolCall,
+    ToolCallStatus, ToolOutput,
+};
+use crate::session::{
+    Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ToolOutcome,
+};
+
+/// How many bytes of output a running call is shown with; of more, the end.
+const LIVE: usize = 64 << 10;
+
+/// Options that a client may choose (RFC 3.2, `ConfirmationOption.id`).
+pub(super) const ONCE: &str = "proceed_once";
+pub(super) const ALWAYS: &str = "proceed_always";
+pub(super) const ALWAYS_TOOL: &str = "proceed_always_tool";
+pub(super) const ALWAYS_SERVER: &str = "proceed_always_server";
+pub(super) const CANCEL: &str = "cancel";
+
+/// The call, at a status.
+pub(super) fn tool_call(started: &CallStarted, status: ToolCallStatus) -> ToolCall {
+    let label = &started.summary.label;
+    ToolCall {
+        tool_call_id: started.call.id.clone(),
+        status,
+        tool_name: started.call.name.clone(),
+        description: (!label.is_empty()).then(|| label.clone()),
+        input_parameters: started.call.args.clone(),
+        live_content: None,
+        output: None,
+        error: None,
+        confirmation_request: None,
+        kind: kind(started.kind),
+    }
+}
+
+/// The call that is asked about.
+pub(super) fn pending(started: &CallStarted) -> ToolCall {
+    let mut call = tool_call(started, ToolCallStatus::Pending);
+    call.confirmation_request = started.question.as_ref().map(|asked| request(started, asked));
+    call
+}
+
+/// The call that runs and has put this out.
+pub(super) fn running(started: &CallStarted, output: &str) -> ToolCall {
+    let mut call = tool_call(started, ToolCallStatus::Executing);
+    call.live_content = Some(end_of(output));
+    call
+}
+
+/// The call that has ended.
+pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
+    match outcome {
+        ToolOutcome::Done(output) => {
+            let mut call = tool_call(started, ToolCallStatus::Succeeded);
+            call.output = Some(match &output.shown {
+                Some(Content::Diff(change)) => ToolOutput::Diff(file_diff(change)),
+                _ => ToolOutput::Text(output.text.clone()),
+            });
+            call
+        }
+        ToolOutcome::Failed(error) => {
+            let mut call = tool_call(started, ToolCallStatus::Failed);
+            let (message, r#type) = (error.message.clone(), error.kind.clone());
+            call.error = Some(ErrorDetails { message, r#type });
+            call
+        }
+        ToolOutcome::Rejected | ToolOutcome::Cancelled => {
+            tool_call(started, ToolCallStatus::Cancelled)
+        }
+    }
+}
+
+/// The end of an output, from the beginning of a line if there is one; marked, if cut.
+fn end_of(output: &str) -> String {
+    if output.len() <= LIVE {
+        return output.to_owned();
+    }
+    let from = output.ceil_char_boundary(output.len() - LIVE);
+    let end = &output[from..];
+    let end = end.split_once('\n').map_or(end, |(_, lines)| lines);
+    format!("[the first {} bytes are not shown]\n{end}", output.len() - end.len())
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read | Kind::List => "read",
+        Kind::Find | Kind::Search => "search",
+        Kind::Edit => "edit",
+        Kind::Execute => "execute",
+        Kind::Fetch => "fetch",
+        Kind::Think => "think",
+        Kind::Other => "other",
+    }
+}
+
+fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
+    let label = &started.summary.label;
+    ConfirmationRequest {
+        options: options(question),
+        details: details(started),
+        title: label.clone(),
+        prompt: format!("Allow it? {}", question.why),
+        // What can never be allowed for good is what does harm.
+        r#type: match (&started.access, question.scopes.is_empty()) {
+            (_, true) => "danger",
+            (Access::Execute { .. } | Access::Edit { .. } | Access::Mcp { .. }, false) => "warning",
+            _ => "info",
+        },
+    }
+}
+
+fn options(question: &Question) -> Vec<ConfirmationOption> {
+    let option = |id, name: &str, description: Option<String>| ConfirmationOption {
+        id,
+        name: name.to_owned(),
+        description,
+    };
+    let mut options = vec![option(ONCE, "Allow once", None)];
+    let remembered = |scope: &Scope| Some(format!("Until the session ends: {scope}"));
+    if let Some(narrow) = question.scopes.first() {
+        options.push(option(ALWAYS, "Always allow", remembered(narrow)));
+    }
+    for scope in &question.scopes {
+        match scope {
+            Scope::Tool(_) => {
+                options.push(option(ALWAYS_TOOL, "Always allow this tool", remembered(scope)));
+            }
+            Scope::Server(_) => {
+                options.push(option(ALWAYS_SERVER, "Always allow this server", remembered(scope)));
+            }
+            Scope::Edits | Scope::Commands(_) | Scope::Hosts(_) => {}
+        }
+    }
+    options.push(option(CANCEL, "Reject", None));
+    options
+}
+
+fn details(started: &CallStarted) -> ConfirmationDetails {
+    if let Some(change) = &started.summary.diff {
+        return ConfirmationDetails::FileEditDetails(file_diff(change));
+    }
+    match &started.access {
+        Access::Execute { command, directory } => ConfirmationDetails::ExecuteDetails {
+            command: command.clone(),
+            working_directory: directory.display().to_string(),
+        },
+        Access::Mcp { server, tool, .. } => {
+            ConfirmationDetails::McpDetails { server_name: server.clone(), tool_name: tool.clone() }
+        }
+        Access::Other { description } => {
+            ConfirmationDetails::GenericDetails { description: description.clone() }
+        }
+        Access::Fetch { urls } => {
+            ConfirmationDetails::GenericDetails { description: urls.join("\n") }
+        }
+        Access::Nothing | Access::Read | Access::Edit { .. } => {
+            ConfirmationDetails::GenericDetails { description: started.summary.label.clone() }
+        }
+    }
+}
+
+fn file_diff(change: &Change) -> FileDiff {
+    let name = Path::new(&change.path).file_name().unwrap_or_default();
+    FileDiff {
+        file_name: name.to_string_lossy().into_owned(),
+        file_path: change.path.clone(),
+        old_content: change.old.as_deref().map(str::to_owned),
+        new_content: change.new.to_string(),
+        formatted_diff: change.unified(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LIVE, end_of};
+
+    #[test]
+    fn of_a_long_output_the_last_lines_are_shown() {
+        assert_eq!(end_of("short"), "short");
+        let long = format!("{}\nlast line\n", "x".repeat(LIVE));
+        assert_eq!(
+            end_of(&long),
+            format!("[the first {} bytes are not shown]\nlast line\n", LIVE + 1)
+        );
+    }
+}

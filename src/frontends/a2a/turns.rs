@@ -1,0 +1,114 @@
+//! What a message does: begins a turn, or answers what one asks.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::context::Context;
+use super::frames::{Dialect, json as to_json};
+use super::methods::{Caller, to_value, wrapped};
+use super::read::Confirmation;
+use super::subscription::Span;
+use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, ONCE};
+use crate::protocol::a2a::Error;
+use crate::session::{Access, Answer, AnswerError, PromptPart, Scope, TurnId};
+
+/// How many prompts of a session may wait.
+const WAITING: usize = 1000;
+
+/// Begins a turn. `task`: whether the message names a task, and the turn of that.
+pub(super) fn begin(
+    context: &Arc<Context>,
+    prompt: Vec<PromptPart>,
+    caller: &Caller,
+    (named, turn): (bool, Option<TurnId>),
+    dialect: Dialect,
+) -> Result<Span, Error> {
+    let session = &context.session;
+    if session.waiting() >= WAITING {
+        let message = format!("{WAITING} prompts wait already");
+        return Err(Error::new(Error::INTERNAL, message));
+    }
+    // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
+    if dialect == Dialect::V03 || turn.is_some() {
+        for asked in session.questions() {
+            // Somebody may answer at this moment: then it was answered.
+            let _ = session.answer(&asked.call.id, Answer::Cancel, caller.origin.clone());
+        }
+    }
+    let turn = session.prompt(prompt, caller.origin.clone());
+    let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
+    let waits = session.running() != Some(turn);
+    let first = (!named || waits || dialect == Dialect::V1).then(|| {
+        let task = context.begun(dialect, turn);
+        to_json(&wrapped(to_value(&task), dialect))
+    });
+    Ok(Span::begun(turn, queued, first))
+}
+
+/// Answers questions; what follows is what comes of it.
+pub(super) fn answer(
+    context: &Arc<Context>,
+    answers: &[Confirmation],
+    caller: &Caller,
+) -> Result<Span, Error> {
+    let mut span = None;
+    for given in answers {
+        let call = context.story(|story| story.call(&given.call).cloned());
+        let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
+        let answer = call.started().map_or(Ok(Answer::Reject), |started| {
+            let scopes = started.question.as_ref().map_or(&[][..], |asked| &asked.scopes);
+            read_answer(given, scopes, matches!(started.access, Access::Edit { .. }))
+        })?;
+        let answered = context.session.answer(&given.call, answer, caller.origin.clone());
+        answered.map_err(|error| stale(given, &error))?;
+        span.get_or_insert((call.turn, call.index + 1));
+    }
+    let (turn, from) = span.ok_or_else(|| Error::invalid_params("no answer"))?;
+    Ok(Span::since(context, turn, from))
+}
+
+fn read_answer(given: &Confirmation, scopes: &[Scope], edit: bool) -> Result<Answer, Error> {
+    let always = |fits: &dyn Fn(&Scope) -> bool| {
+        let scope = scopes.iter().find(|scope| fits(scope)).cloned();
+        let refused = || {
+            Error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call))
+        };
+        scope.map(Answer::Always).ok_or_else(refused)
+    };
+    if given.content.is_some() && !(edit && given.option == ONCE) {
+        let message = format!("`new_content` goes with `{ONCE}`, and with a change of a file");
+        return Err(Error::invalid_params(message));
+    }
+    match given.option.as_str() {
+        ONCE => Ok(Answer::Once { edited: given.content.clone() }),
+        ALWAYS => always(&|_| true),
+        ALWAYS_TOOL => always(&|scope| matches!(scope, Scope::Tool(_))),
+        ALWAYS_SERVER => always(&|scope| matches!(scope, Scope::Server(_))),
+        _ => Ok(Answer::Reject),
+    }
+}
+
+/// Why an answer does not count.
+fn stale(given: &Confirmation, error: &AnswerError) -> Error {
+    let why = match error {
+        AnswerError::AlreadyAnswered { by, answer } => {
+            format!("already answered by {by}: {}", in_a_word(answer))
+        }
+        AnswerError::Withdrawn => "the turn was cancelled".to_owned(),
+        AnswerError::NotAsked => "nothing was asked about it".to_owned(),
+        AnswerError::NotOffered => "that was not offered".to_owned(),
+    };
+    let message = format!("tool call {} is not awaiting confirmation ({why})", given.call);
+    Error::invalid_params(message).with(json!({ "tool_call_id": given.call }))
+}
+
+fn in_a_word(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Once { .. } => "allowed",
+        Answer::Always(_) => "always allowed",
+        Answer::Reject => "rejected",
+        Answer::Cancel => "cancelled",
+        Answer::Unclear(_) => "not understood",
+    }
+}

@@ -1,0 +1,306 @@
+//! What A2A clients are told of what happens in a session.
+
+use serde_json::{Map, Value, json};
+
+use super::story::{self, Story};
+use super::tool_call::{ended, pending, running, tool_call};
+use crate::protocol::a2a::{
+    Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus,
+    TaskStatusUpdateEvent,
+};
+use crate::protocol::development_tool::{
+    AgentThought, CODER_AGENT, Kind, ToolCall, ToolCallStatus, URI,
+};
+use crate::session::{Answer, Entry, Event, Millis, ModelError, Origin, StopReason, TurnId};
+
+/// A piece of news.
+pub(super) struct Update {
+    /// The turn that it is part of.
+    pub(super) turn: TurnId,
+    /// What is told.
+    pub(super) news: News,
+    /// Whether it is what the user said: whoever said it knows.
+    pub(super) echo: bool,
+}
+
+/// What is told.
+pub(super) enum News {
+    /// Where the task stands, with what was said or done.
+    Status(Box<TaskStatusUpdateEvent>),
+    /// What came of it; for version 1.0.
+    Artifact(TaskArtifactUpdateEvent),
+}
+
+impl Update {
+    /// Whether a stream of the turn ends with this.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(&self.news, News::Status(status) if status.r#final)
+    }
+}
+
+impl Update {
+    /// Whether it says where the task stands or what came of it, rather than how it goes.
+    pub(super) fn is_notable(&self) -> bool {
+        match &self.news {
+            News::Status(status) => {
+                let kind = status.metadata.get(URI).and_then(|event| event.get("kind"));
+                kind.and_then(Value::as_str) == Some(Kind::StateChange.upper())
+            }
+            News::Artifact(_) => true,
+        }
+    }
+}
+
+/// Whose news it is.
+pub(super) struct Names<'a> {
+    /// The session's.
+    pub(super) context: &'a str,
+    /// The task's that a turn is part of.
+    pub(super) task: &'a dyn Fn(TurnId) -> String,
+    /// The model's.
+    pub(super) model: &'a str,
+}
+
+/// What is told of one entry of the log.
+pub(super) fn of(entry: &Entry, story: &Story, names: &Names<'_>) -> Vec<Update> {
+    let turn = match &*entry.event {
+        Event::TurnQueued { turn, .. } | Event::TurnFinished { turn, .. } => Some(*turn),
+        _ => story.running_at(entry.index),
+    };
+    let Some(turn) = turn else { return Vec::new() };
+    let mut telling = Telling { names, task: (names.task)(turn), turn, entry, updates: Vec::new() };
+    telling.tell(story);
+    telling.updates
+}
+
+/// What tells of one entry.
+struct Telling<'a> {
+    names: &'a Names<'a>,
+    task: String,
+    turn: TurnId,
+    entry: &'a Entry,
+    updates: Vec<Update>,
+}
+
+impl Telling<'_> {
+    fn tell(&mut self, story: &Story) {
+        let started = |call: &str| story.call(call).and_then(story::Call::started);
+        match &*self.entry.event {
+            Event::TurnQueued { origin, .. } => self.queued(story, origin),
+            Event::TurnStarted { .. } => self.state(TaskState::Working, None),
+            Event::Text(text) | Event::Output(text) => self.text(text.clone()),
+            Event::Thought(text) => self.thought(&AgentThought::read(text)),
+            Event::Retry(retry) => self.remark("Retrying", retry.to_string()),
+            Event::Notice(notice) => self.remark("Note", notice.clone()),
+            Event::AnswerFinished { .. }
+            | Event::CommandStarted { .. }
+            | Event::Asked(_)
+            | Event::Forgotten
+            | Event::ModelChanged { .. } => {}
+            Event::CallStarted(started) if started.question.is_some() => {
+                let call = pending(started);
+                self.call(&call);
+                self.tell_call(Kind::ToolCallConfirmation, &call);
+                self.state(TaskState::InputRequired, Some(data(call.to_value())));
+            }
+            Event::CallStarted(started) => {
+                self.call(&pending(started));
+                self.call(&tool_call(started, ToolCallStatus::Executing));
+            }
+            Event::CallProgress { call, output } => {
+                if let Some(started) = started(call) {
+                    self.call(&running(started, output));
+                }
+            }
+            Event::QuestionClosed { call, answer } => match answer {
+                Some((Answer::Once { .. } | Answer::Always(_), by)) => {
+                    self.answered(by);
+                    if let Some(started) = started(call) {
+                        self.call(&tool_call(started, ToolCallStatus::Executing));
+                    }
+                }
+                Some((_, by)) => self.answered(by),
+                None => {}
+            },
+            Event::CallFinished { call, outcome } => {
+                // A call that never began is not told of.
+                if let Some(started) = started(call) {
+                    self.call(&ended(started, outcome));
+                }
+            }
+            Event::TurnFinished { reason, .. } => self.finished(story, reason),
+        }
+    }
+
+    fn queued(&mut self, story: &Story, origin: &Origin) {
+        let Some(turn) = story.turn(self.turn) else { return };
+        let source = source(origin);
+        let parts = vec![Part::Text { text: turn.prompt.clone() }];
+        let mut metadata = self.metadata(Kind::TextContent, None);
+        metadata.insert("source".to_owned(), json!(source));
+        let mut message = self.message(parts);
+        message.role = Role::User;
+        message.metadata.insert("source".to_owned(), json!(source));
+        let status = self.status(TaskState::Submitted, Some(message));
+        self.push(status, false, metadata);
+        for update in &mut self.updates {
+            update.echo = true;
+        }
+    }
+
+    /// The question is closed: work goes on.
+    fn answered(&mut self, by: &Origin) {
+        let status = self.status(TaskState::Working, None);
+        let mut metadata = self.metadata(Kind::StateChange, None);
+        metadata.insert("answeredBy".to_owned(), json!(by.to_string()));
+        self.push(status, false, metadata);
+    }
+
+    fn text(&mut self, text: String) {
+        let message = self.message(vec![Part::Text { text }]);
+        let status = self.status(TaskState::Working, Some(message));
+        let metadata = self.metadata(Kind::TextContent, None);
+        self.push(status, false, metadata);
+    }
+
+    fn thought(&mut self, thought: &AgentThought) {
+        let data = json!({ "subject": thought.subject, "description": thought.description });
+        let message = self.message(vec![Part::Data { data }]);
+        let status = self.status(TaskState::Working, Some(message));
+        let metadata = self.metadata(Kind::Thought, None);
+        self.push(status, false, metadata);
+    }
+
+    fn remark(&mut self, subject: &str, description: String) {
+        self.thought(&AgentThought { subject: subject.to_owned(), description });
+    }
+
+    fn call(&mut self, call: &ToolCall) {
+        self.tell_call(Kind::ToolCallUpdate, call);
+    }
+
+    fn tell_call(&mut self, kind: Kind, call: &ToolCall) {
+        let message = self.message(data(call.to_value()));
+        let status = self.status(TaskState::Working, Some(message));
+        let metadata = self.metadata(kind, None);
+        self.push(status, false, metadata);
+    }
+
+    /// The task stands elsewhere now; a stream ends where somebody else has to go on.
+    fn state(&mut self, state: TaskState, parts: Option<Vec<Part>>) {
+        let message = parts.map(|parts| self.message(parts));
+        let status = self.status(state, message);
+        let metadata = self.metadata(Kind::StateChange, None);
+        let last = state.is_terminal() || state == TaskState::InputRequired;
+        self.push(status, last, metadata);
+    }
+
+    fn finished(&mut self, story: &Story, reason: &StopReason) {
+        let said = story.turn(self.turn).and_then(|turn| turn.said.last());
+        if let Some(text) = said {
+            let news = News::Artifact(TaskArtifactUpdateEvent {
+                task_id: self.task.clone(),
+                context_id: self.names.context.to_owned(),
+                artifact: artifact(text.clone()),
+                append: false,
+                last_chunk: true,
+                metadata: Map::from_iter([("eventId".to_owned(), json!(self.event_id()))]),
+            });
+            self.updates.push(Update { turn: self.turn, news, echo: false });
+        }
+        let state = story::state(reason);
+        let why = explanation(reason);
+        let parts = why.clone().map(|text| vec![Part::Text { text }]);
+        let message = parts.map(|parts| self.message(parts));
+        let status = self.status(state, message);
+        let error = why.filter(|_| state == TaskState::Failed);
+        let metadata = self.metadata(Kind::StateChange, error.as_deref());
+        self.push(status, true, metadata);
+    }
+
+    fn message(&self, parts: Vec<Part>) -> Message {
+        Message {
+            role: Role::Agent,
+            message_id: format!("{}/{}", self.names.context, self.event_id()),
+            task_id: self.task.clone(),
+            context_id: self.names.context.to_owned(),
+            extensions: vec![URI],
+            parts,
+            metadata: Map::new(),
+        }
+    }
+
+    fn status(&self, state: TaskState, message: Option<Message>) -> TaskStatus {
+        TaskStatus { state, message, timestamp: timestamp(self.entry.at) }
+    }
+
+    fn metadata(&self, kind: Kind, error: Option<&str>) -> Map<String, Value> {
+        let model = self.names.model;
+        let mut event = json!({ "kind": kind.upper(), "model": model });
+        if let Some(error) = error {
+            event["error"] = json!(error);
+        }
+        Map::from_iter([
+            (CODER_AGENT.to_owned(), json!({ "kind": kind.kebab() })),
+            ("model".to_owned(), json!(model)),
+            (URI.to_owned(), event),
+            ("eventId".to_owned(), json!(self.event_id())),
+        ])
+    }
+
+    /// Its place in the log, and which of the updates there.
+    fn event_id(&self) -> String {
+        format!("{}.{}", self.entry.index, self.updates.len())
+    }
+
+    fn push(&mut self, status: TaskStatus, last: bool, metadata: Map<String, Value>) {
+        let news = News::Status(Box::new(TaskStatusUpdateEvent {
+            task_id: self.task.clone(),
+            context_id: self.names.context.to_owned(),
+            status,
+            r#final: last,
+            metadata,
+        }));
+        self.updates.push(Update { turn: self.turn, news, echo: false });
+    }
+}
+
+/// The last text of a turn as what came of it.
+pub(super) fn artifact(text: String) -> Artifact {
+    Artifact {
+        artifact_id: "response".to_owned(),
+        name: "response",
+        parts: vec![Part::Text { text }],
+    }
+}
+
+/// Where a prompt came from, in a word.
+pub(super) fn source(origin: &Origin) -> &'static str {
+    match origin {
+        Origin::Editor => "editor",
+        Origin::A2a(_) => "a2a",
+    }
+}
+
+/// ISO 8601 with milliseconds, UTC.
+pub(super) fn timestamp(at: Millis) -> String {
+    let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    format!("{at:.3}")
+}
+
+/// Why a turn did not end as usual.
+pub(super) fn explanation(reason: &StopReason) -> Option<String> {
+    Some(match reason {
+        StopReason::EndTurn | StopReason::Cancelled { .. } => return None,
+        StopReason::MaxTokens => "The answer was cut at the model's output limit.".to_owned(),
+        StopReason::MaxRounds(rounds) => format!("Stopped after {rounds} rounds of tool calls."),
+        StopReason::Refused(why) => format!("The model's provider would not answer: {why}"),
+        StopReason::Failed(ModelError::RateLimited(why)) => format!("Rate limited: {why}"),
+        StopReason::Failed(error) => error.to_string(),
+        StopReason::Crashed => "The turn ended because of a fault in the agent.".to_owned(),
+    })
+}
+
+fn data(data: Value) -> Vec<Part> {
+    vec![Part::Data { data }]
+}

@@ -1,0 +1,243 @@
+//! Push notifications: delivers what happens in a task to the addresses that clients have named.
+//!
+//! A client says where this machine sends a request, so this is made to be of no use for reaching
+//! what the client itself cannot: [`check`] refuses addresses inside networks when they are set,
+//! and each attempt judges again what their names lead to.
+//!
+//! Each key has a **lane**: a queue and a task that empties it and then ends. What is in a lane is
+//! delivered in order, and no lane waits for another.
+
+mod attempt;
+mod place;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::sync::Mutex;
+
+use attempt::{Courier, Failure, system_lookup, wait};
+pub use attempt::{Found, Lookup, check_header};
+pub use place::{Target, check};
+
+/// How much is kept for webhooks, and how patiently it is delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// How many notifications of a key may wait; the oldest are dropped for newer ones. 64.
+    pub queue: usize,
+    /// How many bytes the bodies of those may have in all; the newest is kept whatever its size.
+    /// 4 MiB.
+    pub queue_bytes: usize,
+    /// How many keys may have notifications under way; those of further keys are dropped. 64.
+    pub targets: usize,
+    /// How often a notification is tried, the first time included. 5.
+    pub attempts: u32,
+    /// How long an attempt may take, from looking up the name to the head of the response. 10 s.
+    pub timeout: Duration,
+    /// How long to wait, at most, before the second attempt; each wait is twice the one before. 1 s.
+    pub first_wait: Duration,
+    /// No longer than this, unless the server asks for it. 30 s.
+    pub longest_wait: Duration,
+    /// What a server may ask for with `Retry-After`; if it asks for more, it gets this. 60 s.
+    pub longest_retry_after: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queue: 64,
+            queue_bytes: 4 * 1024 * 1024,
+            targets: 64,
+            attempts: 5,
+            timeout: Duration::from_secs(10),
+            first_wait: Duration::from_secs(1),
+            longest_wait: Duration::from_secs(30),
+            longest_retry_after: Duration::from_mins(1),
+        }
+    }
+}
+
+/// A notification and where it goes. Not to be shown: there are tokens in it.
+#[derive(Clone)]
+pub struct Delivery {
+    /// Which notifications stay in order: what names the configuration.
+    pub key: String,
+    /// Where it goes.
+    pub target: Target,
+    /// Sent with it, as they are; see [`check_header`].
+    pub headers: Vec<(String, String)>,
+    /// What is posted.
+    pub body: Bytes,
+}
+
+/// Delivers notifications. Clones deliver for the same; when the last one is dropped, so is what
+/// is not delivered.
+#[derive(Clone)]
+pub struct Webhooks(Arc<Owner>);
+
+/// Ends the lanes' tasks, which hold what it shares with them.
+struct Owner(Arc<Shared>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let lanes = std::mem::take(&mut self.0.lanes.lock().by_key);
+        drop(lanes);
+    }
+}
+
+struct Shared {
+    courier: Courier,
+    limits: Limits,
+    lanes: Mutex<Lanes>,
+}
+
+/// The lanes that are not empty, or whose last notification is on its way.
+#[derive(Default)]
+struct Lanes {
+    by_key: HashMap<String, Lane>,
+    /// How many there have been: it tells a lane from one of the same key that was forgotten.
+    opened: u64,
+    /// How many notifications found no lane.
+    turned_away: u64,
+}
+
+struct Lane {
+    number: u64,
+    waiting: VecDeque<Delivery>,
+    /// Of the bodies that wait.
+    bytes: usize,
+    /// How often the oldest had to make room.
+    full: u64,
+    /// Empties the lane; ends with it.
+    task: AbortOnDropHandle<()>,
+}
+
+impl Webhooks {
+    /// Looks names up as the system does.
+    pub fn new(allow_loopback: bool, limits: Limits) -> Self {
+        Self::with_lookup(allow_loopback, limits, system_lookup())
+    }
+
+    /// Looks names up in a way of one's own.
+    pub fn with_lookup(allow_loopback: bool, limits: Limits, lookup: Lookup) -> Self {
+        let courier = Courier::new(allow_loopback, limits.timeout, lookup);
+        let shared = Shared { courier, limits, lanes: Mutex::default() };
+        Self(Arc::new(Owner(Arc::new(shared))))
+    }
+
+    /// Queues a notification, and waits for nothing. To be called where tasks can be spawned.
+    pub fn send(&self, delivery: Delivery) {
+        let Owner(shared) = &*self.0;
+        let webhook = delivery.target.clone();
+        let pushed = shared.lanes.lock().push(shared, delivery);
+        let Err(Full { why, count }) = pushed else { return };
+        // Said again when there are twice as many: a warning each would fill the log.
+        if count.is_power_of_two() {
+            tracing::warn!(%webhook, count, "push notifications are dropped: {why}");
+        }
+    }
+
+    /// Drops all that waits or is under way for a key: its configuration is gone.
+    pub fn forget(&self, key: &str) {
+        let forgotten = self.0.0.lanes.lock().by_key.remove(key);
+        drop(forgotten);
+    }
+}
+
+/// Something was dropped.
+struct Full {
+    why: &'static str,
+    /// How often so far.
+    count: u64,
+}
+
+impl Lanes {
+    fn push(&mut self, shared: &Arc<Shared>, delivery: Delivery) -> Result<(), Full> {
+        let Limits { queue, queue_bytes, targets, .. } = shared.limits;
+        // A task that has ended without closing its lane has panicked.
+        let open = self.by_key.get_mut(&delivery.key).filter(|lane| !lane.task.is_finished());
+        if let Some(lane) = open {
+            return lane.push(delivery, queue, queue_bytes);
+        }
+        if self.by_key.len() >= targets && !self.by_key.contains_key(&delivery.key) {
+            self.turned_away += 1;
+            return Err(Full { why: "there are too many webhooks", count: self.turned_away });
+        }
+        self.opened += 1;
+        let key = delivery.key.clone();
+        let task = tokio::spawn(work(Arc::clone(shared), key.clone(), self.opened));
+        let lane = Lane {
+            number: self.opened,
+            bytes: delivery.body.len(),
+            waiting: [delivery].into(),
+            full: 0,
+            task: AbortOnDropHandle::new(task),
+        };
+        self.by_key.insert(key, lane);
+        Ok(())
+    }
+
+    /// Takes the next of a lane. A lane that is empty is closed in the same step.
+    fn next(&mut self, key: &str, number: u64) -> Option<Delivery> {
+        let lane = self.by_key.get_mut(key).filter(|lane| lane.number == number)?;
+        let next = lane.pop();
+        if next.is_none() {
+            self.by_key.remove(key);
+        }
+        next
+    }
+}
+
+impl Lane {
+    fn push(&mut self, delivery: Delivery, queue: usize, queue_bytes: usize) -> Result<(), Full> {
+        self.bytes += delivery.body.len();
+        self.waiting.push_back(delivery);
+        let before = self.waiting.len();
+        while self.waiting.len() > 1 && (self.waiting.len() > queue || self.bytes > queue_bytes) {
+            self.pop();
+        }
+        if self.waiting.len() == before {
+            return Ok(());
+        }
+        self.full += 1;
+        Err(Full { why: "old ones make room, the webhook is slow", count: self.full })
+    }
+
+    fn pop(&mut self) -> Option<Delivery> {
+        let delivery = self.waiting.pop_front()?;
+        self.bytes -= delivery.body.len();
+        Some(delivery)
+    }
+}
+
+/// Empties a lane.
+async fn work(shared: Arc<Shared>, key: String, number: u64) {
+    loop {
+        let next = shared.lanes.lock().next(&key, number);
+        let Some(delivery) = next else { return };
+        deliver(&shared, &delivery).await;
+    }
+}
+
+/// Delivers a notification, or gives it up.
+async fn deliver(shared: &Shared, delivery: &Delivery) {
+    let webhook = &delivery.target;
+    let mut failed = 0;
+    while let Err(failure) = shared.courier.attempt(delivery).await {
+        failed += 1;
+        let (why, asked) = match failure {
+            Failure::Passing { why, asked } if failed < shared.limits.attempts => (why, asked),
+            Failure::Final(why) | Failure::Passing { why, .. } => {
+                tracing::warn!(%webhook, failed, why, "a push notification is given up");
+                return;
+            }
+        };
+        let wait = wait(&shared.limits, failed, asked, fastrand::f64());
+        tracing::debug!(%webhook, failed, why, ?wait, "a push notification is tried again");
+        sleep(wait).await;
+    }
+}

@@ -1,0 +1,385 @@
+//! A WebSocket: calls and their answers, and everything else that happens in the session
+//! (`a2a-port.md`, section 4; `reference/a2a.md` has the frames).
+
+mod acp;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::FromRequestParts as _;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::http::Request;
+use axum::response::{IntoResponse as _, Response};
+use futures::future::{BoxFuture, select_all};
+use futures::stream::{FuturesUnordered, SplitSink, SplitStream};
+use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::context::Context;
+use super::frames::{Dialect, End, Follow, Frame};
+use super::methods::{Caller, Reply, Streaming, named};
+use super::subscription::Span;
+use super::{Server, http, read};
+use crate::protocol::a2a::Error;
+
+/// How long a client may not take what it is sent.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// How many calls of one connection may be under way.
+const CALLS: usize = 64;
+
+/// Close codes (RFC 6455, section 7.4.1).
+const GOING_AWAY: u16 = 1001;
+const UNSUPPORTED: u16 = 1003;
+const TOO_BIG: u16 = 1009;
+
+/// Makes a WebSocket of a connection.
+pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Response {
+    let caller = server.caller(request.headers());
+    let query = request.uri().query().unwrap_or_default().as_bytes();
+    let flat =
+        form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
+    let slot = request.extensions().get::<Arc<OwnedSemaphorePermit>>().map(Arc::clone);
+    let (mut parts, _) = request.into_parts();
+    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+        Ok(upgrade) => upgrade,
+        Err(refused) => return refused.into_response(),
+    };
+    let server = Arc::clone(server);
+    // What is a little too large is read, so that it can be said what was wrong.
+    let most = server.options.body.saturating_mul(2);
+    upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
+        let _slot = slot;
+        serve(server, caller, socket, flat).await;
+    })
+}
+
+/// A stream that the client has asked for.
+struct Active {
+    /// The call's id, as it stands there.
+    id: String,
+    context: Arc<Context>,
+    span: Span,
+}
+
+type Call = BoxFuture<'static, (String, Result<Reply, Error>)>;
+
+/// One client.
+struct Connection {
+    server: Arc<Server>,
+    caller: Caller,
+    out: SplitSink<WebSocket, Message>,
+    /// How it is told of what happens: in the version of its first call.
+    dialect: Option<Dialect>,
+    flat: bool,
+    /// The sessions that it is told of.
+    follows: Vec<Follow>,
+    streams: Vec<Active>,
+    calls: FuturesUnordered<Call>,
+}
+
+/// The connection is over.
+struct Over;
+
+async fn serve(server: Arc<Server>, caller: Caller, socket: WebSocket, flat: bool) {
+    let (out, mut input) = socket.split();
+    let mut connection = Connection {
+        server,
+        caller,
+        out,
+        dialect: None,
+        flat,
+        follows: Vec::new(),
+        streams: Vec::new(),
+        calls: FuturesUnordered::new(),
+    };
+    // Whoever ends it has said why.
+    let _ = connection.run(&mut input).await;
+}
+
+impl Connection {
+    async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<(), Over> {
+        let mut first = true;
+        self.join().await?;
+        let ending = self.server.ending.clone();
+        loop {
+            self.tell().await?;
+            tokio::select! {
+                message = input.next() => {
+                    let text = self.text(message).await?;
+                    if first && let Some(serve) = acp::wanted(&self.server, &text) {
+                        return acp::run(serve, &self.caller, text, input, &mut self.out).await;
+                    }
+                    first = false;
+                    self.take(&text).await?;
+                }
+                Some((id, reply)) = self.calls.next() => self.reply(id, reply).await?,
+                () = news(&mut self.follows) => {}
+                () = ending.cancelled() => {
+                    return self.close(GOING_AWAY, "the agent ends").await;
+                }
+            }
+        }
+    }
+
+    /// Begins to follow the shared session, with what is asked in it now.
+    async fn join(&mut self) -> Result<(), Over> {
+        let Some(context) = self.server.contexts.shared().map(Arc::clone) else { return Ok(()) };
+        let now = context.session.position();
+        let mut asked: Vec<usize> = context.story(|story| {
+            let open = context.session.questions();
+            open.iter().filter_map(|asked| Some(story.call(&asked.call.id)?.index)).collect()
+        });
+        asked.sort_unstable();
+        for index in asked.into_iter().filter(|index| *index < now) {
+            let mut question = Follow::new(&context, index, self.dialect());
+            while let Some(frame) = question.try_next()
+                && frame.index == index
+            {
+                self.deliver(&context, &frame).await?;
+            }
+        }
+        self.follows.push(Follow::new(&context, now, self.dialect()));
+        Ok(())
+    }
+
+    fn dialect(&self) -> Dialect {
+        if self.flat { Dialect::Flat } else { self.dialect.unwrap_or(Dialect::V03) }
+    }
+
+    /// Tells all that has happened.
+    async fn tell(&mut self) -> Result<(), Over> {
+        for n in 0..self.follows.len() {
+            while let Some(frame) = self.follows[n].try_next() {
+                let context = Arc::clone(&self.follows[n].context);
+                self.deliver(&context, &frame).await?;
+            }
+        }
+        match tokio::time::timeout(STUCK, self.out.flush()).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Over),
+        }
+    }
+
+    /// Tells of one event: as part of the stream that the client asked for, or by the way.
+    async fn deliver(&mut self, context: &Arc<Context>, frame: &Frame) -> Result<(), Over> {
+        if self.flat {
+            return self.send(frame.json.to_vec()).await;
+        }
+        let of_turn = |stream: &Active| {
+            Arc::ptr_eq(&stream.context, context) && stream.span.turn == frame.turn
+        };
+        let Some(n) = self.streams.iter().position(of_turn) else {
+            let head = br#"{"jsonrpc":"2.0","method":"tasks/event","params":"#;
+            return self.send(enveloped(head, &frame.json)).await;
+        };
+        let stream = &self.streams[n];
+        if !stream.span.has(frame) {
+            return Ok(());
+        }
+        let id = stream.id.clone();
+        if frame.end == End::No {
+            return self.item(&id, &frame.json).await;
+        }
+        self.streams.remove(n);
+        self.item(&id, &frame.json).await?;
+        self.end(&id).await
+    }
+
+    /// What the client has sent, if that is text.
+    async fn text(
+        &mut self,
+        message: Option<Result<Message, axum::Error>>,
+    ) -> Result<String, Over> {
+        match message {
+            Some(Ok(Message::Text(text))) if text.len() > self.server.options.body => {
+                self.close(TOO_BIG, "the frame is too large").await?;
+                Err(Over)
+            }
+            Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
+            Some(Ok(Message::Binary(_))) => {
+                self.close(UNSUPPORTED, "frames are text").await?;
+                Err(Over)
+            }
+            // Answered by the library.
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(String::new()),
+            Some(Err(err)) => {
+                tracing::debug!("a WebSocket ended: {err}");
+                self.close(TOO_BIG, "the frame is too large, or no frame").await?;
+                Err(Over)
+            }
+            Some(Ok(Message::Close(_))) | None => Err(Over),
+        }
+    }
+
+    /// Carries out what the client has sent.
+    async fn take(&mut self, text: &str) -> Result<(), Over> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let call = match serde_json::from_str::<Value>(text) {
+            Ok(call @ Value::Object(_)) => call,
+            Ok(_) => {
+                let error = Error::new(Error::INVALID_REQUEST, "a message is a JSON object");
+                return self.fail("null", &error).await;
+            }
+            Err(err) => {
+                let error = Error::new(Error::PARSE, format!("Parse error: {err}"));
+                return self.fail("null", &error).await;
+            }
+        };
+        let method = call.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let params = call.get("params").cloned().unwrap_or_default();
+        let Some(id) = call.get("id").map(Value::to_string) else {
+            return self.notified(&method, &params);
+        };
+        if method == "cancelStream" {
+            self.stop(&params);
+            return self.result(&id, b"null").await;
+        }
+        if self.calls.len() >= CALLS {
+            let error = Error::new(Error::INTERNAL, format!("{CALLS} calls are under way"));
+            return self.fail(&id, &error).await;
+        }
+        if self.dialect.is_none() {
+            self.dialect = named(&method).map(|(_, dialect)| dialect);
+            let dialect = self.dialect();
+            self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
+        }
+        let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
+        let mut call: Call = Box::pin(async move {
+            let reply = server.call(&method, params, &caller).await;
+            (id, reply)
+        });
+        // What can be done at once is, before anything is told of it.
+        match (&mut call).now_or_never() {
+            Some((id, reply)) => self.reply(id, reply).await,
+            None => {
+                self.calls.push(call);
+                Ok(())
+            }
+        }
+    }
+
+    /// A call without an id is carried out, and not answered.
+    fn notified(&mut self, method: &str, params: &Value) -> Result<(), Over> {
+        if method == "cancelStream" {
+            self.stop(params);
+            return Ok(());
+        }
+        let sent = read::early_message(params);
+        match sent.and_then(|sent| self.server.stream(sent, &self.caller, Dialect::V03)) {
+            Ok(streaming) => self.follow(&streaming),
+            Err(error) => tracing::debug!("a notification could not be carried out: {error}"),
+        }
+        Ok(())
+    }
+
+    /// Ends the delivery of a stream; what it is about goes on.
+    fn stop(&mut self, params: &Value) {
+        let id = params.get("id").map(Value::to_string).unwrap_or_default();
+        self.streams.retain(|stream| stream.id != id);
+    }
+
+    async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
+        match reply {
+            Ok(Reply::Value(value)) => self.result(&id, &value).await,
+            Ok(Reply::Stream(streaming)) => self.begin(id, streaming).await,
+            Err(error) => self.fail(&id, &error).await,
+        }
+    }
+
+    /// Sees to it that the client is told of a session; from the stream's beginning, if it was not.
+    fn follow(&mut self, streaming: &Streaming) {
+        let context = &streaming.context;
+        if !self.follows.iter().any(|follow| Arc::ptr_eq(&follow.context, context)) {
+            self.follows.push(Follow::new(context, streaming.span.from, self.dialect()));
+        }
+    }
+
+    /// Begins a stream: with what comes first, and what the client wants to be told again.
+    async fn begin(&mut self, id: String, streaming: Streaming) -> Result<(), Over> {
+        self.follow(&streaming);
+        let Streaming { context, mut span, .. } = streaming;
+        if let Some(first) = span.first.take() {
+            self.item(&id, &first).await?;
+        }
+        let told = self.follows.iter().find(|follow| Arc::ptr_eq(&follow.context, &context));
+        let told = told.map_or(0, Follow::position);
+        if span.again {
+            let mut again = Follow::new(&context, span.from, self.dialect());
+            while let Some(frame) = again.try_next()
+                && frame.index < told
+            {
+                if span.has(&frame) {
+                    self.item(&id, &frame.json).await?;
+                    span.over |= frame.end != End::No;
+                }
+            }
+        }
+        if span.over {
+            return self.end(&id).await;
+        }
+        self.streams.push(Active { id, context, span });
+        Ok(())
+    }
+
+    async fn item(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
+        self.result(id, json).await
+    }
+
+    async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
+        let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
+        self.send(enveloped(head.as_bytes(), json)).await
+    }
+
+    async fn end(&mut self, id: &str) -> Result<(), Over> {
+        let end = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"streamEnd\":true}}");
+        self.send(end.into_bytes()).await
+    }
+
+    async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
+        self.send(http::failure(id, error).into_bytes()).await
+    }
+
+    async fn send(&mut self, json: Vec<u8>) -> Result<(), Over> {
+        send(&mut self.out, json).await
+    }
+
+    async fn close(&mut self, code: u16, reason: &'static str) -> Result<(), Over> {
+        let frame = CloseFrame { code, reason: reason.into() };
+        let closed = self.out.send(Message::Close(Some(frame)));
+        // It may be gone already.
+        let _ = tokio::time::timeout(STUCK, closed).await;
+        Ok(())
+    }
+}
+
+/// Hands a frame over; a client that takes none for long is given up.
+async fn send(out: &mut SplitSink<WebSocket, Message>, json: Vec<u8>) -> Result<(), Over> {
+    // JSON is UTF-8.
+    let text = String::from_utf8(json).map_err(|_| Over)?;
+    match tokio::time::timeout(STUCK, out.feed(Message::Text(text.into()))).await {
+        Ok(Ok(())) => Ok(()),
+        _ => Err(Over),
+    }
+}
+
+/// An envelope, and what is in it.
+fn enveloped(head: &[u8], json: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(head.len() + json.len() + 1);
+    whole.extend_from_slice(head);
+    whole.extend_from_slice(json);
+    whole.push(b'}');
+    whole
+}
+
+/// Waits until something has happened in one of the sessions.
+async fn news(follows: &mut [Follow]) {
+    if follows.is_empty() {
+        return std::future::pending().await;
+    }
+    select_all(follows.iter_mut().map(|follow| Box::pin(follow.ready()))).await;
+}

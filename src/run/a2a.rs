@@ -1,0 +1,169 @@
+//! The A2A server: on the editor's session, or alone with sessions of its own.
+
+use std::fs;
+use std::io::{Write as _, stderr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures::FutureExt as _;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{End, Making, Signals, authenticate, credentials, processes};
+use crate::cli::{A2a, Agent, Serve, Work};
+use crate::config::Credentials;
+use crate::frontends::a2a::{self, Open, Options, ServeAcp, Sessions, Settings};
+use crate::frontends::acp;
+use crate::permission::Mode;
+use crate::rpc;
+use crate::session::Session;
+use crate::tools::workspace::Workspace;
+
+/// What names the token in the environment.
+const TOKEN: &str = "TANDEM_A2A_TOKEN";
+
+/// Those who have joined the editor's session, if anybody may.
+pub(super) struct Joined(Option<(JoinHandle<anyhow::Result<()>>, CancellationToken)>);
+
+impl Joined {
+    /// Opens the session to others, if the user wants it.
+    pub(super) async fn begin(
+        agent: &Agent,
+        session: &Arc<Session>,
+        credentials: &Arc<Credentials>,
+    ) -> anyhow::Result<Self> {
+        let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
+        let mut options = options(&agent.a2a, &agent.work, credentials)?;
+        options.acp = Some(over_websocket(session, credentials, agent.work.limits().line_bytes));
+        let listener = listen(port).await?;
+        let ending = CancellationToken::new();
+        let sessions = Sessions::Shared(Arc::clone(session));
+        let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
+        Ok(Self(Some((serving, ending))))
+    }
+
+    /// Says good-bye to them.
+    pub(super) async fn end(self) {
+        if let Some((serving, ending)) = self.0 {
+            ending.cancel();
+            // What it says of a fault it has logged.
+            let _ = serving.await;
+        }
+    }
+}
+
+/// Serves sessions to other agents and tools, until a signal comes.
+pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
+    let mut signals = Signals::listen()?;
+    let credentials = credentials()?;
+    let processes = processes(&credentials);
+    let options = options(&serve.a2a, &serve.work, &credentials)?;
+    let limits = serve.work.limits().a2a;
+    let making = Making {
+        work: serve.work.clone(),
+        credentials: Arc::clone(&credentials),
+        processes: Arc::clone(&processes),
+    };
+    let sessions = Sessions::Each {
+        open: opener(serve, making)?,
+        most: limits.sessions,
+        idle: limits.session_idle,
+    };
+    let listener = listen(serve.port).await?;
+    let ending = CancellationToken::new();
+    let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
+    let signal = signals.next().await;
+    ending.cancel();
+    let served = serving.await;
+    processes.end_all().await;
+    served.context("the server failed")??;
+    Ok(End::Signal(signal))
+}
+
+/// Opens sessions below the directories that the user has named.
+fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
+    let directory = making.credentials.env().directory().to_owned();
+    let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
+        [] => vec![directory],
+        roots => roots.iter().map(|root| directory.join(root)).collect(),
+    };
+    let allowed = Workspace::new(&roots[0], &roots[1..]).context("cannot work there")?;
+    // What is wrong with the model shows now, not with the first session.
+    making.model(&making.models())?;
+    let auto_execute = serve.allow_auto_execute;
+    Ok(Arc::new(move |settings: &Settings| {
+        let directory = settings.workspace.as_deref().unwrap_or(allowed.root());
+        allowed.holds(directory)?;
+        let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
+        let mode =
+            if settings.auto_execute && auto_execute { Mode::Yolo } else { making.work.mode() };
+        making.session(workspace, mode).map_err(|err| format!("{err:#}"))
+    }))
+}
+
+/// Takes the port, and says which it is.
+async fn listen(port: u16) -> anyhow::Result<TcpListener> {
+    let listener = a2a::listen(port).await?;
+    let port = listener.local_addr().context("the port is not known")?.port();
+    // If standard error is closed there is nobody to tell.
+    let _ = writeln!(stderr(), "tandem: A2A at http://127.0.0.1:{port}/");
+    Ok(listener)
+}
+
+fn options(a2a: &A2a, work: &Work, credentials: &Arc<Credentials>) -> anyhow::Result<Options> {
+    let limits = work.limits().a2a;
+    Ok(Options {
+        token: token(a2a, credentials)?,
+        webhook_loopback: a2a.a2a_webhook_loopback,
+        body: limits.body_bytes,
+        connections: limits.connections,
+        requests: limits.requests,
+        head_time: limits.head_time,
+        acp: None,
+    })
+}
+
+/// What callers must know, if the user has said something.
+fn token(a2a: &A2a, credentials: &Arc<Credentials>) -> anyhow::Result<Option<String>> {
+    let token = match &a2a.a2a_token_file {
+        Some(file) => {
+            let text = fs::read_to_string(file);
+            text.with_context(|| format!("cannot read the token in {}", file.display()))?
+        }
+        None => match credentials.env().var(TOKEN) {
+            Some(token) => token.to_owned(),
+            None => return Ok(None),
+        },
+    };
+    let token = token.trim().to_owned();
+    anyhow::ensure!(!token.is_empty(), "the A2A token is empty");
+    Ok(Some(token))
+}
+
+/// Serves ACP clients that come over a WebSocket.
+fn over_websocket(
+    session: &Arc<Session>,
+    credentials: &Arc<Credentials>,
+    max_line: usize,
+) -> ServeAcp {
+    let authenticate = authenticate(session, credentials);
+    let session = Arc::clone(session);
+    Arc::new(move |stream, origin| {
+        let service = acp::Service {
+            session: Arc::clone(&session),
+            origin,
+            authenticate: Arc::clone(&authenticate),
+        };
+        let input_ended = CancellationToken::new();
+        let options = rpc::Options { max_line, tap: None, input_ended };
+        async move {
+            let (input, output) = tokio::io::split(stream);
+            if let Err(err) = acp::serve(service, input, output, options).await {
+                tracing::debug!("an ACP client on a WebSocket has gone: {err:#}");
+            }
+        }
+        .boxed()
+    })
+}

@@ -1,0 +1,127 @@
+//! Commands: turns that do something themselves before, or instead of, asking the model.
+//!
+//! The session knows only what is here. Which commands there are is said above it, once for every
+//! front end; a command is a turn like any other, so it waits for its turn, is seen everywhere and
+//! can be cancelled.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Event, PromptPart, StopReason};
+use super::memory::MemoryFile;
+use super::{Session, turn};
+
+/// The commands of a session.
+#[async_trait]
+pub trait Commands: Send + Sync {
+    /// The name of the command that a prompt asks for; none if the prompt is for the model.
+    fn name(&self, prompt: &str) -> Option<String>;
+
+    /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
+    /// is shown as a reply is.
+    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<Reply, String>;
+}
+
+/// What comes of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// This is shown, Markdown, and the turn ends. The model is told nothing of it.
+    Say(String),
+    /// The model is asked this in the same turn, with all that belongs to it.
+    Ask(String),
+}
+
+/// The turn of a command, and what can be done only in one: nothing else runs meanwhile.
+pub struct CommandTurn<'a> {
+    session: &'a Session,
+}
+
+impl CommandTurn<'_> {
+    /// The session that the command is for.
+    pub fn session(&self) -> &Session {
+        self.session
+    }
+
+    /// Lets the model forget all that came before. The log itself stays.
+    pub fn forget(&self) {
+        self.session.log.append(Event::Forgotten);
+    }
+
+    /// Lets another model answer from now on. If it cannot be opened, the one before stays.
+    pub async fn set_model(&self, id: &str) -> Result<(), String> {
+        let (models, wanted) = (Arc::clone(&self.session.models), id.to_owned());
+        let opened = tokio::task::spawn_blocking(move || models.open(&wanted)).await;
+        let model = opened.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
+        *self.session.model.lock() = model;
+        self.session.log.append(Event::ModelChanged { model: id.to_owned() });
+        Ok(())
+    }
+
+    /// The ids of the models that are known by name.
+    pub async fn known_models(&self) -> Result<Vec<String>, String> {
+        let models = Arc::clone(&self.session.models);
+        let known = tokio::task::spawn_blocking(move || models.known()).await;
+        known.unwrap_or_else(|_| Err(FAULT.to_owned()))
+    }
+
+    /// The files whose content the model is told, as it is told them.
+    pub async fn memory(&self) -> Vec<MemoryFile> {
+        self.session.instruction().await.memory.clone()
+    }
+
+    /// Reads these files again; what they say now.
+    pub async fn refresh_memory(&self) -> Vec<MemoryFile> {
+        self.session.forget_instruction();
+        self.memory().await
+    }
+
+    /// Writes something into the user's own file, to be known in every session; which file.
+    pub async fn remember(&self, text: &str) -> Result<PathBuf, String> {
+        let (memory, text) = (Arc::clone(&self.session.memory), text.to_owned());
+        let added = tokio::task::spawn_blocking(move || memory.add(&text)).await;
+        let file = added.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
+        self.session.forget_instruction();
+        Ok(file)
+    }
+}
+
+const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";
+
+/// A prompt's text, if that is a command.
+pub(super) fn of(session: &Session, prompt: &[PromptPart]) -> Option<(String, String)> {
+    let Some(PromptPart::Text(begins)) = prompt.first() else { return None };
+    if !begins.trim_start().starts_with('/') {
+        return None;
+    }
+    let text: String = prompt.iter().map(ToString::to_string).collect();
+    Some((session.commands.name(&text)?, text))
+}
+
+/// The whole turn of a command.
+pub(super) async fn run(
+    session: &Session,
+    name: String,
+    prompt: &str,
+    cancel: &CancellationToken,
+) -> StopReason {
+    session.log.append(Event::CommandStarted { name });
+    let turn = CommandTurn { session };
+    let run = session.commands.run(prompt, &turn);
+    match cancel.run_until_cancelled(run).await {
+        None => StopReason::Cancelled { answering: false },
+        Some(Ok(Reply::Say(text)) | Err(text)) => {
+            session.log.append(Event::Output(text));
+            StopReason::EndTurn
+        }
+        Some(Ok(Reply::Ask(prompt))) => {
+            session.log.append(Event::Asked(prompt));
+            let reason = turn::ask(session, cancel).await;
+            // The files that it is told may be what the command was about.
+            session.forget_instruction();
+            reason
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// What all programs here share: named checks with a time limit, one printed line each.
+
+export const URI =
+  'https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md';
+
+export const base = process.env.TANDEM_URL;
+export const workspace = process.env.TANDEM_WORKSPACE;
+const only = process.env.ONLY;
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export function must(condition, why) {
+  if (!condition) throw new Error(why);
+}
+
+export function same(got, wanted, what) {
+  const [a, b] = [JSON.stringify(got), JSON.stringify(wanted)];
+  must(a === b, `${what}: got ${a}, not ${b}`);
+}
+
+let failed = false;
+
+export async function check(name, body, seconds = 20) {
+  if (only && !name.includes(only)) return;
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not done after ${seconds} s`)), seconds * 1000);
+  });
+  try {
+    await Promise.race([body(), late]);
+    console.log(`ok ${name}`);
+  } catch (error) {
+    failed = true;
+    const cause = error.cause ? ` (${error.cause.message})` : '';
+    console.log(`FAIL ${name}: ${String(error.message ?? error).slice(0, 600)}${cause}`);
+    if (process.env.VERBOSE) console.error(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export function finish() {
+  process.exit(failed ? 1 : 0);
+}
+
+// JSON-RPC by hand, for the extension's own methods.
+let lastId = 0;
+export async function rpc(method, params) {
+  const response = await fetch(`${base}/`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: ++lastId, method, params }),
+  });
+  const answer = await response.json();
+  same(answer.id, lastId, `the id of ${method}`);
+  must(!answer.error, `${method}: ${JSON.stringify(answer.error)}`);
+  return answer.result;
+}

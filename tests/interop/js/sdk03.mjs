@@ -1,0 +1,61 @@
+// @a2a-js/sdk 0.3 behind the few calls that flow.mjs makes.
+import { randomUUID } from 'node:crypto';
+import { ClientFactory, TaskNotFoundError } from 'a2a-03/client';
+
+const event = (item) => ({
+  type: item.kind,
+  taskId: item.kind === 'task' ? item.id : item.taskId,
+  contextId: item.contextId,
+  state: item.status?.state,
+  final: item.final,
+  role: item.status?.message?.role,
+  parts: item.status?.message?.parts ?? item.artifact?.parts ?? [],
+  metadata: item.metadata ?? {},
+});
+
+async function* events(stream) {
+  for await (const item of stream) yield event(item);
+}
+
+const pushed = (answer) => ({ taskId: answer.taskId, ...answer.pushNotificationConfig });
+
+export async function connect(base) {
+  const client = await new ClientFactory().createFromUrl(base);
+  return {
+    version: '0.3',
+    card: await client.getAgentCard(),
+    send({ parts, metadata, taskId, contextId, push }, signal) {
+      const message = {
+        kind: 'message',
+        messageId: randomUUID(),
+        role: 'user',
+        parts: parts.map((part) => ({ kind: part.data ? 'data' : 'text', ...part })),
+        ...(metadata && { metadata }),
+        ...(taskId && { taskId }),
+        ...(contextId && { contextId }),
+      };
+      const configuration = push && { pushNotificationConfig: push };
+      return events(client.sendMessageStream({ message, configuration }, { signal }));
+    },
+    get: (id, historyLength) => client.getTask({ id, historyLength }),
+    cancel: async (id) => event(await client.cancelTask({ id })),
+    resubscribe: (id, lastEventId) =>
+      events(client.resubscribeTask({ id, ...(lastEventId && { metadata: { lastEventId } }) })),
+    canSayLastEvent: true,
+    push: {
+      set: async (taskId, config) =>
+        pushed(
+          await client.setTaskPushNotificationConfig({ taskId, pushNotificationConfig: config }),
+        ),
+      get: async (id, config) =>
+        pushed(
+          await client.getTaskPushNotificationConfig({ id, pushNotificationConfigId: config }),
+        ),
+      list: async (id) => (await client.listTaskPushNotificationConfig({ id })).map(pushed),
+      delete: (id, config) =>
+        client.deleteTaskPushNotificationConfig({ id, pushNotificationConfigId: config }),
+    },
+    isNotFound: (error) =>
+      error instanceof TaskNotFoundError || error.cause instanceof TaskNotFoundError,
+  };
+}

@@ -1,0 +1,140 @@
+"""a2a-sdk 1.x behind the few calls that flow.py makes."""
+
+from types import SimpleNamespace
+from uuid import uuid4
+
+from a2a.client import create_client
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
+    Role, SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, TaskState,
+)
+from a2a.utils.errors import TaskNotFoundError
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+VERSION = '1.0'
+CAN_SAY_LAST_EVENT = False  # SubscribeToTaskRequest has no metadata
+
+
+def state_of(status):
+    name = TaskState.Name(status.state)
+    return name.removeprefix('TASK_STATE_').lower().replace('_', '-')
+
+
+def role_of(message):
+    return Role.Name(message.role).removeprefix('ROLE_').lower()
+
+
+def parts_of(message):
+    return [
+        {'text': part.text} if part.HasField('text') else {'data': MessageToDict(part.data)}
+        for part in message.parts
+    ]
+
+
+def event_of(kind, item):
+    """One event, or a task, in the flow's own form."""
+    message = None
+    if kind == 'artifact_update':
+        parts = parts_of(item.artifact)
+    else:
+        message = item.status.message if item.status.HasField('message') else None
+        parts = parts_of(message) if message else []
+    return SimpleNamespace(
+        type={'status_update': 'status-update', 'artifact_update': 'artifact-update'}.get(
+            kind, kind
+        ),
+        task_id=item.id if kind == 'task' else item.task_id,
+        context_id=item.context_id,
+        state=None if kind == 'artifact_update' else state_of(item.status),
+        role=role_of(message) if message else None,
+        parts=parts,
+        metadata=MessageToDict(item.metadata),
+    )
+
+
+async def events_of(stream):
+    try:
+        async for item in stream:
+            kind = item.WhichOneof('payload')
+            if not kind:
+                raise AssertionError('an item without task, statusUpdate or artifactUpdate')
+            yield event_of(kind, getattr(item, kind))
+    finally:
+        await stream.aclose()
+
+
+def config_of(push, **more):
+    return ParseDict({**push, **more}, TaskPushNotificationConfig())
+
+
+async def connect(base):
+    return Client(await create_client(base))
+
+
+class Client:
+    def __init__(self, client):
+        self.client = client
+
+    async def card(self):
+        return self.client._card
+
+    def send(self, parts, metadata=None, task_id=None, context_id=None, push=None):
+        request = ParseDict({
+            'message': {
+                'messageId': str(uuid4()),
+                'role': 'ROLE_USER',
+                'parts': parts,
+                'metadata': metadata or {},
+                'taskId': task_id or '',
+                'contextId': context_id or '',
+            },
+        }, SendMessageRequest())
+        if push:
+            request.configuration.task_push_notification_config.CopyFrom(config_of(push))
+        return events_of(self.client.send_message(request))
+
+    async def get(self, task_id, history_length=None):
+        task = await self.client.get_task(
+            GetTaskRequest(id=task_id, history_length=history_length)
+        )
+        return SimpleNamespace(
+            state=state_of(task.status),
+            history=[
+                SimpleNamespace(role=role_of(each), message_id=each.message_id)
+                for each in task.history
+            ],
+            artifacts=[part for each in task.artifacts for part in parts_of(each)],
+        )
+
+    async def cancel(self, task_id):
+        return event_of('task', await self.client.cancel_task(CancelTaskRequest(id=task_id)))
+
+    def resubscribe(self, task_id):
+        return events_of(self.client.subscribe(SubscribeToTaskRequest(id=task_id)))
+
+    # Push configs as dicts.
+
+    async def push_set(self, task_id, config):
+        return MessageToDict(await self.client.create_task_push_notification_config(
+            config_of(config, taskId=task_id)
+        ))
+
+    async def push_get(self, task_id, config_id):
+        return MessageToDict(await self.client.get_task_push_notification_config(
+            GetTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
+        ))
+
+    async def push_list(self, task_id):
+        answer = await self.client.list_task_push_notification_configs(
+            ListTaskPushNotificationConfigsRequest(task_id=task_id)
+        )
+        return [MessageToDict(each) for each in answer.configs]
+
+    async def push_delete(self, task_id, config_id):
+        await self.client.delete_task_push_notification_config(
+            DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
+        )
+
+    def is_not_found(self, error):
+        return isinstance(error, TaskNotFoundError)

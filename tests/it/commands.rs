@@ -1,0 +1,360 @@
+//! Slash commands, in a session and over a connection.
+
+mod editor;
+mod memory;
+mod model;
+mod registry;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+use tandem::model::{Call, Chunk, Error, Finish, Usage};
+use tandem::session::{
+    Answer, Event, Memory, Origin, Parts, PromptPart, Session, StopReason, TurnId,
+};
+use tandem::tools::workspace::Workspace;
+use tandem::tools::{self, Access, Kind, Tool};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::agent::HANG;
+use crate::fakes::{Fake, Spy, is_end, other, parts, text, until};
+
+type Chunks = Vec<Result<Chunk, Error>>;
+
+/// A session whose model is a spy, in a project and a home of its own.
+struct Stage {
+    session: Arc<Session>,
+    spy: Arc<Spy>,
+    told: Arc<std::sync::Mutex<Vec<String>>>,
+    home: TempDir,
+}
+
+fn says(text: &str) -> Chunks {
+    vec![Ok(Chunk::Text(text.to_owned()))]
+}
+
+fn calls(name: &str, args: serde_json::Value) -> Chunks {
+    vec![Ok(Chunk::Call(Call { id: "c1".to_owned(), name: name.to_owned(), args }))]
+}
+
+impl Stage {
+    fn new(answers: Vec<Chunks>) -> Self {
+        Self::with(answers, |parts| parts)
+    }
+
+    fn with(answers: Vec<Chunks>, change: impl FnOnce(Parts) -> Parts) -> Self {
+        let home = TempDir::new().unwrap();
+        let project = home.path().join("project");
+        fs::create_dir_all(&project).unwrap();
+        let (spy, told) = Spy::new(answers);
+        let user = home.path().join(".gemini/GEMINI.md");
+        let session = Session::new(change(Parts {
+            tools: tools::all(),
+            workspace: Arc::new(Workspace::new(&project, &[]).unwrap()),
+            memory: Memory::new(Some(user), |_| true),
+            ..parts(Arc::clone(&spy) as _)
+        }));
+        Self { session, spy, told, home }
+    }
+
+    fn project(&self, name: &str) -> PathBuf {
+        fs::canonicalize(self.home.path()).unwrap().join("project").join(name)
+    }
+
+    fn user_file(&self) -> PathBuf {
+        self.home.path().join(".gemini/GEMINI.md")
+    }
+
+    /// What a prompt's turn brings, from its start to its end.
+    async fn turn(&self, prompt: &str) -> Vec<Arc<Event>> {
+        let turn = self.session.prompt(text(prompt), Origin::Editor);
+        let mut log = self.session.events(0);
+        let started =
+            |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
+        timeout(HANG, until(&mut log, started)).await.unwrap();
+        timeout(HANG, until(&mut log, is_end)).await.unwrap()
+    }
+
+    /// What a command says. Nothing else comes of it, and the model is not asked.
+    #[track_caller]
+    fn output(&self, prompt: &str) -> impl Future<Output = String> {
+        let at = std::panic::Location::caller();
+        async move {
+            let events = self.turn(prompt).await;
+            let [command, output, end] = &events[..] else { panic!("{at}: {events:?}") };
+            assert!(matches!(**command, Event::CommandStarted { .. }), "{at}: {events:?}");
+            assert_eq!(reason(end), StopReason::EndTurn, "{at}");
+            let Event::Output(output) = &**output else { panic!("{at}: {events:?}") };
+            output.clone()
+        }
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    fn system(&self) -> String {
+        self.spy.system.lock().unwrap().clone()
+    }
+}
+
+fn reason(event: &Event) -> StopReason {
+    let Event::TurnFinished { reason, .. } = event else { panic!("{event:?}") };
+    reason.clone()
+}
+
+#[track_caller]
+fn contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn help_lists_every_command_with_what_it_takes() {
+    let stage = Stage::new(vec![]);
+    let help = stage.output("/help").await;
+    let commands: Vec<_> = help.lines().filter_map(|line| line.strip_prefix("- `/")).collect();
+    let names: Vec<_> = commands.iter().map(|line| line.split('`').next().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "help [COMMAND]",
+            "about",
+            "init",
+            "memory show",
+            "memory list",
+            "memory add TEXT",
+            "memory refresh",
+            "model show",
+            "model set ID",
+            "tools",
+            "stats",
+            "clear"
+        ]
+    );
+    contains(&stage.output("/help memory add").await, &["`/memory add TEXT`", "TEXT: what is"]);
+    contains(&stage.output("/help /model").await, &["- `/model show`", "- `/model set ID`"]);
+    contains(&stage.output("/help nonsense").await, &["There is no command `/nonsense`"]);
+}
+
+#[tokio::test]
+async fn about_names_version_model_mode_and_workspace() {
+    let stage = Stage::new(vec![]);
+    let about = stage.output("/about").await;
+    let workspace = stage.project("").display().to_string();
+    let workspace = workspace.trim_end_matches('/');
+    contains(&about, &[env!("CARGO_PKG_VERSION"), "`spy`", "`default`", workspace]);
+}
+
+#[tokio::test]
+async fn tools_lists_what_the_model_can_call() {
+    let stage = Stage::new(vec![]);
+    let listed = stage.output("/tools").await;
+    let all = tools::all();
+    assert_eq!(listed.lines().count(), all.len());
+    for tool in all {
+        contains(&listed, &[&format!("- `{}`: ", tool.spec().name)]);
+    }
+    assert!(listed.lines().all(|line| line.len() < 250), "{listed}");
+}
+
+#[tokio::test]
+async fn stats_counts_tokens_calls_and_time() {
+    let usage = Usage { input: 12_000, cached: 9_000, output: 345, thoughts: 67 };
+    let finish = |answer: Chunks| {
+        let finish = Chunk::Finish(Finish { usage, ..Finish::default() });
+        [answer, vec![Ok(finish)]].concat()
+    };
+    let answers = vec![
+        finish(calls("list_directory", json!({ "path": "." }))),
+        finish(says("a")),
+        finish(calls("read_file", json!({ "file_path": "none" }))),
+        finish(says("b")),
+    ];
+    let stage = Stage::new(answers);
+    let empty = stage.output("/stats").await;
+    contains(&empty, &["prompts: 0, answers of the model: 0", "0 in (0 % of", "none called"]);
+    stage.turn("one").await;
+    stage.turn("two").await;
+    let stats = stage.output("/stats").await;
+    contains(
+        &stats,
+        &[
+            "prompts: 2, answers of the model: 4, retries: 0",
+            "48,000 in (75 % of them cached), 1,380 out, 268 thinking",
+            "- `list_directory`: 1 done\n",
+            "- `read_file`: 1 failed\n",
+            "waiting for you to answer 0.0 s",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_command_goes_to_the_model_as_it_is() {
+    let prompts = [
+        "/etc/passwd is a file",
+        "/unknown command",
+        "//help",
+        "/ help",
+        "/helpful",
+        "/Help",
+        "see /help",
+        "/",
+    ];
+    let stage = Stage::new(prompts.iter().map(|_| says("hm")).collect());
+    for prompt in prompts {
+        stage.turn(prompt).await;
+        assert_eq!(stage.told().last().unwrap(), &format!("user: {prompt}"));
+    }
+    let parts = [PromptPart::Path("x".to_owned()), PromptPart::Text("/help".to_owned())];
+    assert!(!stage.session.is_command(&parts) && stage.session.is_command(&text("/help")));
+}
+
+#[tokio::test]
+async fn white_space_around_a_command_does_not_matter() {
+    let stage = Stage::new(vec![]);
+    for prompt in ["  /about", "/about\n", "\n/about  ", "/about\t"] {
+        contains(&stage.output(prompt).await, &["**tandem"]);
+    }
+    contains(&stage.output("/help\nmemory   add").await, &["`/memory add TEXT`"]);
+}
+
+#[tokio::test]
+async fn a_command_that_is_used_wrongly_says_how_it_is_used() {
+    let stage = Stage::new(vec![]);
+    let memory = stage.output("/memory").await;
+    contains(&memory, &["`/memory` needs one of these", "- `/memory add TEXT`: ", "refresh`"]);
+    contains(&stage.output("/memory lose").await, &["`/memory` has no `lose`", "- `/memory show`"]);
+    contains(&stage.output("/memory add").await, &["`/memory add TEXT`", "What is missing: what"]);
+    contains(&stage.output("/model set  ").await, &["`/model set ID`", "the model's id"]);
+    let clear = stage.output("/clear the table").await;
+    assert_eq!(clear, "`/clear` takes no arguments; nothing was done.");
+}
+
+#[tokio::test]
+async fn the_model_is_told_nothing_of_a_command() {
+    let stage = Stage::new(vec![says("one"), says("two")]);
+    stage.turn("first").await;
+    stage.output("/stats").await;
+    stage.output("/memory").await;
+    stage.turn("second").await;
+    assert_eq!(stage.told(), ["user: first", "assistant: one []", "user: second"]);
+}
+
+#[tokio::test]
+async fn clear_lets_the_model_forget_and_keeps_the_log() {
+    let stage = Stage::new(vec![says("one"), says("two"), says("three")]);
+    stage.turn("first").await;
+    assert!(stage.turn("/clear").await.contains(&Arc::new(Event::Forgotten)));
+    stage.turn("second").await;
+    assert_eq!(stage.told(), ["user: second"]);
+    stage.turn("third").await;
+    assert_eq!(stage.told(), ["user: second", "assistant: two []", "user: third"]);
+    let mut log = stage.session.events(0);
+    let first = until(&mut log, |event| *event == Event::Text("one".to_owned())).await;
+    assert!(matches!(*first[0], Event::TurnQueued { turn: TurnId(1), .. }));
+}
+
+#[tokio::test]
+async fn a_command_waits_for_the_turn_before_it() {
+    let asks = Fake::new("t", Kind::Other, other());
+    let stage = Stage::with(vec![calls("t", json!({})), says("done")], |parts| Parts {
+        tools: vec![Arc::new(asks) as Arc<dyn Tool>],
+        ..parts
+    });
+    let mut log = stage.session.events(0);
+    stage.session.prompt(text("go"), Origin::Editor);
+    let clear = stage.session.prompt(text("/clear"), Origin::A2a(1));
+    until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    assert!(stage.session.pending(clear));
+    stage.session.answer("c1", Answer::Once { edited: None }, Origin::Editor).unwrap();
+    let events = until(&mut log, |event| matches!(event, Event::Output(_))).await;
+    let order: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &**event {
+            Event::Text(text) => Some(text.clone()),
+            Event::TurnFinished { turn, .. } => Some(format!("end {}", turn.0)),
+            Event::CommandStarted { name } => Some(name.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, ["done", "end 1", "clear"]);
+}
+
+#[tokio::test]
+async fn a_command_that_waits_can_be_cancelled_and_never_starts() {
+    let asks = Fake::new("t", Kind::Other, Access::Nothing).running(|cx| async move {
+        cx.cancel.cancelled().await;
+        Err(tools::ToolError::cancelled())
+    });
+    let stage = Stage::with(vec![calls("t", json!({})), says("again")], |parts| Parts {
+        tools: vec![Arc::new(asks) as Arc<dyn Tool>],
+        ..parts
+    });
+    let mut log = stage.session.events(0);
+    let first = stage.session.prompt(text("go"), Origin::Editor);
+    until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    let clear = stage.session.prompt(text("/clear"), Origin::Editor);
+    assert!(stage.session.cancel(clear));
+    stage.session.cancel(first);
+    stage.turn("more").await;
+    assert_eq!(stage.told()[0], "user: go", "nothing was forgotten");
+}
+
+#[tokio::test]
+async fn init_studies_the_project_and_writes_its_file_after_the_question() {
+    let write = json!({ "file_path": "GEMINI.md", "content": "# The project\n" });
+    let answers =
+        vec![says("hi"), calls("write_file", write), says("It is a project."), says("I know.")];
+    let stage = Stage::new(answers);
+    stage.turn("hello").await;
+    assert!(!stage.system().contains("# The project"));
+
+    let mut log = stage.session.events(0);
+    stage.session.prompt(text("/init"), Origin::Editor);
+    let asked = until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    let Event::CallStarted(started) = &**asked.last().unwrap() else { unreachable!() };
+    assert!(started.question.is_some() && !stage.project("GEMINI.md").exists());
+    stage.session.answer("c1", Answer::Once { edited: None }, Origin::A2a(1)).unwrap();
+    let events = until(&mut log, is_end).await;
+    assert_eq!(reason(events.last().unwrap()), StopReason::EndTurn);
+    assert!(events.contains(&Arc::new(Event::Text("It is a project.".to_owned()))));
+    assert_eq!(fs::read_to_string(stage.project("GEMINI.md")).unwrap(), "# The project\n");
+
+    let told = stage.told();
+    let file = stage.project("GEMINI.md").display().to_string();
+    contains(&told[2], &["user: Write `", &file, "Look around"]);
+    assert!(!told.concat().contains("/init"), "{told:?}");
+    stage.turn("and now?").await;
+    contains(&stage.system(), &["# The project"]);
+}
+
+#[tokio::test]
+async fn init_can_be_refused() {
+    let write = json!({ "file_path": "GEMINI.md", "content": "x" });
+    let stage = Stage::new(vec![calls("write_file", write), says("As you like.")]);
+    let mut log = stage.session.events(0);
+    stage.session.prompt(text("/init"), Origin::Editor);
+    until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    stage.session.answer("c1", Answer::Reject, Origin::Editor).unwrap();
+    let events = until(&mut log, is_end).await;
+    assert_eq!(reason(events.last().unwrap()), StopReason::EndTurn);
+    assert!(!stage.project("GEMINI.md").exists());
+}
+
+#[tokio::test]
+async fn init_can_be_cancelled_in_its_question() {
+    let write = json!({ "file_path": "GEMINI.md", "content": "x" });
+    let stage = Stage::new(vec![calls("write_file", write)]);
+    let mut log = stage.session.events(0);
+    let turn = stage.session.prompt(text("/init"), Origin::Editor);
+    until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    assert!(stage.session.cancel(turn));
+    let events = until(&mut log, is_end).await;
+    assert_eq!(reason(events.last().unwrap()), StopReason::Cancelled { answering: false });
+    assert!(!stage.project("GEMINI.md").exists());
+}

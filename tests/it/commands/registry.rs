@@ -1,0 +1,70 @@
+//! What a front end makes of the list of commands.
+
+use tandem::commands::{Command, PathError, Registry};
+
+#[track_caller]
+fn check(path: &[&str], args: &str, expected: &str) {
+    assert_eq!(Registry::default().prompt(path, args), Ok(expected.to_owned()));
+}
+
+#[test]
+fn a_path_and_arguments_become_a_prompt() {
+    check(&["stats"], "", "/stats");
+    check(&["/stats"], " ", "/stats");
+    check(&["memory", "add"], "use tabs", "/memory add use tabs");
+    check(&["memory", "add"], " a\nb ", "/memory add a\nb");
+    check(&["memory show"], "", "/memory show");
+    check(&["memory"], "show", "/memory show");
+    check(&["help"], "memory", "/help memory");
+}
+
+#[track_caller]
+fn unknown(path: &[&str], expected: &str) {
+    let Err(PathError::Unknown(why)) = Registry::default().prompt(path, "") else {
+        panic!("{path:?} is known");
+    };
+    assert!(why.contains(expected), "{why}");
+}
+
+#[test]
+fn a_path_to_nothing_is_unknown() {
+    unknown(&["nonsense"], "There is no command `/nonsense`. There are: `/help`, ");
+    unknown(&[], "There is no command `/`.");
+    unknown(&["", ""], "There is no command `/`.");
+    unknown(&["memory", "lose"], "`/memory` has no `lose`. It has:\n\n- `/memory show`");
+    unknown(&["stats", "more"], "`/stats` has no sub-commands, and so no `more`.");
+    unknown(&["Stats"], "There is no command `/Stats`.");
+}
+
+#[track_caller]
+fn usage(path: &[&str], args: &str, expected: &str) {
+    let Err(PathError::Usage(why)) = Registry::default().prompt(path, args) else {
+        panic!("{path:?} {args} is right");
+    };
+    assert!(why.contains(expected), "{why}");
+}
+
+#[test]
+fn a_command_that_is_used_wrongly_is_told_from_an_unknown_one() {
+    usage(&["memory"], "", "`/memory` needs one of these");
+    usage(&["memory"], "lose", "`/memory` has no `lose`");
+    usage(&["memory", "add"], "", "What is missing: what is to be remembered.");
+    usage(&["clear"], "all", "`/clear` takes no arguments");
+}
+
+#[test]
+fn every_command_says_what_it_does() {
+    fn visit(command: &Command) {
+        assert!(!command.name.is_empty() && !command.description.is_empty());
+        assert!(command.name.chars().all(|c| c.is_ascii_lowercase()), "{}", command.name);
+        assert!(!command.description.ends_with('.'), "{}", command.description);
+        for argument in command.arguments {
+            assert!(!argument.name.is_empty() && !argument.description.is_empty());
+        }
+        command.sub_commands.iter().for_each(visit);
+    }
+    let registry = Registry::default();
+    registry.list().iter().for_each(visit);
+    let streaming: Vec<_> = registry.list().iter().filter(|it| it.asks_model).collect();
+    assert_eq!(streaming.iter().map(|it| it.name).collect::<Vec<_>>(), ["init"]);
+}
