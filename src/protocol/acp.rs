@@ -3,7 +3,8 @@
 //! Field order is the order on the wire. With 0.0.10 came `updatePlan`; nothing else that is
 //! written here differs between 0.0.8 and 0.0.11.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// The version this program speaks.
@@ -139,8 +140,14 @@ pub struct PushToolCallParams<'a> {
 /// Result of [`PUSH_TOOL_CALL`].
 #[derive(Debug, Deserialize)]
 pub struct PushToolCallResponse {
-    /// The client's name for the call.
+    /// The client's name for the call. Null is none.
+    #[serde(deserialize_with = "not_null")]
     pub id: ToolCallId,
+}
+
+fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolCallId, D::Error> {
+    let id = Option::deserialize(deserializer)?;
+    id.ok_or_else(|| D::Error::custom("`id` is null"))
 }
 
 /// The client's name for a call: a number, by the schema, and any JSON in the wild.

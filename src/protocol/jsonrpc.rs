@@ -16,6 +16,9 @@ pub enum Message<'a> {
     Request(Request<'a>),
     /// The answer to a call.
     Response(Response<'a>),
+    /// An id alone: the answer of a peer whose JSON drops a result that is `undefined`, if there
+    /// was a call with that id; else no message.
+    Bare(u64, Invalid),
 }
 
 /// A call. Without an id it is carried out and not answered.
@@ -216,15 +219,22 @@ impl<'a> Wire<'a> {
             (Some(error), _) => Err(Error::from_peer(error)),
             (None, Some(result)) => Ok(result),
             (None, None) => {
-                return Err(invalid(
-                    self.id,
-                    "neither a request (`method`) nor a response (`result` or `error`)",
-                ));
+                let details = "neither a request (`method`) nor a response (`result` or `error`)";
+                let invalid = invalid(self.id, details);
+                return match ours(self.id) {
+                    Some(id) => Ok(Message::Bare(id, invalid)),
+                    None => Err(invalid),
+                };
             }
         };
-        let id = self.id.and_then(|id| id.get().parse().ok());
+        let id = ours(self.id);
         Ok(Message::Response(Response { id, result }))
     }
+}
+
+/// An id as our calls have it.
+fn ours(id: Option<&RawValue>) -> Option<u64> {
+    id.and_then(|id| id.get().parse().ok())
 }
 
 /// A string, borrowed unless it has escapes.
@@ -269,6 +279,7 @@ mod tests {
                 Ok(result) => format!("response {id:?} {result}"),
                 Err(error) => format!("response {id:?} failed: {error}"),
             },
+            Ok(Message::Bare(id, Invalid { error, .. })) => format!("bare {id} {}", error.code),
             Err(Invalid { id, error }) => {
                 let id = id.as_deref().map_or("-", RawValue::get);
                 format!("invalid {id} {}", error.code)
@@ -321,7 +332,8 @@ mod tests {
         check(r#"[{"id":1,"method":"m"}]"#, "invalid - -32600");
         check(r#"[1,"m",null,null,null]"#, "invalid - -32600");
         check("{}", "invalid - -32600");
-        check(r#"{"id":7}"#, "invalid 7 -32600");
+        check(r#"{"id":7}"#, "bare 7 -32600");
+        check(r#"{"id":"x"}"#, "invalid \"x\" -32600");
         check(r#"{"id":7,"method":5}"#, "invalid 7 -32600");
         check(r#"{"id":1,"method":"m"} x"#, "invalid - -32700");
     }

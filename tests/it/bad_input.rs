@@ -103,6 +103,22 @@ async fn an_answer_that_nobody_waits_for_is_passed_over() {
 }
 
 #[tokio::test]
+async fn an_answer_whose_undefined_result_was_dropped_is_null() {
+    let mut agent = Setup::answers(json!([[{ "text": "a" }, { "text": "b" }]])).start();
+    let id = agent.prompt("go").await;
+    assert_eq!(id, 0, "what an error for the first call's id would be taken to answer");
+    for _ in 0..2 {
+        let chunk = agent.call_of("streamAssistantMessageChunk").await;
+        agent.send_line(&json!({ "jsonrpc": "2.0", "id": chunk["id"] }).to_string()).await;
+    }
+    let expected = json!({ "jsonrpc": "2.0", "id": 0, "result": null });
+    assert_eq!(agent.message().await, expected);
+    agent.send_line(r#"{"jsonrpc":"2.0","id":2}"#).await;
+    assert_eq!(agent.message().await["error"]["code"], -32600, "no call of ours had that id");
+    is_alive(&mut agent).await;
+}
+
+#[tokio::test]
 async fn extra_fields_are_passed_over() {
     let mut agent = Setup::answers(json!([[{ "text": "ok" }]])).start();
     agent
