@@ -109,12 +109,15 @@ impl Transcript {
     fn finished(&mut self, id: &str, outcome: &ToolOutcome) {
         if let Some((_, came)) = self.calls.iter_mut().find(|(call, _)| call.id == id) {
             *came = Some(outcome.clone());
-        } else if self.mentioned.iter().any(|mentioned| mentioned == id)
-            && let ToolOutcome::Done(output) = outcome
-        {
+        } else if self.mentioned.iter().any(|mentioned| mentioned == id) {
+            let (text, media) = match outcome {
+                ToolOutcome::Done(output) => (&output.text, &output.media[..]),
+                ToolOutcome::Failed(error) => (&error.message, &[][..]),
+                ToolOutcome::Rejected | ToolOutcome::Cancelled => return,
+            };
             let heading = "\n\n--- Content from referenced files ---\n";
-            self.user.push(Part::Text(format!("{heading}{}", output.text)));
-            self.user.extend(output.media.iter().cloned().map(Part::Media));
+            self.user.push(Part::Text(format!("{heading}{text}")));
+            self.user.extend(media.iter().cloned().map(Part::Media));
         }
     }
 
