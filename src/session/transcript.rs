@@ -79,9 +79,10 @@ impl Transcript {
             Event::CallStarted(started) if started.question.is_none() => {
                 self.begun.insert(started.call.id.clone());
             }
-            Event::QuestionClosed { call, answer: Some((answer, _)) }
-                if matches!(answer, Answer::Once { .. } | Answer::Always(_)) =>
-            {
+            Event::QuestionClosed {
+                call,
+                answer: Some((Answer::Once { .. } | Answer::Always(_), _)),
+            } => {
                 self.begun.insert(call.clone());
             }
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
