@@ -148,7 +148,7 @@ pub(super) fn why(command: &Command, place: &Place<'_>) -> Option<String> {
             awk(args).then(|| format!("`{}` may run or write", said()))
         }
         "sed" => sed(args, place).map(|why| format!("`{}` {why}", said())),
-        "[" | "[[" | "test" | "read" | "unset" | "wait" | "export" => {
+        "[" | "[[" | "test" | "printf" | "read" | "unset" | "wait" | "export" => {
             builtin(&name, args).map(|why| format!("`{}` {why}", said()))
         }
         _ => None,
@@ -284,6 +284,7 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
             })
         }
         "[" | "test" => !is_plain_test(name, args),
+        "printf" => args.iter().any(|word| word.glob.is_some() || counts(&word.text)),
         "export" => {
             let decisive = |word: &Word| {
                 let name = word.text.split(['=', '+']).next().unwrap_or_default();
@@ -302,6 +303,21 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
         }
     };
     evaluates.then_some(EVALUATES)
+}
+
+/// Whether `printf` would put how much it has printed into a variable, such as `PATH`: `%n`.
+fn counts(format: &str) -> bool {
+    let between = |c: char| "#'-+ .*0123456789hjlLtqz".contains(c);
+    let mut parts = format.split('%').skip(1);
+    while let Some(part) = parts.next() {
+        if part.is_empty() {
+            // `%%` is a percent sign.
+            parts.next();
+        } else if part.trim_start_matches(between).starts_with('n') {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether it is known which operators a test has, and that none of them evaluates a text.

@@ -135,6 +135,9 @@ impl Reader<'_> {
         if process || (number > 0 && operator.starts_with('&')) {
             return Ok(false);
         }
+        if number > 1 && self.around.plain_shell {
+            return Err("a redirection that `sh` may read as a word".to_owned());
+        }
         self.begins.insert(self.at + number);
         self.at += number + operator.len();
         self.blanks();
