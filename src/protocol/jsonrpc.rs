@@ -173,6 +173,8 @@ impl<'a> Message<'a> {
                 "the line is not UTF-8: byte {at} fits no character"
             )))
         })?;
+        // Some programs begin what they write with a mark that says it is UTF-8.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let wire = match serde_json::from_str::<Wire<'a>>(text) {
             Ok(wire) if text.trim_start().starts_with('{') => wire,
             // A struct is also read from an array of its fields; no message is one.
@@ -301,6 +303,15 @@ mod tests {
     #[test]
     fn a_method_with_escapes_is_read() {
         check(r#"{"id":1,"method":"in\u0069t"}"#, "request 1 init -");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        check("\u{feff}{\"id\":1,\"method\":\"m\"}", "request 1 m -");
+        check("\u{feff} {\"id\":1,\"result\":null}", "response Some(1) null");
+        check("\u{feff}[1]", "invalid - -32600");
+        check("\u{feff}\u{feff}{}", "invalid - -32700");
+        check("\u{feff}", "invalid - -32700");
     }
 
     #[test]

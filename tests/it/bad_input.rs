@@ -38,8 +38,16 @@ fn invalid(id: impl Into<Value>) -> Value {
 async fn what_is_not_json_is_a_parse_error() {
     check("{this is not json", parse_error()).await;
     check(r#"{"id":1,"method":"initialize"} and more"#, parse_error()).await;
-    check("\u{feff}{\"id\":1,\"method\":\"initialize\"}", parse_error()).await;
+    check("{\"id\":1,\"method\":\"initialize\"}\u{feff}", parse_error()).await;
     check(b"{\"id\":1,\"method\":\"init\xff\"}", parse_error()).await;
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_before_a_message_does_not_lose_it() {
+    let mut agent = Setup::default().start();
+    agent.send_line("\u{feff}{\"id\":1,\"method\":\"initialize\"}").await;
+    assert_eq!(agent.message().await["result"]["protocolVersion"], "0.0.9");
+    is_alive(&mut agent).await;
 }
 
 #[tokio::test]
