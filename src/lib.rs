@@ -50,6 +50,9 @@
 //!   to the process's environment, which must not happen for a file that is not trusted.
 //! * Standard output, if a pipe, is made small (8192 bytes, [`stdio`]): the published client for
 //!   0.0.9 loses half lines when much waits in the pipe.
+//! * The A2A server keeps its own list of sessions (`frontends/a2a/contexts.rs`): nobody else has
+//!   several yet. A session's log says when each event happened, for the tasks' timestamps.
+//! * A call is held up for an editor's `pushToolCall` only in turns that this editor began.
 //! * `.cargo/build.rs` links the program without position independence on Linux: relocating it was a
 //!   tenth of the time to the first answer.
 

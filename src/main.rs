@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli) -> anyhow::Result<End> {
-    logging::start(cli.log_file.as_deref())?;
+    let _logs = logging::start(cli.log_file.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &cli.command {
         Some(Command::Login) => return runtime.block_on(run::login()).map(|()| End::Done),

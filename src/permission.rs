@@ -296,10 +296,14 @@ impl Permissions {
 /// What is remembered of a command whose output goes to a file, after its prefix.
 const WRITING: &str = " >";
 
-/// What "always" remembers of a part. That it writes a file counts, unless edits are allowed.
+/// What "always" remembers of a part. That it writes a file counts, unless edits are allowed; and
+/// which file, if that can be run.
 fn remembered(part: &Part, edits: bool) -> String {
-    let writing = if part.writes.is_some() && !edits { WRITING } else { "" };
-    format!("{}{writing}", part.prefix)
+    match &part.overwrites {
+        _ if part.writes.is_none() || edits => part.prefix.clone(),
+        Some(file) => format!("{}{WRITING} {file}", part.prefix),
+        None => format!("{}{WRITING}", part.prefix),
+    }
 }
 
 /// The texts without repetitions, in their order.

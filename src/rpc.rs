@@ -7,10 +7,11 @@
 mod lines;
 mod outbox;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -31,8 +33,15 @@ use crate::protocol::jsonrpc::{Error, Invalid, Message, Params, Request, Respons
 use crate::sync::Mutex;
 
 /// How many unwritten bytes of answers are kept for a peer that sends and does not read; over
-/// that, the reader waits. No peer that reads what it is sent comes near.
+/// that, the reader waits. No peer that reads what it is sent comes near. Our own calls do not
+/// count: the peer did not cause them, and its answers must be read.
 const MAX_UNREAD: usize = 8 << 20;
+
+/// How long the reader waits for a peer that reads nothing at all.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many calls whose answers nobody waits for are remembered by their method.
+const REMEMBERED: usize = 1024;
 
 /// What a connection is told from outside.
 pub struct Options {
@@ -113,6 +122,10 @@ struct Connection {
 struct Calls {
     next_id: u64,
     waiting: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, Error>>>,
+    /// The last that were sent without waiting and are not answered yet, by id.
+    sent: VecDeque<(u64, &'static str)>,
+    /// Methods that the log says are refused.
+    refused: HashSet<&'static str>,
     /// No answer can come any more.
     closed: bool,
 }
@@ -136,9 +149,12 @@ pub async fn serve<H: Handler>(
 
     let finish = async {
         let reading = connection.read(Lines::new(input, max_line), tap.as_ref(), &handler);
-        input_ended.run_until_cancelled(reading).await;
+        let read = input_ended.run_until_cancelled(reading).await;
         input_ended.cancel();
         connection.close_calls();
+        if let Some(Err(stuck)) = read {
+            return stuck;
+        }
         connection.open.close();
         connection.open.wait().await;
         connection.outbox.close();
@@ -146,19 +162,20 @@ pub async fn serve<H: Handler>(
     };
     let written = tokio::select! {
         written = &mut writer => written,
-        never = finish => never,
+        stuck = finish => return Err(stuck),
     };
     connection.close_calls();
     written.context("the writer panicked")?.context("cannot write to the peer")
 }
 
 impl Connection {
+    /// Reads to the end. An error says that the peer sends and does not read.
     async fn read(
         self: &Arc<Self>,
         mut lines: Lines<impl AsyncRead + Unpin>,
         tap: Option<&Tap>,
         handler: &impl Handler,
-    ) {
+    ) -> anyhow::Result<()> {
         let max_line = lines.max_line();
         loop {
             match lines.next().await {
@@ -178,14 +195,26 @@ impl Connection {
                     ));
                     self.refuse(Invalid { id: None, error });
                 }
-                Ok(None) => return,
+                Ok(None) => return Ok(()),
                 Err(err) => {
                     tracing::warn!(%err, "cannot read from the peer");
-                    return;
+                    return Ok(());
                 }
             }
-            self.outbox.room(MAX_UNREAD).await;
+            self.room_for_answers().await?;
         }
+    }
+
+    /// Waits until the peer has read enough of its answers, for as long as it reads at all.
+    async fn room_for_answers(&self) -> anyhow::Result<()> {
+        while self.outbox.answers() > MAX_UNREAD {
+            let written = self.outbox.written();
+            let room = timeout(PATIENCE, self.outbox.room_for_answers(MAX_UNREAD)).await;
+            if room.is_err() && self.outbox.written() == written {
+                anyhow::bail!("the peer sends and reads nothing: it is hung up on");
+            }
+        }
+        Ok(())
     }
 
     fn dispatch(self: &Arc<Self>, line: &[u8], handler: &impl Handler) {
@@ -199,22 +228,31 @@ impl Connection {
                 }
             }
             Ok(Message::Response(response)) => self.complete(response),
-            Err(invalid) => self.refuse(invalid),
+            Ok(Message::Bare(id, _)) if id < self.calls.lock().next_id => {
+                self.complete(Response { id: Some(id), result: Ok(RawValue::NULL) });
+            }
+            Ok(Message::Bare(_, invalid)) | Err(invalid) => self.refuse(invalid),
         }
     }
 
     fn refuse(&self, Invalid { id, error }: Invalid) {
         tracing::warn!(%error, "not a message");
         let id = id.as_deref().unwrap_or(RawValue::NULL);
-        self.outbox.push(|line| write_json(line, &Failure { jsonrpc: V2, id, error }));
+        self.outbox.push_answer(|line| write_json(line, &Failure { jsonrpc: V2, id, error }));
     }
 
     fn complete(&self, Response { id, result }: Response<'_>) {
-        let waiting = id.and_then(|id| self.calls.lock().waiting.remove(&id));
+        let mut calls = self.calls.lock();
+        let waiting = id.and_then(|id| calls.waiting.remove(&id));
+        let method = id.and_then(|id| calls.sent(id)).unwrap_or("?");
         match (waiting, result) {
             // The caller may have stopped waiting; its answer is then of no use.
             (Some(waiting), result) => drop(waiting.send(result.map(ToOwned::to_owned))),
-            (None, Err(error)) => tracing::warn!(?id, %error, "the peer refused a call"),
+            // A peer that does not know a method refuses it each time.
+            (None, Err(error)) if calls.refused.insert(method) => {
+                tracing::warn!(?id, method, %error, "the peer refused a call");
+            }
+            (None, Err(error)) => tracing::debug!(?id, method, %error, "the peer refused a call"),
             (None, Ok(_)) => tracing::trace!(?id, "an answer that nobody waits for"),
         }
     }
@@ -224,6 +262,14 @@ impl Connection {
         let mut calls = self.calls.lock();
         calls.closed = true;
         calls.waiting.clear();
+    }
+}
+
+impl Calls {
+    /// The method of a call that was sent without waiting and is answered now.
+    fn sent(&mut self, id: u64) -> Option<&'static str> {
+        let at = self.sent.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.sent.remove(at).map(|(_, method)| method)
     }
 }
 
@@ -237,7 +283,7 @@ impl Responder {
             }
             return;
         };
-        self.connection.outbox.push(|line| match result {
+        self.connection.outbox.push_answer(|line| match result {
             Ok(result) => write_json(line, &Success { jsonrpc: V2, id, result }),
             Err(error) => write_json(line, &Failure { jsonrpc: V2, id, error }),
         });
@@ -249,7 +295,7 @@ impl Drop for Responder {
         if let (false, Some(id)) = (self.answered, self.id.as_deref()) {
             let error = Error::internal("the agent could not handle this request");
             let answer = Failure { jsonrpc: V2, id, error };
-            self.connection.outbox.push(|line| write_json(line, &answer));
+            self.connection.outbox.push_answer(|line| write_json(line, &answer));
         }
     }
 }
@@ -258,7 +304,7 @@ impl Peer {
     /// Sends a request at once; the future waits for its answer, and fails when none can come.
     pub fn call<R: DeserializeOwned>(
         &self,
-        method: &str,
+        method: &'static str,
         params: &impl Serialize,
     ) -> BoxFuture<'static, Result<R, CallError>> {
         let (sender, answer) = oneshot::channel();
@@ -271,7 +317,7 @@ impl Peer {
     }
 
     /// Sends a request at once and does not wait for its answer.
-    pub fn send(&self, method: &str, params: &impl Serialize) {
+    pub fn send(&self, method: &'static str, params: &impl Serialize) {
         self.request(method, params, None);
     }
 
@@ -287,7 +333,7 @@ impl Peer {
 
     fn request(
         &self,
-        method: &str,
+        method: &'static str,
         params: &impl Serialize,
         waiting: Option<oneshot::Sender<Result<Box<RawValue>, Error>>>,
     ) {
@@ -295,8 +341,18 @@ impl Peer {
         let mut calls = self.0.calls.lock();
         let id = calls.next_id;
         calls.next_id += 1;
-        if let (Some(waiting), false) = (waiting, calls.closed) {
-            calls.waiting.insert(id, waiting);
+        match waiting {
+            Some(waiting) if !calls.closed => {
+                calls.waiting.insert(id, waiting);
+            }
+            Some(_) => {}
+            None => {
+                // Some peers never answer.
+                if calls.sent.len() == REMEMBERED {
+                    calls.sent.pop_front();
+                }
+                calls.sent.push_back((id, method));
+            }
         }
         self.0.outbox.push(|line| write_json(line, &Call { jsonrpc: V2, id, method, params }));
     }

@@ -26,8 +26,11 @@ use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
 
-/// How long the last answers may take when the end has come.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the last answers may take when the end has come: a cancelled call may take a second.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How often it is asked whether anybody reads when the input has ended: only a pipe tells.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +102,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
 /// The programs that are run; none is told a secret.
 fn processes(credentials: &Arc<Credentials>) -> Arc<Processes> {
     let credentials = Arc::clone(credentials);
-    Processes::new(move |name, value| credentials.is_secret(name, value))
+    Processes::of_agent(move |name, value| credentials.is_secret(name, value))
 }
 
 /// What sessions are made with.
@@ -139,10 +142,14 @@ impl Making {
 /// Waits until the input has ended and the time for what was asked for is up too.
 async fn drained(input_ended: &CancellationToken, timeout: Duration) -> End {
     input_ended.cancelled().await;
-    if stdio::nobody_reads() {
+    let unread = async {
+        while !stdio::nobody_reads() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    if tokio::time::timeout(timeout, unread).await.is_ok() {
         return End::Unread;
     }
-    tokio::time::sleep(timeout).await;
     tracing::warn!("standard input ended {timeout:?} ago, and what it asked for has not");
     End::TimedOut
 }

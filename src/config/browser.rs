@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::credentials::Credentials;
 use super::env::Env;
+use crate::tools::process::left_alone;
 
 /// What fails later than this has opened the page before.
 const LAUNCH: Duration = Duration::from_secs(10);
@@ -94,6 +95,7 @@ fn start(program: &Program, url: &str, credentials: &Credentials) -> std::io::Re
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         // It is the person's from now on, and stays when this process ends.
+        .env(left_alone().0, left_alone().1)
         .process_group(0);
     command.spawn()
 }

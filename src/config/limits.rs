@@ -63,6 +63,9 @@ impl Default for Limits {
     }
 }
 
+/// The longest time: more cannot always be added to the time that it is.
+const LONGEST: Duration = Duration::from_hours(365 * 24);
+
 /// A limit as users name it.
 struct Named {
     name: &'static str,
@@ -210,7 +213,7 @@ impl Change {
             Field::Times(field) => {
                 *field(limits) = u32::try_from(self.value).unwrap_or(u32::MAX);
             }
-            Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value),
+            Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value).min(LONGEST),
         }
     }
 }
@@ -268,6 +271,17 @@ mod tests {
     fn a_limit_is_changed_by_its_name() {
         check("line-bytes=5", Ok(|limits: &Limits| limits.line_bytes == 5));
         check("shell-idle-seconds=7", Ok(|limits: &Limits| limits.tools.shell_idle.as_secs() == 7));
+    }
+
+    #[test]
+    fn no_time_is_longer_than_a_clock_can_count() {
+        for named in NAMED {
+            let mut limits = Limits::default();
+            Change { named, value: u64::MAX }.apply(&mut limits);
+            if let Field::Seconds(field) = named.field {
+                assert_eq!(*field(&mut limits), LONGEST, "{}", named.name);
+            }
+        }
     }
 
     #[test]

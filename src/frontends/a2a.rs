@@ -60,6 +60,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long to wait when no connection can be accepted, for want of files, say.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often, at the least, it is looked for sessions that nobody uses.
+const SWEEP: Duration = Duration::from_mins(1);
+
 /// How the server works.
 pub struct Options {
     /// What callers must know, if anything.
@@ -138,10 +141,24 @@ pub async fn serve(
             }
         }
     };
-    ending.run_until_cancelled(accepting).await;
+    tokio::select! {
+        () = accepting => {}
+        () = sweeping(&server) => {}
+        () = ending.cancelled() => {}
+    }
+    server.contexts.close();
     serving.close();
     let _ = tokio::time::timeout(LAST_WORDS, serving.wait()).await;
     Ok(())
+}
+
+/// Ends sessions that nobody uses any more, from time to time.
+async fn sweeping(server: &Server) {
+    let Some(idle) = server.contexts.idle() else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(idle.clamp(SWEEP / 60, SWEEP)).await;
+        server.contexts.drop_idle();
+    }
 }
 
 /// Serves one connection.

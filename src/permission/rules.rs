@@ -26,6 +26,8 @@ pub struct Part {
     pub risk: Risk,
     /// That it writes files of the workspace by redirections, whatever else it does.
     pub writes: Option<String>,
+    /// Which of these can be run already, as written: an "always" for others does not cover them.
+    pub overwrites: Option<String>,
 }
 
 /// What a command may do. Each says why, in a few words.
@@ -72,15 +74,23 @@ pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part
     let mut place = Place::new(directory, roots);
     let mut shells = Vec::new();
     let mut parts = Vec::new();
+    let (mut makers, mut patterns) = (Vec::new(), Vec::new());
     for step in shell::parse(line)? {
         match step {
             Step::Enter => shells.push(place.here().to_vec()),
             Step::Leave => place.back(shells.pop().unwrap_or_default()),
             Step::Function(name) => {
                 let risk = Risk::Forced(format!("defines `{}`", brief(&name)));
-                parts.push(Part { prefix: name.clone(), name, risk, writes: None });
+                let prefix = name.clone();
+                parts.push(Part { prefix, name, risk, writes: None, overwrites: None });
             }
             Step::Command(command) => {
+                if forced::makes_options(&command) {
+                    makers.push(parts.len());
+                }
+                if has_bare_pattern(&command) {
+                    patterns.push((parts.len(), said(&command), command.repeated));
+                }
                 parts.extend(command_part(&command, &place));
                 if command.name() == Some("cd") {
                     // A redirection that fails keeps its command from running; and others may
@@ -94,18 +104,39 @@ pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part
             }
         }
     }
+    doubt(&mut parts, &makers, patterns);
     Ok(parts)
+}
+
+/// Whether an argument is a pattern that may come to stand for a name like `--option`.
+fn has_bare_pattern(command: &Command) -> bool {
+    command.name() != Some("[[") && command.args().iter().any(|word| word.glob == Some(0))
+}
+
+/// Judges anew the commands with such patterns (by their place in the list, as written, and
+/// whether they run again) if another command of the line may make such a name.
+fn doubt(parts: &mut [Part], makers: &[usize], patterns: Vec<(usize, String, bool)>) {
+    for (at, said, repeated) in patterns {
+        if let Some(part) = parts.get_mut(at)
+            && makers.iter().any(|maker| repeated || *maker != at)
+        {
+            let why = format!("what `{said}` stands for may change before it runs");
+            part.risk = std::mem::replace(&mut part.risk, Risk::None).or(Risk::Runs(why));
+        }
+    }
 }
 
 /// What one command may do. None if it is not worth a word: `x=1`, `< file`.
 fn command_part(command: &Command, place: &Place<'_>) -> Option<Part> {
     let (redirect, writes) = redirects_risk(&command.redirects, place);
+    let overwrites = overwritten(&command.redirects, place);
     let (variable, assignment) = assignments_risk(command);
     let Some(first) = command.words.first() else {
         let redirects = redirect.level() >= assignment.level();
         let name = if redirects { ">".to_owned() } else { format!("{variable}=") };
         let risk = assignment.or(redirect);
-        return (risk != Risk::None).then(|| Part { prefix: name.clone(), name, risk, writes });
+        let prefix = name.clone();
+        return (risk != Risk::None).then_some(Part { name, prefix, risk, writes, overwrites });
     };
     let own = match command.name() {
         None => {
@@ -122,7 +153,24 @@ fn command_part(command: &Command, place: &Place<'_>) -> Option<Part> {
         None => brief(&first.source),
     };
     let risk = own.or(assignment).or(redirect);
-    Some(Part { name, prefix: prefix::of(command), risk, writes })
+    let mut prefix = prefix::of(command);
+    if name == "git"
+        && let Some(repository) = git::other_repository(command, place)
+    {
+        // What was always allowed in one repository may run other commands in the next.
+        prefix = prefix.replacen("git", &format!("git -C {}", repository.display()), 1);
+    }
+    Some(Part { name, prefix, risk, writes, overwrites })
+}
+
+/// The files that redirections write and that can be run already, as written.
+fn overwritten(redirects: &[Redirect], place: &Place<'_>) -> Option<String> {
+    let can_run = |redirect: &&Redirect| {
+        redirect.direction == Direction::Write && place.can_run(&redirect.target)
+    };
+    let files: Vec<_> =
+        redirects.iter().filter(can_run).map(|redirect| redirect.target.plain()).collect();
+    (!files.is_empty()).then(|| files.join(" > "))
 }
 
 /// What a command's redirections do, and whether one writes a file of the workspace.
@@ -174,7 +222,8 @@ const HARMLESS: &[&str] = &[
     "TZ",
 ];
 
-/// Variables that decide what programs run, or where they look.
+/// Variables that decide what programs run, or where they look; and those whose value bash
+/// evaluates, with the commands in it.
 const DECISIVE: &[&str] = &[
     "*EDITOR",
     "*PAGER",
@@ -191,6 +240,7 @@ const DECISIVE: &[&str] = &[
     "ENV",
     "GIT_*",
     "GLOBIGNORE",
+    "HISTCMD",
     "HOME",
     "IFS",
     "JAVA_TOOL_OPTIONS",
@@ -200,6 +250,7 @@ const DECISIVE: &[&str] = &[
     "NODE_*",
     "NPM_CONFIG_*",
     "OLDPWD",
+    "OPTIND",
     "PATH",
     "PERL*",
     "PIP_*",
@@ -207,11 +258,13 @@ const DECISIVE: &[&str] = &[
     "PS4",
     "PWD",
     "PYTHON*",
+    "RANDOM",
     "RIPGREP_CONFIG_PATH",
     "RUBY*",
     "RUSTC*",
     "RUSTFLAGS",
     "SHELL*",
+    "SRANDOM",
     "SSH_*",
     "XDG_*",
 ];

@@ -112,6 +112,8 @@ struct Around {
     conditional: bool,
     /// See [`Command::repeated`].
     repeated: bool,
+    /// Whether a shell reads it that knows less than bash.
+    plain_shell: bool,
 }
 
 /// Characters that show a line as something else than what would run.

@@ -3,7 +3,11 @@
 //! Field order is the order on the wire. With 0.0.10 came `updatePlan`; nothing else that is
 //! written here differs between 0.0.8 and 0.0.11.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// The version this program speaks.
@@ -138,9 +142,16 @@ pub struct PushToolCallParams<'a> {
 
 /// Result of [`PUSH_TOOL_CALL`].
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self")]
 pub struct PushToolCallResponse {
-    /// The client's name for the call.
+    /// The client's name for the call. Null is none.
+    #[serde(deserialize_with = "not_null")]
     pub id: ToolCallId,
+}
+
+fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolCallId, D::Error> {
+    let id = Option::deserialize(deserializer)?;
+    id.ok_or_else(|| D::Error::custom("`id` is null"))
 }
 
 /// The client's name for a call: a number, by the schema, and any JSON in the wild.
@@ -194,6 +205,7 @@ pub enum ToolCallConfirmation<'a> {
 
 /// Result of [`REQUEST_TOOL_CALL_CONFIRMATION`]. Both are needed, and clients forget both.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self")]
 pub struct RequestToolCallConfirmationResponse {
     /// The client's name for the call.
     pub id: Option<ToolCallId>,
@@ -201,6 +213,35 @@ pub struct RequestToolCallConfirmationResponse {
     #[serde(default)]
     pub outcome: serde_json::Value,
 }
+
+/// Has a result read from an object only. A struct would also be read from an array of its fields,
+/// and nobody who sent an array meant it as consent.
+macro_rules! only_an_object {
+    ($result:ident) => {
+        impl<'de> Deserialize<'de> for $result {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Object;
+
+                impl<'de> Visitor<'de> for Object {
+                    type Value = $result;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("an object")
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<$result, A::Error> {
+                        $result::deserialize(MapAccessDeserializer::new(map))
+                    }
+                }
+
+                deserializer.deserialize_map(Object)
+            }
+        }
+    };
+}
+
+only_an_object!(PushToolCallResponse);
+only_an_object!(RequestToolCallConfirmationResponse);
 
 /// What the user chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -296,4 +337,30 @@ pub enum PlanEntryStatus {
     Pending,
     InProgress,
     Completed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(result: &str, pushed: bool, confirmed: bool) {
+        let read = serde_json::from_str::<PushToolCallResponse>(result);
+        assert_eq!(read.is_ok(), pushed, "{result}");
+        let read = serde_json::from_str::<RequestToolCallConfirmationResponse>(result);
+        assert_eq!(read.is_ok(), confirmed, "{result}");
+    }
+
+    #[test]
+    fn a_result_is_an_object_and_nothing_else() {
+        check(r#"{"id":1,"outcome":"allow"}"#, true, true);
+        check(r#"{"id":{"a":[1.50]},"more":null}"#, true, true);
+        check(r#"{"outcome":"allow"}"#, false, true);
+        check(r#"[1,"allow"]"#, false, false);
+        check("[1]", false, false);
+        check("[]", false, false);
+        check("null", false, false);
+        check("1", false, false);
+        check(r#"{"id":1,"outcome":"reject","outcome":"allow"}"#, true, false);
+    }
 }

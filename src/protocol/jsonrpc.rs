@@ -16,6 +16,9 @@ pub enum Message<'a> {
     Request(Request<'a>),
     /// The answer to a call.
     Response(Response<'a>),
+    /// An id alone: the answer of a peer whose JSON drops a result that is `undefined`, if there
+    /// was a call with that id; else no message.
+    Bare(u64, Invalid),
 }
 
 /// A call. Without an id it is carried out and not answered.
@@ -170,6 +173,8 @@ impl<'a> Message<'a> {
                 "the line is not UTF-8: byte {at} fits no character"
             )))
         })?;
+        // Some programs begin what they write with a mark that says it is UTF-8.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let wire = match serde_json::from_str::<Wire<'a>>(text) {
             Ok(wire) if text.trim_start().starts_with('{') => wire,
             // A struct is also read from an array of its fields; no message is one.
@@ -216,15 +221,22 @@ impl<'a> Wire<'a> {
             (Some(error), _) => Err(Error::from_peer(error)),
             (None, Some(result)) => Ok(result),
             (None, None) => {
-                return Err(invalid(
-                    self.id,
-                    "neither a request (`method`) nor a response (`result` or `error`)",
-                ));
+                let details = "neither a request (`method`) nor a response (`result` or `error`)";
+                let invalid = invalid(self.id, details);
+                return match ours(self.id) {
+                    Some(id) => Ok(Message::Bare(id, invalid)),
+                    None => Err(invalid),
+                };
             }
         };
-        let id = self.id.and_then(|id| id.get().parse().ok());
+        let id = ours(self.id);
         Ok(Message::Response(Response { id, result }))
     }
+}
+
+/// An id as our calls have it.
+fn ours(id: Option<&RawValue>) -> Option<u64> {
+    id.and_then(|id| id.get().parse().ok())
 }
 
 /// A string, borrowed unless it has escapes.
@@ -269,6 +281,7 @@ mod tests {
                 Ok(result) => format!("response {id:?} {result}"),
                 Err(error) => format!("response {id:?} failed: {error}"),
             },
+            Ok(Message::Bare(id, Invalid { error, .. })) => format!("bare {id} {}", error.code),
             Err(Invalid { id, error }) => {
                 let id = id.as_deref().map_or("-", RawValue::get);
                 format!("invalid {id} {}", error.code)
@@ -290,6 +303,15 @@ mod tests {
     #[test]
     fn a_method_with_escapes_is_read() {
         check(r#"{"id":1,"method":"in\u0069t"}"#, "request 1 init -");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        check("\u{feff}{\"id\":1,\"method\":\"m\"}", "request 1 m -");
+        check("\u{feff} {\"id\":1,\"result\":null}", "response Some(1) null");
+        check("\u{feff}[1]", "invalid - -32600");
+        check("\u{feff}\u{feff}{}", "invalid - -32700");
+        check("\u{feff}", "invalid - -32700");
     }
 
     #[test]
@@ -321,7 +343,8 @@ mod tests {
         check(r#"[{"id":1,"method":"m"}]"#, "invalid - -32600");
         check(r#"[1,"m",null,null,null]"#, "invalid - -32600");
         check("{}", "invalid - -32600");
-        check(r#"{"id":7}"#, "invalid 7 -32600");
+        check(r#"{"id":7}"#, "bare 7 -32600");
+        check(r#"{"id":"x"}"#, "invalid \"x\" -32600");
         check(r#"{"id":7,"method":5}"#, "invalid 7 -32600");
         check(r#"{"id":1,"method":"m"} x"#, "invalid - -32700");
     }

@@ -24,19 +24,39 @@ pub(super) struct Outbox {
     waiting: Mutex<Waiting>,
     /// Tells the writer, which is alone in waiting for it, to look again.
     more: Notify,
-    /// How many bytes are not written yet.
-    backlog: watch::Sender<usize>,
+    backlog: watch::Sender<Backlog>,
 }
 
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
+    /// How many bytes of them answer the peer.
+    answers: usize,
     closed: bool,
+}
+
+/// What is not written yet, in bytes.
+#[derive(Default)]
+struct Backlog {
+    all: usize,
+    /// Those that answer the peer, until all that was taken with them is written.
+    answers: usize,
+    /// How many writes there were.
+    written: u64,
 }
 
 impl Outbox {
     /// Queues one line. `line` writes it without its end.
     pub(super) fn push(&self, line: impl FnOnce(&mut Vec<u8>)) {
+        self.queue(line, false);
+    }
+
+    /// The same, for a line that the peer has asked for.
+    pub(super) fn push_answer(&self, line: impl FnOnce(&mut Vec<u8>)) {
+        self.queue(line, true);
+    }
+
+    fn queue(&self, line: impl FnOnce(&mut Vec<u8>), answers: bool) {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
             return;
@@ -45,9 +65,12 @@ impl Outbox {
         line(&mut waiting.lines);
         waiting.lines.push(b'\n');
         let added = waiting.lines.len() - before;
+        let answers = if answers { added } else { 0 };
+        waiting.answers += answers;
         // Nobody waits for the backlog to grow.
         self.backlog.send_if_modified(|backlog| {
-            *backlog += added;
+            backlog.all += added;
+            backlog.answers += answers;
             false
         });
         drop(waiting);
@@ -56,15 +79,30 @@ impl Outbox {
 
     /// How many bytes are not written yet.
     pub(super) fn backlog(&self) -> usize {
-        *self.backlog.borrow()
+        self.backlog.borrow().all
+    }
+
+    /// How many bytes of answers are not written yet.
+    pub(super) fn answers(&self) -> usize {
+        self.backlog.borrow().answers
+    }
+
+    /// How many writes there were: whether the peer reads.
+    pub(super) fn written(&self) -> u64 {
+        self.backlog.borrow().written
     }
 
     /// Waits until no more than `bytes` are unwritten.
     pub(super) async fn room(&self, bytes: usize) {
         if self.backlog() > bytes {
             // The sender lives as long as `self`.
-            let _ = self.backlog.subscribe().wait_for(|backlog| *backlog <= bytes).await;
+            let _ = self.backlog.subscribe().wait_for(|backlog| backlog.all <= bytes).await;
         }
+    }
+
+    /// Waits until no more than `bytes` of answers are unwritten.
+    pub(super) async fn room_for_answers(&self, bytes: usize) {
+        let _ = self.backlog.subscribe().wait_for(|backlog| backlog.answers <= bytes).await;
     }
 
     /// Lets the writer end once all is written.
@@ -73,17 +111,18 @@ impl Outbox {
         self.more.notify_one();
     }
 
-    /// Swaps what waits for an empty `batch`; false when it is closed and drained.
-    async fn take(&self, batch: &mut Vec<u8>) -> bool {
+    /// Swaps what waits for an empty `batch`, and says how many bytes of it are answers; nothing
+    /// when it is closed and drained.
+    async fn take(&self, batch: &mut Vec<u8>) -> Option<usize> {
         loop {
             {
                 let mut waiting = self.waiting.lock();
                 if !waiting.lines.is_empty() {
                     std::mem::swap(&mut waiting.lines, batch);
-                    return true;
+                    return Some(std::mem::take(&mut waiting.answers));
                 }
                 if waiting.closed {
-                    return false;
+                    return None;
                 }
             }
             self.more.notified().await;
@@ -97,7 +136,7 @@ impl Outbox {
         tap: Option<&Tap>,
     ) -> io::Result<()> {
         let mut batch = Vec::new();
-        while self.take(&mut batch).await {
+        while let Some(answers) = self.take(&mut batch).await {
             let mut rest = &batch[..];
             while !rest.is_empty() {
                 let (packet, after) = rest.split_at(packet(rest));
@@ -106,9 +145,13 @@ impl Outbox {
                     let lines = packet.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
                     lines.for_each(|line| tap(Direction::Out, line));
                 }
-                self.backlog.send_modify(|backlog| *backlog -= packet.len());
+                self.backlog.send_modify(|backlog| {
+                    backlog.all -= packet.len();
+                    backlog.written += 1;
+                });
                 rest = after;
             }
+            self.backlog.send_modify(|backlog| backlog.answers -= answers);
             output.flush().await?;
             batch.clear();
             batch.shrink_to(KEEP);

@@ -2,11 +2,11 @@
 //!
 //! One more reader of the log: it folds each event in once, however often the model is asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::event::{Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
+use super::event::{Answer, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
 use super::log::Reader;
 use crate::model::{Assistant, Call, Message, Part, ToolResult};
 
@@ -26,6 +26,8 @@ pub(super) struct Transcript {
     text: String,
     /// The calls of the last answer, and what has come of each.
     calls: Vec<(Call, Option<ToolOutcome>)>,
+    /// Those of them that were allowed to begin.
+    begun: HashSet<String>,
 }
 
 impl Transcript {
@@ -39,6 +41,7 @@ impl Transcript {
             mentioned: Vec::new(),
             text: String::new(),
             calls: Vec::new(),
+            begun: HashSet::new(),
         }
     }
 
@@ -76,6 +79,15 @@ impl Transcript {
             Event::CallStarted(started) if started.caller == Caller::Prompt => {
                 self.mentioned.push(started.call.id.clone());
             }
+            Event::CallStarted(started) if started.question.is_none() => {
+                self.begun.insert(started.call.id.clone());
+            }
+            Event::QuestionClosed {
+                call,
+                answer: Some((Answer::Once { .. } | Answer::Always(_), _)),
+            } => {
+                self.begun.insert(call.clone());
+            }
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
             Event::Thought(_)
@@ -112,12 +124,15 @@ impl Transcript {
     fn finished(&mut self, id: &str, outcome: &ToolOutcome) {
         if let Some((_, came)) = self.calls.iter_mut().find(|(call, _)| call.id == id) {
             *came = Some(outcome.clone());
-        } else if self.mentioned.iter().any(|mentioned| mentioned == id)
-            && let ToolOutcome::Done(output) = outcome
-        {
+        } else if self.mentioned.iter().any(|mentioned| mentioned == id) {
+            let (text, media) = match outcome {
+                ToolOutcome::Done(output) => (&output.text, &output.media[..]),
+                ToolOutcome::Failed(error) => (&error.message, &[][..]),
+                ToolOutcome::Rejected | ToolOutcome::Cancelled => return,
+            };
             let heading = "\n\n--- Content from referenced files ---\n";
-            self.user.push(Part::Text(format!("{heading}{}", output.text)));
-            self.user.extend(output.media.iter().cloned().map(Part::Media));
+            self.user.push(Part::Text(format!("{heading}{text}")));
+            self.user.extend(media.iter().cloned().map(Part::Media));
         }
     }
 
@@ -131,7 +146,12 @@ impl Transcript {
         }
         if !self.calls.is_empty() {
             let calls = mem::take(&mut self.calls);
-            let results = calls.into_iter().map(|(call, outcome)| result(call, outcome)).collect();
+            let begun = mem::take(&mut self.begun);
+            let result = |(call, outcome): (Call, _)| {
+                let begun = begun.contains(&call.id);
+                result(call, outcome, begun)
+            };
+            let results = calls.into_iter().map(result).collect();
             self.messages.push(Arc::new(Message::Results(results)));
         }
     }
@@ -150,11 +170,12 @@ fn user(prompt: &[PromptPart]) -> Vec<Part> {
 }
 
 /// What the model is told of a call. A call that nothing came of was cut off.
-fn result(call: Call, outcome: Option<ToolOutcome>) -> ToolResult {
+fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     let (text, failed, media) = match outcome {
         Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
         Some(ToolOutcome::Failed(error)) => (error.message, true, Vec::new()),
         Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) | None if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
         Some(ToolOutcome::Cancelled) | None => (CANCELLED.to_owned(), true, Vec::new()),
     };
     ToolResult { call: call.id, name: call.name, text, failed, media }
@@ -162,5 +183,6 @@ fn result(call: Call, outcome: Option<ToolOutcome>) -> ToolResult {
 
 const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
     another way: go on without it, or ask what they want instead.";
+const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";
 const CANCELLED: &str = "The user cancelled the turn before this call ended. It may have had part \
     of its effect.";

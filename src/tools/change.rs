@@ -1,6 +1,7 @@
 //! A proposed change of one file: shown, asked about, and made if the file is still what it was.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::blocking::to_the_end;
 use super::text::{self, Format, Unencodable};
@@ -16,7 +17,7 @@ pub(super) struct Original {
     /// `None` if there is no such file.
     bytes: Option<Vec<u8>>,
     /// Empty if there is no such file.
-    pub(super) text: String,
+    pub(super) text: Arc<str>,
     format: Format,
 }
 
@@ -26,7 +27,7 @@ impl Original {
         let (asked, path) = (asked.to_owned(), path.to_owned());
         let bytes = match files::read(&path, limits.file_bytes) {
             Err(error) if error.kind == "file_not_found" => {
-                let (bytes, text, format) = (None, String::new(), Format::default());
+                let (bytes, text, format) = (None, Arc::from(""), Format::default());
                 return Ok(Self { asked, path, bytes, text, format });
             }
             bytes => bytes?,
@@ -53,7 +54,7 @@ impl Original {
                 ),
             ));
         }
-        Ok(Self { asked, path, bytes: Some(bytes), text, format })
+        Ok(Self { asked, path, bytes: Some(bytes), text: text.into(), format })
     }
 
     /// Whether there is no such file yet.
@@ -84,7 +85,7 @@ pub(super) struct Proposal {
     /// The file as it is.
     pub(super) original: Original,
     /// Its new text, with the line endings that it should have.
-    pub(super) new: String,
+    pub(super) new: Arc<str>,
     /// For the model, when it is done: a sentence.
     pub(super) done: String,
 }
@@ -108,7 +109,8 @@ impl Proposal {
             return Err(files::changed(path));
         }
         // An editor may have its own idea of line endings.
-        let edited = edited.map(|edited| text::like(new, &edited)).filter(|edited| edited != new);
+        let edited = edited.map(|edited| text::like(new, &edited));
+        let edited = edited.filter(|edited| **edited != **new).map(Arc::from);
         let written = edited.as_ref().unwrap_or(new);
         let bytes = original.encode(written, &cx.limits)?;
         if original.bytes.as_ref() != Some(&bytes) {
@@ -135,10 +137,10 @@ impl Proposal {
         format!("{done} What changed:\n{}", diff::unified(&original.text, new, limits))
     }
 
-    fn diff(&self, new: &str) -> FileDiff {
+    fn diff(&self, new: &Arc<str>) -> FileDiff {
         let Original { path, bytes, text, .. } = &self.original;
-        let old = bytes.as_ref().map(|_| text.clone());
-        FileDiff { path: path.display().to_string(), old, new: new.to_owned() }
+        let old = bytes.as_ref().map(|_| Arc::clone(text));
+        FileDiff { path: path.display().to_string(), old, new: Arc::clone(new) }
     }
 }
 

@@ -103,9 +103,14 @@ enum Entry {
 /// How many entries are not named, and why.
 #[derive(Default)]
 struct Hidden {
+    /// `.git` is there.
+    repository: bool,
     git: usize,
     other: usize,
+    /// Links that lead out of the workspace.
     elsewhere: usize,
+    /// Links to what is not there, and links in a circle.
+    nowhere: usize,
 }
 
 fn list(
@@ -133,12 +138,13 @@ fn list(
             continue;
         }
         match rules.cover_entry(&path, kind.is_dir()) {
-            _ if respect.git && name == ".git" => hidden.git += 1,
+            _ if respect.git && name == ".git" => hidden.repository = true,
             Some(file) if file.contains(".git/") || file == ".gitignore" => hidden.git += 1,
             Some(_) => hidden.other += 1,
             None if kind.is_symlink() => match cx.workspace.link_target(&path) {
                 Some(real) if real.is_dir() => entries.push((Entry::Directory, path)),
                 Some(_) => entries.push((Entry::File, path)),
+                None if leads_nowhere(cx, &path) => hidden.nowhere += 1,
                 None => hidden.elsewhere += 1,
             },
             None if kind.is_dir() => entries.push((Entry::Directory, path)),
@@ -146,6 +152,13 @@ fn list(
         }
     }
     Ok(report(dir, entries, &hidden, &cx.limits))
+}
+
+/// Whether a link that leads to nothing that may be listed would stay in the workspace.
+fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
+    let outside = |error: ToolError| error.kind == "path_not_in_workspace";
+    fs::canonicalize(link).is_err()
+        && !cx.workspace.resolve(&link.to_string_lossy()).is_err_and(outside)
 }
 
 fn report(
@@ -173,6 +186,9 @@ fn report(
         let _ = writeln!(text, "({left_out} more, which come after these in the alphabet)");
     }
     let mut counts = Vec::new();
+    if hidden.repository {
+        counts.push("without .git".to_owned());
+    }
     if hidden.git > 0 {
         counts.push(format!("{} git-ignored", hidden.git));
     }
@@ -181,6 +197,9 @@ fn report(
     }
     if hidden.elsewhere > 0 {
         counts.push(format!("{} leading outside the workspace", hidden.elsewhere));
+    }
+    if hidden.nowhere > 0 {
+        counts.push(format!("{} leading nowhere", hidden.nowhere));
     }
     let counts = if counts.is_empty() { String::new() } else { format!("({})", counts.join(", ")) };
     text += &counts;

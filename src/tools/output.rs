@@ -1,6 +1,7 @@
 //! What comes of a call: for the model to read, and for people to see.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,15 +39,15 @@ pub enum Content {
     Todos(Vec<Todo>),
 }
 
-/// A change of one file.
+/// A change of one file. The log keeps it for as long as it lives, so what is the same is shared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff {
     /// Absolute.
     pub path: String,
     /// The text before; `None` if the file is new.
-    pub old: Option<String>,
+    pub old: Option<Arc<str>>,
     /// The text after.
-    pub new: String,
+    pub new: Arc<str>,
 }
 
 impl FileDiff {

@@ -1,29 +1,44 @@
 //! Programs that tools start: each in a process group of its own, and none outlives the agent.
 //!
-//! A group is ended by SIGTERM, then SIGKILL. On Linux a mark in the environment also finds what
-//! has left its group. Should the agent itself be killed, a guard (a few lines of shell that wait
-//! on a pipe which only the agent holds) ends the groups that are left.
+//! A group is ended by SIGTERM, then SIGKILL. On Linux what has left its group is also found: by a
+//! mark in its environment, and because it is below the agent. Should the agent itself be killed, a
+//! guard ends the groups that are left and what has the mark.
 
-use std::collections::HashMap;
-use std::io::{self, Write as _};
+mod guard;
+mod orphans;
+mod table;
+
+use std::collections::HashSet;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use self::guard::Guard;
+use self::table::Process;
 use crate::sync::Mutex;
 
 /// How long a group has between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(200);
+
+/// How long what was killed may take to end: nothing helps with one that waits for a disk.
+const KILLED: Duration = Duration::from_secs(3);
+
+/// How long everything may take to end.
+const END: Duration = Duration::from_secs(5);
 
 /// How often an ending group is looked at.
 const LOOK: Duration = Duration::from_millis(2);
@@ -31,16 +46,12 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The environment variable that marks what a command started.
 const MARK: &str = "TANDEM_COMMAND";
 
-/// What the guard runs: `+ group` and `- group` lines, then the end.
-const GUARD: &str = r#"trap '' TERM INT HUP
-groups=
-while read -r op group; do
-  rest=
-  for g in $groups; do [ "$g" = "$group" ] || rest="$rest $g"; done
-  groups=$rest
-  [ "$op" = + ] && groups="$groups $group"
-done
-for g in $groups; do kill -KILL -"$g"; done 2>/dev/null"#;
+/// The environment variable, and its value, of a program that is not to be ended with the agent.
+/// No command knows the value.
+pub fn left_alone() -> (&'static str, &'static str) {
+    static VALUE: LazyLock<String> = LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
+    (MARK, &VALUE)
+}
 
 /// The programs that run.
 pub struct Processes {
@@ -49,8 +60,10 @@ pub struct Processes {
     started: AtomicU64,
     /// Says of an environment variable (name, value) whether commands must not see it.
     secret: IsSecret,
-    /// The groups that may have members, by leader, with their marks.
-    groups: Mutex<HashMap<i32, String>>,
+    /// Whether all that loses its parent below this process is to be found here.
+    adopts: bool,
+    /// The groups that may have members, by leader.
+    groups: Mutex<HashSet<i32>>,
     /// Started with the first command.
     guard: Mutex<Option<Guard>>,
     /// One task a command: it waits for it, or ends it.
@@ -60,18 +73,12 @@ pub struct Processes {
 
 type IsSecret = Box<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
-struct Guard {
-    child: Child,
-    /// Closed when the agent ends, however it ends.
-    pipe: io::PipeWriter,
-}
-
 /// A command that runs. It is ended when this is dropped.
 pub struct Running {
     /// Its process group.
     pub group: i32,
     /// What it writes, standard output and error in the order written.
-    pub output: pipe::Receiver,
+    pub output: Output,
     /// Tells when the command itself has ended; what it left in its group may still run.
     pub exit: Exit,
     /// Ended by whom, if not by itself.
@@ -79,19 +86,55 @@ pub struct Running {
     _end_on_drop: DropGuard,
 }
 
+/// What a command writes. When nobody wants it any more it is read all the same: what runs on in
+/// the background would else end when it next writes a line.
+pub struct Output(Option<pipe::Receiver>);
+
+impl Output {
+    /// Reads what there is; 0 bytes at the end.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Some(output) => output.read(buffer).await,
+            None => Ok(0),
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Without a runtime nothing is left running either.
+        if let (Some(mut output), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
+            });
+        }
+    }
+}
+
 impl Processes {
     /// Nothing runs yet. `secret` says of an environment variable (name, value) whether commands
     /// must not see it.
     pub fn new(secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::with(secret, false))
+    }
+
+    /// The same for a process that is an agent and nothing else: all that there is below it in the
+    /// end was started here, and is ended, but for what is [`left_alone`].
+    pub fn of_agent(secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self::with(secret, true))
+    }
+
+    fn with(secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static, adopts: bool) -> Self {
+        Self {
             mark: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             started: AtomicU64::new(0),
             secret: Box::new(secret),
+            adopts,
             groups: Mutex::default(),
             guard: Mutex::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
-        })
+        }
     }
 
     /// Starts `bash -c command` (`sh` where there is no bash), without standard input.
@@ -100,6 +143,9 @@ impl Processes {
             return Err(io::Error::other("the agent is ending"));
         }
         let number = self.started.fetch_add(1, Ordering::Relaxed);
+        if number == 0 && self.adopts {
+            self.adopt();
+        }
         let mark = format!("{}-{number}", self.mark);
         let (output, writer) = io::pipe()?;
         let mut shell = self.shell(command, directory, &mark);
@@ -110,8 +156,9 @@ impl Processes {
         let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
             return Err(io::Error::other("the command has no process id"));
         };
-        self.groups.lock().insert(group, mark.clone());
+        self.groups.lock().insert(group);
         self.tell_guard('+', group);
+        self.prune();
 
         let (status, exit) = watch::channel(None);
         let end = CancellationToken::new();
@@ -119,7 +166,7 @@ impl Processes {
         self.tasks.spawn(watched.watch(end.clone(), status));
         Ok(Running {
             group,
-            output: pipe::Receiver::from_owned_fd(OwnedFd::from(output))?,
+            output: Output(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
             exit: Exit(exit),
             _end_on_drop: end.clone().drop_guard(),
             end,
@@ -143,49 +190,92 @@ impl Processes {
         shell
     }
 
+    /// What loses its parent is ours from now on; when something has ended, groups may have too.
+    fn adopt(self: &Arc<Self>) {
+        orphans::adopt();
+        let processes = Arc::downgrade(self);
+        tokio::spawn(orphans::wait_for(move || {
+            if let Some(processes) = processes.upgrade() {
+                processes.prune();
+            }
+        }));
+    }
+
+    /// Forgets the groups that have gone: their numbers may soon be those of others.
+    fn prune(&self) {
+        let gone: Vec<_> = self.groups.lock().extract_if(|group| !test_group(*group)).collect();
+        for group in gone {
+            self.tell_guard('-', group);
+        }
+    }
+
     /// Ends everything that was started here. Nothing can be started afterwards.
     pub async fn end_all(&self) {
         self.ending.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
-        let left: Vec<_> = self.groups.lock().drain().collect();
-        if !left.is_empty() {
-            for (group, _) in left {
-                signal_group(group, Signal::KILL);
-            }
-            kill_marked(format!("{MARK}={}-", self.mark)).await;
+        if timeout(END, self.end_what_is_left()).await.is_err() {
+            tracing::warn!("what was started here does not end");
         }
         let guard = self.guard.lock().take();
-        if let Some(Guard { mut child, pipe }) = guard {
-            drop(pipe);
-            // It only has to read the end of its input.
-            let _ = tokio::time::timeout(GRACE, child.wait()).await;
+        if let Some(guard) = guard {
+            guard.dismiss().await;
         }
+    }
+
+    async fn end_what_is_left(&self) {
+        self.tasks.wait().await;
+        if self.started.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.prune();
+        for group in self.groups.lock().drain() {
+            signal_group(group, Signal::KILL);
+        }
+        // One that is killed may have started another meanwhile.
+        while self.kill_what_is_left().await {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Kills what has left its group, and says whether there was anything.
+    async fn kill_what_is_left(&self) -> bool {
+        let mark = format!("{MARK}={}-", self.mark);
+        let guard = self.guard.lock().as_ref().and_then(Guard::pid);
+        let adopts = self.adopts;
+        let kill = move || {
+            let marked = table::marked(&mark);
+            for pid in &marked {
+                table::kill(*pid);
+            }
+            if !adopts {
+                return !marked.is_empty();
+            }
+            let (name, value) = left_alone();
+            let alone = format!("{name}={value}\0");
+            let ours =
+                table::below(own_pid(), |pid| Some(pid) == guard || table::has_mark(pid, &alone));
+            ours.iter().for_each(Process::kill);
+            !marked.is_empty() || !ours.is_empty()
+        };
+        tokio::task::spawn_blocking(kill).await.unwrap_or(false)
     }
 
     /// Keeps the guard's list true. Without a guard commands run all the same.
     fn tell_guard(&self, op: char, group: i32) {
         let mut guard = self.guard.lock();
         if guard.is_none() {
-            *guard = start_guard().inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
+            let mark = format!("{MARK}={}-", self.mark);
+            *guard = Guard::start(&mark).inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
         }
-        let told = guard.as_mut().map(|guard| writeln!(guard.pipe, "{op} {group}"));
+        let told = guard.as_mut().map(|guard| guard.tell(op, group));
         if let Some(Err(err)) = told {
             tracing::warn!(%err, "the guard has gone");
         }
     }
 }
 
-fn start_guard() -> io::Result<Guard> {
-    let (reader, pipe) = io::pipe()?;
-    let child = Command::new("/bin/sh")
-        .args(["-c", GUARD])
-        .stdin(reader)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()?;
-    Ok(Guard { child, pipe })
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
 }
 
 impl Running {
@@ -198,7 +288,7 @@ impl Running {
 
     /// What is left of the group, the command itself not counted.
     pub fn left_behind(&self) -> Vec<i32> {
-        members(self.group)
+        if test_group(self.group) { table::members(self.group) } else { Vec::new() }
     }
 }
 
@@ -240,24 +330,39 @@ impl Watched {
     }
 
     async fn end(&mut self, status: &watch::Sender<Option<ExitStatus>>) {
-        signal_group(self.group, Signal::TERM);
+        let group = self.group;
+        // One that leaves both its group and its environment behind is found below the command.
+        let family = search(move || table::below(group, |_| false)).await;
+        signal_group(group, Signal::TERM);
         let gone = async {
             if let Ok(exit) = self.child.wait().await {
                 status.send_replace(Some(exit));
             }
-            let mut left = members(self.group);
+            let mut left = search(move || table::members(group)).await;
             while !left.is_empty() {
-                tokio::time::sleep(LOOK).await;
-                left.retain(|pid| is_member(*pid, self.group));
+                sleep(LOOK).await;
+                left.retain(|pid| {
+                    Process::read(*pid).is_some_and(|it| it.group == group && !it.dead)
+                });
             }
         };
-        let _ = tokio::time::timeout(GRACE, gone).await;
-        signal_group(self.group, Signal::KILL);
-        if status.borrow().is_none() {
-            status.send_replace(self.child.wait().await.ok());
+        let _ = timeout(GRACE, gone).await;
+        signal_group(group, Signal::KILL);
+        if status.borrow().is_none()
+            && let Ok(exit) = timeout(KILLED, self.child.wait()).await
+        {
+            status.send_replace(exit.ok());
         }
-        kill_marked(format!("{MARK}={}\0", self.mark)).await;
+        family.iter().for_each(Process::kill);
+        let mark = format!("{MARK}={}\0", self.mark);
+        let marked = search(move || table::marked(&mark)).await;
+        marked.into_iter().for_each(table::kill);
     }
+}
+
+/// Looks through `/proc`, which takes a while on a busy machine.
+async fn search<T: Send + 'static>(look: impl FnOnce() -> Vec<T> + Send + 'static) -> Vec<T> {
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
 fn signal_group(group: i32, signal: Signal) {
@@ -271,38 +376,19 @@ fn test_group(group: i32) -> bool {
     Pid::from_raw(group).is_some_and(|group| test_kill_process_group(group).is_ok())
 }
 
-/// Kills every process that has `wanted` in its environment, wherever it has gone.
-async fn kill_marked(wanted: String) {
-    let search = move || {
-        for pid in processes() {
-            let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { continue };
-            if memchr::memmem::find(&environ, wanted.as_bytes()).is_some()
-                && let Some(pid) = Pid::from_raw(pid)
-            {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-    };
-    let _ = tokio::task::spawn_blocking(search).await;
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Every process in a group that is not dead; empty where the system does not say.
-fn members(group: i32) -> Vec<i32> {
-    processes().filter(|pid| is_member(*pid, group)).collect()
-}
-
-/// Whether a process is in a group and not dead: what nobody has waited for yet still has a
-/// number.
-fn is_member(pid: i32, group: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After the name, which is in parentheses and may hold anything: state, parent, group.
-    let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let state = fields.next();
-    let its_group = fields.nth(1).and_then(|field| field.parse().ok());
-    its_group == Some(group) && !matches!(state, Some("Z" | "X"))
-}
-
-fn processes() -> impl Iterator<Item = i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    #[tokio::test]
+    async fn a_group_that_has_gone_is_forgotten() {
+        let processes = Processes::new(|_, _| false);
+        let mut ended = processes.start("true", Path::new("/")).unwrap();
+        ended.exit.wait().await;
+        let running = processes.start("sleep 1000", Path::new("/")).unwrap();
+        processes.groups.lock().insert(ended.group);
+        processes.prune();
+        assert_eq!(*processes.groups.lock(), HashSet::from([running.group]));
+        processes.end_all().await;
+    }
 }

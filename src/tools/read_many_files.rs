@@ -154,7 +154,7 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
             Err(why) => reading.skipped.push((name, why)),
         }
     }
-    Ok(reading.finish(more))
+    reading.finish(more)
 }
 
 impl Reading {
@@ -187,7 +187,8 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(self, more: usize) -> ToolOutput {
+    /// An error if nothing was read.
+    fn finish(self, more: usize) -> Result<ToolOutput, ToolError> {
         let Self { mut text, media, read, mut skipped, .. } = self;
         let unnamed = skipped.len().saturating_sub(MAX_NAMED);
         skipped.truncate(MAX_NAMED);
@@ -206,8 +207,11 @@ impl Reading {
             let _ = write!(text, "--- Not read ---\n\n{}\n\n", skipped.join("\n"));
         }
         text += "--- End of content ---";
-        let shown = shown(&read, &skipped);
-        ToolOutput { text, media, shown: Some(Content::Markdown(shown)) }
+        let shown = Some(Content::Markdown(shown(&read, &skipped)));
+        if read.is_empty() {
+            return Err(ToolError { shown, ..ToolError::new("no_files_read", text) });
+        }
+        Ok(ToolOutput { text, media, shown })
     }
 }
 

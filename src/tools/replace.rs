@@ -149,12 +149,12 @@ fn propose(
     let found = strategies::find(&normal, &wanted)
         .map_err(|miss| missed(miss, &normal, &wanted, relative))?;
     let new = text::splice(&original.text, &found.edits);
-    if new == original.text {
+    if *new == *original.text {
         return Err(no_change("the file says already what it would say after this"));
     }
     let done = done(found.strategy, found.edits.len(), relative);
     let line = first_change(&original.text, &new);
-    Ok((Proposal { original, new, done }, line))
+    Ok((Proposal { original, new: new.into(), done }, line))
 }
 
 fn create(args: &Args, original: Original, relative: &str) -> Result<(Proposal, u32), ToolError> {
@@ -170,7 +170,7 @@ fn create(args: &Args, original: Original, relative: &str) -> Result<(Proposal, 
     }
     let new = args.new_string.clone();
     let done = created(relative, &new);
-    Ok((Proposal { original, new, done }, 1))
+    Ok((Proposal { original, new: new.into(), done }, 1))
 }
 
 fn done(strategy: Strategy, count: usize, relative: &str) -> String {

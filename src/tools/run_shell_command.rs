@@ -10,7 +10,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, sleep_until};
 
 use self::output::Output;

@@ -87,10 +87,10 @@ fn propose(
     let original = Original::read(&args.file_path, path, &cx.limits)?;
     omission::check(&original.text, &args.content)?;
     let new = text::like(&original.text, &args.content);
-    if !original.is_new() && new == original.text {
+    if !original.is_new() && *new == *original.text {
         return Ok(None);
     }
     let done =
         if original.is_new() { created(relative, &new) } else { format!("Wrote {relative}.") };
-    Ok(Some(Proposal { original, new, done }))
+    Ok(Some(Proposal { original, new: new.into(), done }))
 }

@@ -87,8 +87,13 @@ impl Setup {
     }
 
     pub(crate) fn start(&self) -> Agent {
+        self.start_with(|command| command)
+    }
+
+    /// Starts it as `change` would have it.
+    pub(crate) fn start_with(&self, change: impl Fn(&mut Command) -> &mut Command) -> Agent {
         let home = TempDir::new().unwrap();
-        let child = self.command(home.path()).spawn().unwrap();
+        let child = change(&mut self.command(home.path())).spawn().unwrap();
         Agent::of(child, home)
     }
 }

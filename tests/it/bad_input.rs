@@ -38,8 +38,16 @@ fn invalid(id: impl Into<Value>) -> Value {
 async fn what_is_not_json_is_a_parse_error() {
     check("{this is not json", parse_error()).await;
     check(r#"{"id":1,"method":"initialize"} and more"#, parse_error()).await;
-    check("\u{feff}{\"id\":1,\"method\":\"initialize\"}", parse_error()).await;
+    check("{\"id\":1,\"method\":\"initialize\"}\u{feff}", parse_error()).await;
     check(b"{\"id\":1,\"method\":\"init\xff\"}", parse_error()).await;
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_before_a_message_does_not_lose_it() {
+    let mut agent = Setup::default().start();
+    agent.send_line("\u{feff}{\"id\":1,\"method\":\"initialize\"}").await;
+    assert_eq!(agent.message().await["result"]["protocolVersion"], "0.0.9");
+    is_alive(&mut agent).await;
 }
 
 #[tokio::test]
@@ -100,6 +108,22 @@ async fn an_answer_that_nobody_waits_for_is_passed_over() {
     check(r#"{"jsonrpc":"2.0","id":99,"result":{"id":1,"outcome":"allow"}}"#, Value::Null).await;
     check(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#, Value::Null).await;
     check(r#"{"jsonrpc":"2.0","id":0,"result":null,"error":null}"#, Value::Null).await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_undefined_result_was_dropped_is_null() {
+    let mut agent = Setup::answers(json!([[{ "text": "a" }, { "text": "b" }]])).start();
+    let id = agent.prompt("go").await;
+    assert_eq!(id, 0, "what an error for the first call's id would be taken to answer");
+    for _ in 0..2 {
+        let chunk = agent.call_of("streamAssistantMessageChunk").await;
+        agent.send_line(&json!({ "jsonrpc": "2.0", "id": chunk["id"] }).to_string()).await;
+    }
+    let expected = json!({ "jsonrpc": "2.0", "id": 0, "result": null });
+    assert_eq!(agent.message().await, expected);
+    agent.send_line(r#"{"jsonrpc":"2.0","id":2}"#).await;
+    assert_eq!(agent.message().await["error"]["code"], -32600, "no call of ours had that id");
+    is_alive(&mut agent).await;
 }
 
 #[tokio::test]

@@ -1,21 +1,25 @@
 //! How the agent ends: nothing lost, and no process left behind.
 
 use std::fs;
-use std::path::Path;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::pipe;
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::{Agent, HANG, Setup, text};
+use crate::family::run;
 
 fn say(steps: Value) -> Setup {
     Setup::answers(json!([steps]))
 }
 
-fn signal(agent: &Agent, signal: Signal) {
+pub(crate) fn signal(agent: &Agent, signal: Signal) {
     let pid = Pid::from_raw(agent.child.id().unwrap().try_into().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
 }
@@ -73,6 +77,74 @@ async fn an_agent_that_nobody_reads_ends_at_once() {
 }
 
 #[tokio::test]
+async fn an_editor_on_sockets_that_dies_is_noticed_too() {
+    let (input, mut to_agent) = UnixStream::pair().unwrap();
+    let (output, mut from_agent) = UnixStream::pair().unwrap();
+    let home = TempDir::new().unwrap();
+    let setup = say(json!([{ "text": "begun" }, { "hang": null }]));
+    let mut command = setup.command(home.path());
+    command.stdin(OwnedFd::from(input)).stdout(OwnedFd::from(output));
+    let mut child = command.spawn().unwrap();
+    // It holds the agent's ends.
+    drop(command);
+    let prompt = r#"{"id":1,"method":"sendUserMessage","params":{"chunks":[{"text":"go"}]}}"#;
+    writeln!(to_agent, "{prompt}").unwrap();
+    assert!(from_agent.read(&mut [0; 4096]).unwrap() > 0);
+    drop(to_agent);
+    // As when a process ends: one after the other.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(from_agent);
+    // The drain timeout would be 30 s.
+    timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
+}
+
+/// An agent that logs a lot for nobody, as an editor does that keeps standard error and forgets it.
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_nothing() {
+    let setup = Setup::answers(json!([
+        [{ "repeat": { "text": "word ", "times": 2000 } }],
+        [{ "text": "begun" }, { "hang": null }],
+    ]));
+    let setup = setup.var("TANDEM_LOG", "debug");
+    let mut agent = setup.start_with(|command| command.stderr(Stdio::piped()));
+    let id = agent.prompt("go").await;
+    loop {
+        let message = agent.message().await;
+        if message["id"] == id && message.get("method").is_none() {
+            break;
+        }
+        let error = json!({ "code": -32601, "message": "x".repeat(200) });
+        let refusal = json!({ "jsonrpc": "2.0", "id": message["id"], "error": error });
+        agent.send_line(&refusal.to_string()).await;
+    }
+    agent.prompt("hang").await;
+    agent.call_of("streamAssistantMessageChunk").await;
+    signal(&agent, Signal::TERM);
+    assert_eq!(agent.exit().await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_method_that_is_refused_is_warned_of_once() {
+    let setup = say(json!([{ "repeat": { "text": "word ", "times": 20 } }]));
+    let setup = setup.arg("--log-file").arg("log").var("TANDEM_LOG", "warn");
+    let mut agent = setup.start();
+    let id = agent.prompt("go").await;
+    loop {
+        let message = agent.message().await;
+        if message["id"] == id && message.get("method").is_none() {
+            break;
+        }
+        let refusal = json!({ "id": message["id"], "error": { "code": 1, "message": "no" } });
+        agent.send_line(&refusal.to_string()).await;
+    }
+    let log = agent.workspace().join("log");
+    agent.hang_up().await;
+    let log = fs::read_to_string(log).unwrap();
+    assert_eq!(log.matches("refused").count(), 1, "{log}");
+    assert!(log.contains("streamAssistantMessageChunk"), "{log}");
+}
+
+#[tokio::test]
 async fn a_signal_ends_it_and_what_was_asked_for_is_answered() {
     for (sent, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let mut agent = say(json!([{ "text": "begun" }, { "hang": null }])).start();
@@ -84,115 +156,4 @@ async fn a_signal_ends_it_and_what_was_asked_for_is_answered() {
         assert_eq!(agent.line().await, None);
         assert_eq!(agent.exit().await.code(), Some(code));
     }
-}
-
-fn run(command: &str) -> Value {
-    json!({ "call": { "name": "run_shell_command", "args": { "command": command } } })
-}
-
-/// A command whose whole family holds on to a pipe: children, one in a session of its own, one
-/// that was orphaned, and one that does not listen to SIGTERM.
-const FAMILY: &str = "exec 3>family; sleep 1000 & setsid sleep 1000 & (sleep 1000 &) ; \
-    (trap '' TERM; sleep 1000; sleep 1000) & setsid bash -c '(trap \"\" TERM; sleep 1000) & wait' & \
-    echo started; wait";
-
-/// An agent that runs the family, and a pipe that ends when none of it is alive.
-async fn with_family() -> (Agent, u64, pipe::Receiver) {
-    let mut agent = Setup::answers(json!([[run(FAMILY)], [{ "text": "done" }]])).arg("-y").start();
-    let fifo = agent.workspace().join("family");
-    make_fifo(&fifo);
-    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
-    let id = agent.prompt("go").await;
-    let pushed = agent.call_of("pushToolCall").await;
-    agent.answer(&pushed, json!({ "id": 1 })).await;
-    let update = agent.call_of("updateToolCall").await;
-    assert_eq!(update["params"]["status"], "running");
-    assert!(update["params"]["content"]["markdown"].as_str().unwrap().contains("started"));
-    (agent, id, family)
-}
-
-pub(crate) fn make_fifo(path: &Path) {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-}
-
-/// Waits until nobody holds the pipe any more.
-async fn is_gone(mut family: pipe::Receiver) {
-    let mut nothing = Vec::new();
-    timeout(HANG, family.read_to_end(&mut nothing)).await.expect("processes are left").unwrap();
-}
-
-#[tokio::test]
-async fn a_cancel_ends_all_that_the_command_started() {
-    let (mut agent, id, family) = with_family().await;
-    let cancel = agent.request("cancelSendMessage", Value::Null).await;
-    assert_eq!(agent.message().await, json!({ "jsonrpc": "2.0", "id": cancel, "result": null }));
-    assert_eq!(agent.answer_to(id).await["result"], Value::Null);
-    is_gone(family).await;
-}
-
-#[tokio::test]
-async fn the_end_of_the_editor_ends_all_that_the_command_started() {
-    let (agent, _, family) = with_family().await;
-    let Agent { mut child, stdin, lines, .. } = agent;
-    drop((stdin, lines));
-    is_gone(family).await;
-    timeout(HANG, child.wait()).await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn a_signal_ends_all_that_the_command_started() {
-    let (agent, _, family) = with_family().await;
-    signal(&agent, Signal::TERM);
-    is_gone(family).await;
-}
-
-#[tokio::test]
-async fn a_kill_of_the_agent_ends_the_command_s_process_group() {
-    let mut agent = Setup::answers(json!([[run(
-        "exec 3>family; sleep 1000 & (sleep 1000 &); (trap '' TERM; sleep 1000) & echo started; wait"
-    )]]))
-    .arg("-y")
-    .start();
-    let fifo = agent.workspace().join("family");
-    make_fifo(&fifo);
-    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
-    agent.prompt("go").await;
-    let pushed = agent.call_of("pushToolCall").await;
-    agent.answer(&pushed, json!({ "id": 1 })).await;
-    agent.call_of("updateToolCall").await;
-    signal(&agent, Signal::KILL);
-    is_gone(family).await;
-}
-
-#[tokio::test]
-async fn what_a_command_leaves_in_the_background_ends_with_the_agent() {
-    let command = "exec 3>family; sleep 1000 & setsid sleep 1000 & echo left";
-    let mut agent = Setup::answers(json!([[run(command)], [{ "text": "done" }]])).arg("-y").start();
-    let fifo = agent.workspace().join("family");
-    make_fifo(&fifo);
-    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
-    let id = agent.prompt("go").await;
-    let messages = agent.until_answered(id, "allow").await;
-    assert_eq!(text(&messages), "done");
-    let (_, status) = agent.hang_up().await;
-    assert!(status.success());
-    is_gone(family).await;
-}
-
-#[tokio::test]
-async fn the_guard_goes_with_the_agent() {
-    let mut agent = Setup::answers(json!([[run("true")], [{ "text": "done" }]])).arg("-y").start();
-    let id = agent.prompt("go").await;
-    agent.until_answered(id, "allow").await;
-    let children = children_of(agent.child.id().unwrap());
-    assert_eq!(children.len(), 1, "the guard");
-    let (_, status) = agent.hang_up().await;
-    assert!(status.success());
-    assert!(!Path::new(&format!("/proc/{}", children[0])).exists());
-}
-
-fn children_of(pid: u32) -> Vec<String> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    children.split_whitespace().map(ToOwned::to_owned).collect()
 }

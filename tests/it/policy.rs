@@ -2,6 +2,7 @@
 
 mod lines;
 mod questions;
+mod remembered;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -20,12 +21,24 @@ impl Workspace {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap().join("work");
-        for dir in ["src", "sub/deep", ".git", "bare/objects", "bare/refs", "dashes"] {
+        let dirs = ["src", "sub/deep", ".git", "bare/objects", "bare/refs", "dashes", "two"];
+        for dir in
+            dirs.into_iter().chain(["nested/.git", "nested/sub", "filed", "headless/objects"])
+        {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
-        for file in ["README.md", "src/main.rs", "bare/HEAD", "dashes/-x", "package.json"] {
+        let files = ["README.md", "src/main.rs", "bare/HEAD", "dashes/-x", "package.json"];
+        for file in files.into_iter().chain(["two/a.txt", "two/b.txt", "filed/.git"]) {
             fs::write(root.join(file), "").unwrap();
         }
+        fs::create_dir(root.join("headless/refs")).unwrap();
+        symlink("refs/heads/none", root.join("headless/HEAD")).unwrap();
+        fs::create_dir(root.join("elsewhere")).unwrap();
+        for file in ["elsewhere/HEAD", "elsewhere/commondir"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        fs::write(root.with_file_name("secret"), "").unwrap();
+        symlink("../secret", root.join("lnk")).unwrap();
         symlink("/etc", root.join("link-out")).unwrap();
         symlink("src", root.join("link-in")).unwrap();
         symlink("sub/deep", root.join("link-deep")).unwrap();

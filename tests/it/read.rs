@@ -147,6 +147,11 @@ impl Called {
         self.result.unwrap().text
     }
 
+    /// What the model is told, whether or not the call failed.
+    fn told(self) -> String {
+        self.result.map_or_else(|error| format!("{}:\n{error}", error.kind), |output| output.text)
+    }
+
     fn shown(&self) -> Option<&str> {
         match &self.result.as_ref().unwrap().shown {
             Some(Content::Markdown(shown)) => Some(shown),

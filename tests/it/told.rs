@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tandem::model::{Call, Chunk, Error, Finish, FinishReason, Retry};
-use tandem::session::{Event, Origin, StopReason};
+use tandem::session::{Answer, Event, Origin, StopReason};
 use tandem::tools::{Access, Kind};
 
-use crate::fakes::{Fake, Spy, is_end, text, until, with_model};
+use crate::fakes::{Fake, Spy, is_end, other, text, until, with_model};
 
 fn asks(id: &str) -> Result<Chunk, Error> {
     Ok(Chunk::Call(Call { id: id.to_owned(), name: "t".to_owned(), args: json!({}) }))
@@ -89,6 +89,39 @@ async fn an_answer_that_is_tried_again_is_told_once() {
     assert_eq!(
         told(answers, &["one", "two"]).await,
         ["user: one", "assistant: valid []", "user: two"]
+    );
+}
+
+/// What the model is told of two calls, of which the first is asked about and answered so.
+async fn told_after(answer: Answer) -> String {
+    let (spy, told) = Spy::new(vec![vec![asks("c1"), asks("c2")], vec![says("on")]]);
+    let never = Fake::new("t", Kind::Other, other()).running(|cx| async move {
+        cx.cancel.cancel();
+        std::future::pending().await
+    });
+    let session = with_model(spy, vec![never]);
+    let mut log = session.events(0);
+    session.prompt(text("go"), Origin::Editor);
+    until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    session.answer("c1", answer, Origin::Editor).unwrap();
+    until(&mut log, is_end).await;
+    session.prompt(text("and now?"), Origin::Editor);
+    until(&mut log, is_end).await;
+    told.lock().unwrap()[2].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_call_that_began_may_have_had_an_effect() {
+    let not_begun = "The user cancelled the turn before this call began. It was not run.";
+    assert_eq!(
+        told_after(Answer::Cancel).await,
+        format!("results: c1! {not_begun} | c2! {not_begun}")
+    );
+    let begun = "The user cancelled the turn before this call ended. It may have had part of its \
+        effect.";
+    assert_eq!(
+        told_after(Answer::Once { edited: None }).await,
+        format!("results: c1! {begun} | c2! {not_begun}")
     );
 }
 

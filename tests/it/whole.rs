@@ -11,8 +11,8 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup, text};
+use crate::family::make_fifo;
 use crate::gemini::server::{Reply, Server, event};
-use crate::lifecycle::make_fifo;
 
 const KEY: &str = "AIzaSyWholeWay0123456789";
 

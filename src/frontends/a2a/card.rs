@@ -23,7 +23,7 @@ pub(super) fn card(server: &Server, v1: bool) -> Value {
                 "description": "Interactive development: tool calls that are asked about, their \
                     live output, thoughts, slash commands.",
                 "required": false,
-                "params": { "version": "0", "flow": "confirmation" },
+                "params": { "version": "0" },
             }],
         },
         "defaultInputModes": ["text/plain", "application/json"],

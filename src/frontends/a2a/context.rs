@@ -70,12 +70,18 @@ impl Context {
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
         self.story(|story| match turn {
             Some(turn) => story.turn(turn).map_or(TaskState::Submitted, Turn::state),
-            None => story.latest().map_or(TaskState::Submitted, |turn| self.latest_state(turn)),
+            None => self.latest_state(story.latest()),
         })
     }
 
-    fn latest_state(&self, turn: &Turn) -> TaskState {
-        if *self.canceled.lock() == Some(turn.id) { TaskState::Canceled } else { turn.state() }
+    fn latest_state(&self, turn: Option<&Turn>) -> TaskState {
+        // Before the first turn, 0 is the last.
+        let canceled = *self.canceled.lock() == Some(turn.map_or(TurnId(0), |turn| turn.id));
+        match turn {
+            _ if canceled => TaskState::Canceled,
+            Some(turn) => turn.state(),
+            None => TaskState::Submitted,
+        }
     }
 
     /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how

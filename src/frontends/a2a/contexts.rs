@@ -83,6 +83,14 @@ impl Contexts {
         Ok((context, turn))
     }
 
+    /// The context of that id; the shared one, if there is one.
+    pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<Context>> {
+        let known = id.and_then(|id| self.by_id.lock().get(id).map(Arc::clone));
+        let found = known.or_else(|| self.shared.clone())?;
+        found.touch();
+        Some(found)
+    }
+
     /// The context that a message is for: by its id, or a new one.
     pub(super) fn context(
         &self,
@@ -128,8 +136,23 @@ impl Contexts {
         Ok(Arc::clone(context))
     }
 
+    /// How long a session lives that nobody uses, if sessions end before the server does.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        match &self.sessions {
+            Sessions::Shared(_) => None,
+            Sessions::Each { idle, .. } => Some(*idle),
+        }
+    }
+
+    /// Ends the sessions that are only this server's.
+    pub(super) fn close(&self) {
+        if let Sessions::Each { .. } = &self.sessions {
+            self.all().iter().for_each(|context| context.session.close());
+        }
+    }
+
     /// Ends the sessions that nobody has used for long.
-    fn drop_idle(&self) {
+    pub(super) fn drop_idle(&self) {
         let Sessions::Each { idle, .. } = &self.sessions else { return };
         let now = Instant::now();
         self.by_id.lock().retain(|_, context| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -20,6 +21,9 @@ use crate::protocol::a2a::Error;
 use crate::protocol::development_tool::URI;
 use crate::protocol::jsonrpc::Message;
 use crate::session::Origin;
+
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The whole server.
 pub(super) fn router(server: Arc<Server>) -> Router {
@@ -87,11 +91,16 @@ fn agent_card(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
 
 /// The body, if it is not too large.
 pub(super) async fn body(server: &Server, request: Request<Body>) -> Result<Vec<u8>, Response> {
-    let body = to_bytes(request.into_body(), server.options.body).await;
-    body.map(Into::into).map_err(|_| {
-        let message = format!("a body has at most {} bytes\n", server.options.body);
-        (StatusCode::PAYLOAD_TOO_LARGE, message).into_response()
-    })
+    let most = server.options.body;
+    let body = to_bytes(request.into_body(), most);
+    match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => Ok(body.into()),
+        Ok(Err(_)) => {
+            let message = format!("a body has at most {most} bytes\n");
+            Err((StatusCode::PAYLOAD_TOO_LARGE, message).into_response())
+        }
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response()),
+    }
 }
 
 /// A call, and its answer: one response, or a stream. `bare`: at `/message/stream` the body may also
@@ -103,12 +112,9 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
         Ok(body) => body,
         Err(response) => return response,
     };
-    if version.as_deref().is_some_and(|it| !it.starts_with("0.3") && !it.starts_with('1')) {
-        let message = "this agent speaks A2A 0.3 and 1.0".to_owned();
-        let error = Error::new(Error::VERSION_NOT_SUPPORTED, message);
-        return json_body(failure("null", &super::v1::error(error)));
-    }
+    let spoken = version.is_none_or(|it| it.starts_with("0.3") || it.starts_with('1'));
     if bare
+        && spoken
         && let Ok(body) = serde_json::from_slice::<Value>(&body)
         && body.get("method").is_none()
     {
@@ -118,6 +124,11 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
         Ok(envelope) => envelope,
         Err((id, error)) => return json_body(failure(&id, &error)),
     };
+    if !spoken {
+        let message = "this agent speaks A2A 0.3 and 1.0";
+        let error = Error::new(Error::VERSION_NOT_SUPPORTED, message);
+        return json_body(failure(&id, &super::v1::error(error)));
+    }
     let streams = named(&method).is_some_and(|(method, dialect)| {
         matches!(method, super::methods::Method::Stream | super::methods::Method::Subscribe)
             && dialect == Dialect::V03
@@ -159,7 +170,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
             let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
             return Err(("null".to_owned(), error));
         }
-        Err(invalid) => {
+        Ok(Message::Bare(_, invalid)) | Err(invalid) => {
             let details = invalid.error.data.map(|data| data.details).unwrap_or_default();
             let message = format!("{}: {details}", invalid.error.message);
             return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));

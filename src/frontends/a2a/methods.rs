@@ -11,7 +11,7 @@ use super::frames::{Dialect, json as to_json, object};
 use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
 use super::{card, commands, list, turns, v1};
-use crate::protocol::a2a::{Error, Task};
+use crate::protocol::a2a::{Error, Task, TaskState};
 use crate::session::{Event, Origin, Session, TurnId};
 
 /// A method, whatever it is called.
@@ -176,6 +176,13 @@ impl Server {
         dialect: Dialect,
     ) -> Result<(Arc<Context>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
+            // An answer begins nothing.
+            if matches!(sent.content, Content::Answers(_)) {
+                let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
+                    Error::invalid_params("an answer needs the `taskId` of the question")
+                })?;
+                return Ok((context, None));
+            }
             let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;
             return Ok((context, None));
         };
@@ -212,7 +219,7 @@ impl Server {
             Some(_) => return Err(ended()),
             None => {
                 let last = context.story(|story| story.latest().map_or(TurnId(0), |turn| turn.id));
-                if !context.cancel_ended(last) {
+                if context.state(None) == TaskState::Canceled || !context.cancel_ended(last) {
                     return Err(ended());
                 }
             }

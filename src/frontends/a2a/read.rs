@@ -154,10 +154,10 @@ fn sent(params: &Value, message: &Value, content: Content) -> Result<Sent, Error
 /// The settings in the first of these that has some: under the extension's URI, under its older
 /// name, or bare.
 pub(super) fn settings(metadata: &[Option<&Value>]) -> Settings {
-    let places = metadata.iter().flatten().flat_map(|metadata| {
+    let mut places = metadata.iter().flatten().flat_map(|metadata| {
         [metadata.get(URI), metadata.get(CODER_AGENT), Some(*metadata)].into_iter().flatten()
     });
-    places.filter_map(settings_in).next().unwrap_or_default()
+    places.find_map(settings_in).unwrap_or_default()
 }
 
 /// The settings that an object is, if it is any.
@@ -246,6 +246,7 @@ pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
 }
 
 #[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
     use serde_json::json;
 

@@ -168,8 +168,8 @@ fn file_diff(change: &Change) -> FileDiff {
     FileDiff {
         file_name: name.to_string_lossy().into_owned(),
         file_path: change.path.clone(),
-        old_content: change.old.clone(),
-        new_content: change.new.clone(),
+        old_content: change.old.as_deref().map(str::to_owned),
+        new_content: change.new.to_string(),
         formatted_diff: change.unified(),
     }
 }

@@ -25,8 +25,7 @@ pub(super) fn object(value: Value) -> Value {
             // What it is is said by the wrapper, and the end of a stream by its end.
             "kind" | "final" => return None,
             "status" => status(value),
-            "history" => each(value, self::object),
-            "artifacts" => each(value, self::object),
+            "history" | "artifacts" => each(value, self::object),
             "artifact" => self::object(value),
             "parts" => each(value, part),
             "role" => named("ROLE_", &value),

@@ -230,10 +230,12 @@ impl Connection {
                 return self.fail("null", &error).await;
             }
         };
-        let method = call.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let params = call.get("params").cloned().unwrap_or_default();
-        let Some(id) = call.get("id").map(Value::to_string) else {
-            return self.notified(&method, &params);
+        if call.get("id").is_none() {
+            return self.notified(&call).await;
+        }
+        let (id, method, params) = match http::envelope(text.as_bytes()) {
+            Ok(envelope) => envelope,
+            Err((id, error)) => return self.fail(&id, &error).await,
         };
         if method == "cancelStream" {
             self.stop(&params);
@@ -254,20 +256,27 @@ impl Connection {
             (id, reply)
         });
         // What can be done at once is, before anything is told of it.
-        match (&mut call).now_or_never() {
-            Some((id, reply)) => self.reply(id, reply).await,
-            None => {
-                self.calls.push(call);
-                Ok(())
-            }
+        if let Some((id, reply)) = (&mut call).now_or_never() {
+            return self.reply(id, reply).await;
         }
+        self.calls.push(call);
+        Ok(())
     }
 
     /// A call without an id is carried out, and not answered.
-    fn notified(&mut self, method: &str, params: &Value) -> Result<(), Over> {
-        if method == "cancelStream" {
-            self.stop(params);
-            return Ok(());
+    async fn notified(&mut self, call: &Value) -> Result<(), Over> {
+        let params = call.get("params").unwrap_or(&Value::Null);
+        match call.get("method").and_then(Value::as_str) {
+            Some("cancelStream") => {
+                self.stop(params);
+                return Ok(());
+            }
+            // Clients of an early implementation may leave it out.
+            None if params.get("message").is_none() => {
+                let error = Error::new(Error::INVALID_REQUEST, "Invalid request: no `method`");
+                return self.fail("null", &error).await;
+            }
+            _ => {}
         }
         let sent = read::early_message(params);
         match sent.and_then(|sent| self.server.stream(sent, &self.caller, Dialect::V03)) {
@@ -279,13 +288,20 @@ impl Connection {
 
     /// Ends the delivery of a stream; what it is about goes on.
     fn stop(&mut self, params: &Value) {
-        let id = params.get("id").map(Value::to_string).unwrap_or_default();
-        self.streams.retain(|stream| stream.id != id);
+        let meant = params.get("id");
+        let is_meant =
+            |id: &str| serde_json::from_str(id).is_ok_and(|id: Value| Some(&id) == meant);
+        self.streams.retain(|stream| !is_meant(&stream.id));
     }
 
     async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
         match reply {
             Ok(Reply::Value(value)) => self.result(&id, &value).await,
+            // Its events come by themselves.
+            Ok(Reply::Stream(streaming)) if self.flat => {
+                self.follow(&streaming);
+                Ok(())
+            }
             Ok(Reply::Stream(streaming)) => self.begin(id, streaming).await,
             Err(error) => self.fail(&id, &error).await,
         }

@@ -173,16 +173,18 @@ fn read_answer(
 
 fn read_outcome(outcome: &Value, question: &Question) -> Answer {
     use ToolCallConfirmationOutcome as Outcome;
-    match serde_json::from_value(outcome.clone()) {
-        Ok(Outcome::Allow) => Answer::Once { edited: None },
-        Ok(Outcome::AlwaysAllow) => always(question, |_| true),
-        Ok(Outcome::AlwaysAllowTool) => always(question, |scope| matches!(scope, Scope::Tool(_))),
-        Ok(Outcome::AlwaysAllowMcpServer) => {
+    // A name alone: an object would be read as one too.
+    let known = outcome.is_string().then(|| serde_json::from_value(outcome.clone()).ok());
+    match known.flatten() {
+        Some(Outcome::Allow) => Answer::Once { edited: None },
+        Some(Outcome::AlwaysAllow) => always(question, |_| true),
+        Some(Outcome::AlwaysAllowTool) => always(question, |scope| matches!(scope, Scope::Tool(_))),
+        Some(Outcome::AlwaysAllowMcpServer) => {
             always(question, |scope| matches!(scope, Scope::Server(_) | Scope::Tool(_)))
         }
-        Ok(Outcome::Reject) => Answer::Reject,
-        Ok(Outcome::Cancel) => Answer::Cancel,
-        Err(_) => Answer::Unclear(format!("`outcome` is {outcome}")),
+        Some(Outcome::Reject) => Answer::Reject,
+        Some(Outcome::Cancel) => Answer::Cancel,
+        None => Answer::Unclear(format!("`outcome` is {outcome}")),
     }
 }
 
@@ -193,5 +195,29 @@ fn always(question: &Question, fits: impl Fn(&Scope) -> bool) -> Answer {
     match fitting.or(question.scopes.first()) {
         Some(scope) => Answer::Always(scope.clone()),
         None => Answer::Once { edited: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::read_outcome;
+    use crate::session::{Answer, Question};
+
+    #[track_caller]
+    fn check(outcome: &Value, allows: bool) {
+        let question = Question { why: String::new(), commands: Vec::new(), scopes: Vec::new() };
+        let answer = read_outcome(outcome, &question);
+        assert_eq!(matches!(answer, Answer::Once { .. }), allows, "{answer:?}");
+    }
+
+    #[test]
+    fn only_a_name_allows() {
+        check(&json!("allow"), true);
+        check(&json!({ "allow": null }), false);
+        check(&json!(["allow"]), false);
+        check(&json!("Allow"), false);
+        check(&Value::Null, false);
     }
 }

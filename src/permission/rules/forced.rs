@@ -8,7 +8,7 @@ use super::place::Place;
 use super::prefix::{self, INTERPRETERS, Interpreter};
 use super::sed::Sed;
 use super::{DECISIVE, git, is_listed, said, sensitive};
-use crate::permission::shell::{Command, Dynamic, Word, brief};
+use crate::permission::shell::{Command, Direction, Dynamic, Redirect, Word, brief};
 
 /// Programs, by what they do.
 const ALWAYS: &[(&[&str], &str)] = &[
@@ -88,6 +88,7 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["rsync"], &["-e", "--delete", "--rsh", "--rsync-path"], "deletes, or runs another program"),
     (&["printf"], &["-v"], "sets a variable, whose name bash evaluates"),
+    (&["jobs"], &["-x"], "runs another command"),
 ];
 
 /// Programs whose arguments are, or may be, files that they write or delete.
@@ -95,6 +96,16 @@ const WRITERS: &[&str] = &[
     "chmod", "chown", "cp", "curl", "install", "mkdir", "mv", "rm", "rmdir", "rsync", "scp", "tee",
     "touch", "truncate", "uniq", "unlink", "unzip", "wget",
 ];
+
+/// Whether a command may make a file whose name looks like an option.
+pub(super) fn makes_options(command: &Command) -> bool {
+    let makes_it = |redirect: &Redirect| {
+        let name = redirect.target.text.rsplit('/').next().unwrap_or_default();
+        redirect.direction == Direction::Write && name.starts_with('-')
+    };
+    let name = command.name().map(program).unwrap_or_default();
+    WRITERS.contains(&name.as_str()) || command.redirects.iter().any(makes_it)
+}
 
 /// Options that are followed by a text, which is no option then, whatever it is.
 const TEXT_FOLLOWS: &[&str] = &["--body", "--message", "--title", "-am", "-m"];
@@ -137,7 +148,7 @@ pub(super) fn why(command: &Command, place: &Place<'_>) -> Option<String> {
             awk(args).then(|| format!("`{}` may run or write", said()))
         }
         "sed" => sed(args, place).map(|why| format!("`{}` {why}", said())),
-        "[" | "[[" | "test" | "read" | "unset" | "export" => {
+        "[" | "[[" | "test" | "printf" | "read" | "unset" | "wait" | "export" => {
             builtin(&name, args).map(|why| format!("`{}` {why}", said()))
         }
         _ => None,
@@ -273,16 +284,40 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
             })
         }
         "[" | "test" => !is_plain_test(name, args),
+        "printf" => args.iter().any(|word| word.glob.is_some() || counts(&word.text)),
         "export" => {
             let decisive = |word: &Word| {
                 let name = word.text.split(['=', '+']).next().unwrap_or_default();
-                word.may_be_option() || name.starts_with('-') || is_listed(DECISIVE, name)
+                word.may_be_option()
+                    || name.starts_with('-')
+                    || name.contains('[')
+                    || is_listed(DECISIVE, name)
             };
             return args.iter().any(decisive).then_some("may change what is run");
         }
-        _ => args.iter().any(|word| word.may_be_option() || word.text.contains('[')),
+        // All of these take names; `wait` takes one after `-p`, and otherwise numbers.
+        _ => {
+            let plain = |word: &Word| word.literal().is_some_and(|text| !text.contains('['));
+            let number = |word: &Word| name == "wait" && word.source == "$!";
+            !args.iter().all(|word| plain(word) || number(word))
+        }
     };
     evaluates.then_some(EVALUATES)
+}
+
+/// Whether `printf` would put how much it has printed into a variable, such as `PATH`: `%n`.
+fn counts(format: &str) -> bool {
+    let between = |c: char| "#'-+ .*0123456789hjlLtqz".contains(c);
+    let mut parts = format.split('%').skip(1);
+    while let Some(part) = parts.next() {
+        if part.is_empty() {
+            // `%%` is a percent sign.
+            parts.next();
+        } else if part.trim_start_matches(between).starts_with('n') {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether it is known which operators a test has, and that none of them evaluates a text.

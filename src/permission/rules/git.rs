@@ -1,6 +1,6 @@
 //! What `git` would do.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::options::{gives, value};
 use super::place::Place;
@@ -172,6 +172,12 @@ pub(super) fn forced(command: &Command) -> Option<String> {
     None
 }
 
+/// The repository that this call works in, if it is not the workspace's own.
+pub(super) fn other_repository(command: &Command, place: &Place<'_>) -> Option<PathBuf> {
+    let directory = Git::read(command.args()).and_then(|git| git.directory);
+    place.moved(directory).other_repository()
+}
+
 /// Why this call is not known to be harmless; nothing if it is.
 pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> {
     let git = Git::read(command.args());
@@ -190,7 +196,7 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
         _ if word.glob.is_some() => place.has(word),
         // Of an option of one letter a text as well as a path may follow at once.
         Some(text) if word.text.starts_with('-') && !word.text.starts_with("--") => {
-            !text.contains('/')
+            !text.contains('/') && place.has_glued(&word.text)
         }
         Some(path) => place.reaches_inside(path),
         None => true,
@@ -198,10 +204,10 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
     if !place.inside() || !args.iter().all(known) {
         return Err(format!("`{}` may read outside the workspace", said(command)));
     }
-    if place.here().iter().any(|dir| is_bare(dir)) {
-        return Err("a directory that looks like git's own may run commands".to_owned());
+    match place.other_repository() {
+        Some(path) => Err(format!("the repository `{}` may run commands", path.display())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn reads(sub: &str, args: &[Word]) -> bool {
@@ -223,18 +229,4 @@ fn reads(sub: &str, args: &[Word]) -> bool {
         args.iter().map(name).partition(|arg| arg.starts_with('-'));
     let listing = options.iter().any(|option| LISTING.contains(&option.as_str()));
     options.iter().all(|option| lists(option)) && (names.is_empty() || listing)
-}
-
-/// Whether git would take a directory, or one above it, for a repository because of what is in
-/// it. Anybody can write such files, and their configuration names commands.
-fn is_bare(dir: &Path) -> bool {
-    for dir in dir.ancestors() {
-        if dir.join(".git").exists() {
-            return false;
-        }
-        if dir.join("HEAD").exists() && dir.join("objects").exists() && dir.join("refs").exists() {
-            return true;
-        }
-    }
-    false
 }

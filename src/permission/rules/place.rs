@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::permission::shell::Word;
 
 /// A longer path is not looked up.
 const MAX_PATH: usize = 4096;
+/// What may be glued to an option is not looked up if it is longer.
+const MAX_GLUED: usize = 256;
 /// In directories with more entries than this, patterns are not looked up.
 const MAX_ENTRIES: usize = 5_000;
 
@@ -72,6 +75,52 @@ impl<'a> Place<'a> {
         self.reached(path).is_some_and(|reached| reached.iter().all(|path| self.contains(path)))
     }
 
+    /// Whether what may be glued to options of one letter is inside: of `-vflnk`, the files
+    /// `flnk`, `lnk`, `nk` and `k`, if there are such. Names only: with a slash it is a text, or
+    /// refused elsewhere.
+    pub(super) fn has_glued(&self, text: &str) -> bool {
+        let Some(letters) = text.strip_prefix('-').filter(|text| !text.starts_with('-')) else {
+            return true;
+        };
+        letters.len() <= MAX_GLUED
+            && letters.char_indices().skip(1).all(|(at, _)| {
+                let path = &letters[at..];
+                let exists = |dir: &PathBuf| fs::symlink_metadata(dir.join(path)).is_ok();
+                path.contains('/') || !self.here.iter().any(exists) || self.reaches_inside(path)
+            })
+    }
+
+    /// Whether a file that a word names is there and can be run.
+    pub(super) fn can_run(&self, word: &Word) -> bool {
+        let can_run = |path: &PathBuf| {
+            let mode = fs::metadata(path).map(|found| found.permissions().mode());
+            path.is_file() && mode.is_ok_and(|mode| mode & 0o111 != 0)
+        };
+        self.named(word).is_some_and(|named| named.iter().any(can_run))
+    }
+
+    /// The repository that git would work in, if that is not the one of the workspace itself:
+    /// anything may have written its configuration, which names commands. As seen from the root.
+    pub(super) fn other_repository(&self) -> Option<PathBuf> {
+        let from_root = |dir: &Path| {
+            let root = self.roots.iter().find(|root| dir.starts_with(root));
+            let inside = root.and_then(|root| dir.strip_prefix(root).ok()).unwrap_or(dir);
+            if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside.to_owned() }
+        };
+        let is_other = |dir: &Path| {
+            let is_repository = fs::symlink_metadata(dir.join(".git")).is_ok();
+            let is_root = self.roots.iter().any(|root| root == dir);
+            is_bare(dir) || (is_repository && !is_root && self.contains(dir))
+        };
+        let other = |dir: &PathBuf| {
+            let root = self.roots.iter().filter(|root| dir.starts_with(root));
+            let root = root.max_by_key(|root| root.as_os_str().len());
+            let up_to = |above: &&Path| root.is_none_or(|root| above.starts_with(root));
+            dir.ancestors().take_while(up_to).find(|dir| is_other(dir)).map(from_root)
+        };
+        self.here.iter().find_map(other)
+    }
+
     /// Whether what a word names is inside.
     pub(super) fn has(&self, word: &Word) -> bool {
         self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
@@ -105,6 +154,13 @@ impl<'a> Place<'a> {
     fn contains(&self, real: &Path) -> bool {
         self.roots.iter().any(|root| real.starts_with(root))
     }
+}
+
+/// Whether git would take a directory for a repository because of what is in it.
+fn is_bare(dir: &Path) -> bool {
+    // Git is content with a link that leads nowhere, and with objects and refs elsewhere.
+    let has = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();
+    has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
 }
 
 /// The real path that `path` leads to from the real directory `dir`; what does not exist leads

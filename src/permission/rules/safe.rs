@@ -133,6 +133,10 @@ const FINDS: &[&str] = &[
 pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> {
     let name = command.name().unwrap_or_default();
     let args = command.args();
+    let may_give_options = |word: &Word| word.glob.is_some() && word.text.starts_with('-');
+    if name != "[[" && args.iter().any(may_give_options) {
+        return Err(unknown(command));
+    }
     match name {
         "git" => git::check(command, place),
         "[" | "[[" | "test" => files(command, args, place),
@@ -164,8 +168,9 @@ impl ReadOnly {
             return files_not_needed(command, args, place);
         }
         let operands = self.operands(command)?;
-        if self.operands == OneFile && operands.len() > 1 {
-            return Err(format!("`{}` writes its second file", said(command)));
+        let several = operands.len() > 1 || operands.iter().any(|word| word.glob.is_some());
+        if self.operands == OneFile && several {
+            return Err(format!("`{}` may write a second file", said(command)));
         }
         let pattern = usize::from(self.operands == PatternAndFiles && !gives_pattern(args));
         files(command, operands.into_iter().skip(pattern), place)
@@ -194,18 +199,22 @@ impl ReadOnly {
                 return Err(format!("`{}` may name a file", brief(&word.source)));
             }
             if flags.len() + 1 == letters.len() {
-                // The text is the next argument.
-                args.next();
+                // The text is the next argument, if that is one.
+                if args.next().is_some_and(|text| text.glob.is_some()) {
+                    return Err(unknown(command));
+                }
             }
         }
         Ok(operands)
     }
 }
 
-/// Whether an option gives the pattern, so that all that is no option is a file.
+/// Whether an option gives the pattern, or is followed by a file, so that all that is no option
+/// may be a file.
 fn gives_pattern(args: &[Word]) -> bool {
-    let gives_it = |option| args.iter().any(|word| gives(&word.text, option));
-    ["-e", "-f", "--regexp", "--file", "--files"].into_iter().any(gives_it)
+    const GIVE: &[&str] =
+        &["-e", "-f", "--exclude-from", "--file", "--files", "--ignore-file", "--regexp"];
+    args.iter().any(|word| GIVE.iter().any(|option| gives(&word.text, option)))
 }
 
 /// Checks a command that touches no file, if its words stand for none.
@@ -238,6 +247,7 @@ fn files<'a>(
     let mut hidden = hidden.filter(|path| !path.is_empty());
     let known = place.inside()
         && hidden.all(|path| place.reaches_inside(path))
+        && command.args().iter().all(|word| place.has_glued(&word.text))
         && operands.into_iter().all(|word| place.has(word));
     if known { Ok(()) } else { Err(outside(command)) }
 }

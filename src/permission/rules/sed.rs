@@ -29,8 +29,10 @@ impl<'a> Sed<'a> {
                 // What follows `i` is the end of the backup's name.
                 _ if text.starts_with("-i") => sed.in_place = true,
                 _ if text.starts_with('-') && text.len() > 1 => {
-                    let script_follows = text.ends_with('e');
-                    let letters = text[1..].trim_end_matches('e');
+                    // What follows `e` at once is a script itself.
+                    let letters = text.strip_suffix('e').unwrap_or(text);
+                    let script_follows = letters.len() < text.len();
+                    let letters = letters.trim_start_matches('-');
                     if letters.contains(|c| !"nErsuz".contains(c)) {
                         return None;
                     }

@@ -36,6 +36,8 @@ const FILES: &[(&str, &str)] = &[
     ("lefthook.yml", "git hooks run it"),
     (".gitattributes", "it changes what git does"),
     (".gitmodules", "it changes what git does"),
+    // In small letters, as all names are compared.
+    ("head", "git may take its directory for a repository"),
     (".gitlab-ci.yml", "the forge runs it"),
     (".mcp.json", "agents start what it says"),
     (".bashrc", "shells run it"),
@@ -90,6 +92,7 @@ mod tests {
         check(".github/workflows/ci.yml", true);
         check("web/package.json", true);
         check("build.rs", true);
+        check("sub/HEAD", true);
         check(".env.local", true);
         check("src/.cargo/config.toml", true);
     }
@@ -103,6 +106,7 @@ mod tests {
         check("package.json.md", false);
         check("src/build.rs.txt", false);
         check("git/config", false);
+        check("src/head.rs", false);
         check("env", false);
     }
 

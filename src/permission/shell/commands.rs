@@ -21,6 +21,10 @@ impl Reader<'_> {
             }
             match self.peek() {
                 Some(';') => self.at += 1,
+                // Bash removes the line break first, and then `&` may be part of something else.
+                Some('&') if self.rest().starts_with("&\\\n") => {
+                    return Err("a line break after `&`".to_owned());
+                }
                 Some('&') => {
                     self.at += 1;
                     self.isolate(&[first]);

@@ -11,6 +11,13 @@ pub(super) type Read<T> = Result<T, String>;
 
 const MAX_DOCUMENTS: usize = 16;
 
+/// What other shells read in another way: `ls &>x rm y` is two commands for them. Found also where
+/// it is quoted; that costs a question.
+const ONLY_BASH: &[&str] = &[
+    "&>", "|&", "<(", ">(", "<<<", "$'", "$\"", "+=", "=(", "[[ ", "[[\t", "[[\n", ";&", ";;&",
+    "time ", "time\t",
+];
+
 /// A text, and how far it has been read.
 pub(super) struct Reader<'a> {
     pub(super) text: &'a str,
@@ -50,6 +57,11 @@ impl<'a> Reader<'a> {
             documents: Vec::new(),
             document_count: 0,
         };
+        if let Some(only_bash) = ONLY_BASH.iter().find(|only_bash| text.contains(**only_bash))
+            && around.plain_shell
+        {
+            return Err(format!("`{only_bash}`, which `sh` does not read as bash does"));
+        }
         reader.deeper(|reader| reader.list(&[]))?;
         if !reader.documents.is_empty() {
             return Err("the text of a here-document is missing".to_owned());
@@ -62,8 +74,8 @@ impl<'a> Reader<'a> {
 
     /// Reads a text that this one has in itself, for a shell of its own.
     pub(super) fn read_in_turn(&mut self, text: &str) -> Read<()> {
-        let around = Around { depth: self.around.depth, ..Around::default() };
-        let steps = Reader::read(text, around)?;
+        let Around { depth, plain_shell, .. } = self.around;
+        let steps = Reader::read(text, Around { depth, plain_shell, ..Around::default() })?;
         self.extend(steps)
     }
 

@@ -95,19 +95,27 @@ impl Reader<'_> {
             return Ok(false);
         }
         if self.take("(") {
-            loop {
-                self.lines()?;
-                if self.take(")") {
-                    break;
-                }
-                self.word()?;
-            }
+            self.elements()?;
         } else if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
             self.word()?;
         }
         let source = self.text[start..self.at].to_owned();
         command.assignments.push(Assignment { name, source });
         Ok(true)
+    }
+
+    /// Reads `…)` of `name=(…)`.
+    fn elements(&mut self) -> Read<()> {
+        loop {
+            self.lines()?;
+            if self.take(")") {
+                return Ok(());
+            }
+            if self.rest().starts_with('[') && !is_plain_element(self.rest()) {
+                return Err("an element of an array whose number is not plain".to_owned());
+            }
+            self.word()?;
+        }
     }
 
     /// Whether `<(` or `>(` is here, which begins a word.
@@ -126,6 +134,9 @@ impl Reader<'_> {
         let process = operator.len() == 1 && digits[1..].starts_with('(');
         if process || (number > 0 && operator.starts_with('&')) {
             return Ok(false);
+        }
+        if number > 1 && self.around.plain_shell {
+            return Err("a redirection that `sh` may read as a word".to_owned());
         }
         self.begins.insert(self.at + number);
         self.at += number + operator.len();
@@ -165,6 +176,18 @@ impl Reader<'_> {
         }
         Ok(Word { source: word.source, ..Word::default() })
     }
+}
+
+/// Whether a text that begins with `[` gives an array's element by its number, or is a pattern for
+/// files. Anything else before `]=` bash evaluates as arithmetic, and the commands in it.
+fn is_plain_element(text: &str) -> bool {
+    let Some((inside, after)) = text[1..].split_once(']') else { return false };
+    let is_element = after.starts_with('=') || after.starts_with("+=");
+    if is_element {
+        return !inside.is_empty() && inside.chars().all(|c| c.is_ascii_digit());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "!^-_.".contains(c);
+    !inside.is_empty() && inside.chars().all(plain) && !after.starts_with(['\\', '+'])
 }
 
 /// Whether what `>&` or `<&` is followed by is always open, or closes what is open.

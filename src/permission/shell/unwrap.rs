@@ -39,7 +39,7 @@ const WRAPPERS: &[Wrapper] = &[
         operands: 1,
         ..wrapper("timeout", "v", "ks")
     },
-    Wrapper { long: &["--null", "--no-run-if-empty"], ..wrapper("xargs", "0rtx", "nPLsdIa") },
+    Wrapper { long: &["--null", "--no-run-if-empty"], ..wrapper("xargs", "0rtx", "nPLsdI") },
 ];
 
 /// The shells whose language this is.
@@ -74,7 +74,6 @@ pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>
 
 /// The commands that a command has in its arguments, if they are known; else itself.
 fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
-    let own_shell = Around { depth: around.depth, ..Around::default() };
     let mut steps = beside(&command);
     match command.name() {
         Some("eval") => {
@@ -92,6 +91,8 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
         }
         Some(name) if SHELLS.contains(&name) => {
             if let Some(script) = script(command.args()) {
+                let plain_shell = name != "bash";
+                let own_shell = Around { depth: around.depth, plain_shell, ..Around::default() };
                 steps.push(Step::Enter);
                 steps.extend(Reader::read(script, own_shell)?);
                 steps.push(Step::Leave);
@@ -122,7 +123,7 @@ fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
         // It says where a command is, and runs nothing.
         return Ok(false);
     }
-    let Options { mut at, placeholder } = options(wrapper, words)?;
+    let Options { mut at, placeholders, appends } = options(wrapper, words)?;
     let mut set = Vec::new();
     while wrapper.name == "env"
         && let Some(word) = words.get(at)
@@ -143,9 +144,11 @@ fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
         if inner.is_empty() {
             inner.push(Word { source: "echo".into(), text: "echo".into(), ..Word::default() });
         }
-        match placeholder {
-            Some(placeholder) => mark(&mut inner, &placeholder),
-            None => inner.push(Word::unknown("…")),
+        for placeholder in &placeholders {
+            mark(&mut inner, placeholder);
+        }
+        if appends {
+            inner.push(Word::unknown("…"));
         }
     }
     if inner.is_empty() {
@@ -161,11 +164,14 @@ struct Options {
     /// Which word comes after them.
     at: usize,
     /// What `xargs` puts its input in the place of.
-    placeholder: Option<String>,
+    placeholders: Vec<String>,
+    /// Whether `xargs` may put it at the end: some options take the effect of `-I` back.
+    appends: bool,
 }
 
 fn options(wrapper: &Wrapper, words: &[Word]) -> Result<Options, Unknown> {
-    let mut found = Options { at: 1, placeholder: None };
+    let mut found = Options { at: 1, placeholders: Vec::new(), appends: true };
+    let mut groups = false;
     while let Some(word) = words.get(found.at) {
         let text = word.literal().filter(|text| !text.is_empty()).ok_or(Unknown)?;
         let Some(letters) = text.strip_prefix('-') else { break };
@@ -194,10 +200,13 @@ fn options(wrapper: &Wrapper, words: &[Word]) -> Result<Options, Unknown> {
             value = words.get(found.at).and_then(Word::literal).ok_or(Unknown)?;
             found.at += 1;
         }
-        if valued == 'I' {
-            found.placeholder = Some(value.to_owned());
+        match valued {
+            'I' => found.placeholders.push(value.to_owned()),
+            'L' | 'n' => groups = true,
+            _ => {}
         }
     }
+    found.appends = groups || found.placeholders.is_empty();
     Ok(found)
 }
 

@@ -114,7 +114,10 @@ async fn an_id_comes_back_as_it_was_sent() {
     ] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/get","params":{{}}}}"#);
         let response = body(it.client, text.as_bytes()).await.text();
-        assert!(response.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)), "{response}");
+        assert!(
+            response.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)),
+            "{response}"
+        );
         // A stream's lines are events: nothing in the id may end one.
         let text = text.replace("tasks/get", "message/stream");
         let response = body(it.client, text.as_bytes()).await.text();
@@ -162,7 +165,8 @@ async fn deep_nesting_is_no_crash() {
 #[tokio::test]
 async fn invalid_utf_8_is_a_parse_error() {
     let it = serve(&says_hi()).await;
-    let text = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/get\",\"params\":{\"id\":\"\xff\xfe\"}}";
+    let text =
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/get\",\"params\":{\"id\":\"\xff\xfe\"}}";
     assert_eq!(wrong(it.client, text).await.0, -32700);
     assert_eq!(wrong(it.client, b"\xff").await, (-32700, Value::Null));
     let lone = br#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"\ud800"}}"#;

@@ -106,7 +106,8 @@ async fn whoever_started_the_server_decides_whether_nothing_is_asked() {
         json!({ URI: { "auto_execute": true } }),
         json!({ "coderAgent": { "kind": "agent-settings", "autoExecute": true } }),
     ];
-    for (args, expected) in [(&[][..], "input-required"), (&["--allow-auto-execute"], "completed")] {
+    for (args, expected) in [(&[][..], "input-required"), (&["--allow-auto-execute"], "completed")]
+    {
         let it = rooted(args).await;
         for settings in &settings {
             assert_eq!(state(&it, settings.clone()).await, expected, "{args:?} {settings}");
@@ -189,7 +190,8 @@ async fn webhooks_to_places_inside_are_refused() {
         for url in wrong {
             refused(&it, &task, url).await;
         }
-        let right = json!({ "taskId": task, "pushNotificationConfig": { "url": "http://127.0.0.1:9/" } });
+        let right =
+            json!({ "taskId": task, "pushNotificationConfig": { "url": "http://127.0.0.1:9/" } });
         let response = it.client.call("tasks/pushNotificationConfig/set", right).await;
         assert_eq!(response.get("result").is_some(), loopback, "{response}");
     }
@@ -214,7 +216,8 @@ async fn refused(it: &Served, task: &Value, url: &str) {
 
 #[tokio::test]
 async fn a_webhooks_header_cannot_smuggle_another() {
-    let it = serve(&Setup::answers(json!([[{ "text": "hi" }]])).arg("--a2a-webhook-loopback")).await;
+    let it =
+        serve(&Setup::answers(json!([[{ "text": "hi" }]])).arg("--a2a-webhook-loopback")).await;
     let task = it.client.result("message/send", prompt("hi")).await["id"].clone();
     for config in [
         json!({ "url": "http://127.0.0.1:9/", "token": "a\r\nX-Other: b" }),

@@ -20,7 +20,8 @@ async fn server(run: &str) -> Served {
 }
 
 async fn status(client: Client, line: &str, header: &str) -> u16 {
-    client.send(line, if header.is_empty() { &[] } else { std::slice::from_ref(&header) }, b"{}")
+    client
+        .send(line, if header.is_empty() { &[] } else { std::slice::from_ref(&header) }, b"{}")
         .await
         .status
 }
@@ -29,7 +30,6 @@ async fn status(client: Client, line: &str, header: &str) -> u16 {
 async fn who_does_not_know_the_token_is_not_served() {
     let it = server("true").await;
     let lines = [
-        "GET /.well-known/agent-card.json",
         "GET /listCommands",
         "GET /tasks/metadata",
         "POST /",

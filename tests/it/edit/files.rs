@@ -2,13 +2,29 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::sync::Arc;
 
 use serde_json::json;
+use tandem::tools::Content;
 
 use super::{Place, replace_args, shown, write_args};
 
 fn mode(place: &Place, path: &str) -> u32 {
     fs::metadata(place.path(path)).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn what_was_proposed_and_what_was_written_are_one_text_in_memory() {
+    for (edited, same) in [(None, true), (Some("mine"), false)] {
+        let place = Place::new(&[("a.txt", b"a")]);
+        let call = place.prepare("write_file", write_args("b")).unwrap();
+        let proposed = call.summary.diff.clone().unwrap();
+        let Some(Content::Diff(written)) = place.run(call, edited).unwrap().shown else {
+            panic!("no diff")
+        };
+        assert!(Arc::ptr_eq(proposed.old.as_ref().unwrap(), written.old.as_ref().unwrap()));
+        assert_eq!(Arc::ptr_eq(&proposed.new, &written.new), same);
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn an_edit_is_proposed_with_the_line_of_the_first_change() {
     assert_eq!(call.summary.locations, [location]);
     let diff = call.summary.diff.as_ref().unwrap();
     assert_eq!(diff.old.as_deref(), Some("one\ntwo\nthree\n"));
-    assert_eq!(diff.new, "one\n2\nthree\n");
+    assert_eq!(&*diff.new, "one\n2\nthree\n");
     place.run(call, None).unwrap();
     assert_eq!(place.read("a.txt"), b"one\n2\nthree\n");
 }

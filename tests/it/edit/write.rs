@@ -16,7 +16,7 @@ fn a_new_file_is_proposed_and_then_written() {
     let location = Location { path: path.display().to_string(), line: None };
     assert_eq!(call.summary.locations, [location]);
     let diff = call.summary.diff.as_ref().unwrap();
-    assert_eq!((&diff.old, diff.new.as_str()), (&None, "one\ntwo\n"));
+    assert_eq!((&diff.old, &*diff.new), (&None, "one\ntwo\n"));
     let output = place.run(call, None).unwrap();
     assert_eq!(place.read("a.txt"), b"one\ntwo\n");
     assert_eq!(output.text, "Created a.txt with 2 lines.");

@@ -172,6 +172,17 @@ const PIECES: &[&str] = &[
     "git status",
     "$?",
     "A=1 ",
+    "x=(",
+    "[y]=1",
+    "y='a[$(canary)]'; ",
+    "[[ y -eq 1 ]]",
+    "&>x",
+    "sh -c ",
+    "printf '%n' PATH",
+    "sed -n",
+    "ee",
+    " -L1",
+    "xargs -I% ",
 ];
 
 /// Lines made of such pieces.

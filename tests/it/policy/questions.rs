@@ -11,19 +11,19 @@ use super::Workspace;
 const SHELL: &str = "run_shell_command";
 
 /// A session's policy in its workspace.
-struct Session {
-    workspace: Workspace,
-    permissions: Permissions,
+pub(super) struct Session {
+    pub(super) workspace: Workspace,
+    pub(super) permissions: Permissions,
 }
 
 impl Session {
-    fn new(mode: Mode) -> Self {
+    pub(super) fn new(mode: Mode) -> Self {
         let workspace = Workspace::new();
         let permissions = Permissions::new(mode, std::slice::from_ref(&workspace.root));
         Self { workspace, permissions }
     }
 
-    fn run(&self, line: &str) -> Verdict {
+    pub(super) fn run(&self, line: &str) -> Verdict {
         let directory = self.workspace.root.clone();
         self.permissions.check(SHELL, &Access::Execute { command: line.to_owned(), directory })
     }
@@ -38,17 +38,17 @@ impl Session {
         self.permissions.check("web_fetch", &Access::Fetch { urls })
     }
 
-    fn always(&self, prefixes: &[&str]) {
+    pub(super) fn always(&self, prefixes: &[&str]) {
         self.permissions.allow(commands(prefixes));
     }
 }
 
-fn commands(prefixes: &[&str]) -> Scope {
+pub(super) fn commands(prefixes: &[&str]) -> Scope {
     Scope::Commands(prefixes.iter().map(|prefix| (*prefix).to_owned()).collect())
 }
 
 #[track_caller]
-fn question(verdict: Verdict) -> Question {
+pub(super) fn question(verdict: Verdict) -> Question {
     match verdict {
         Verdict::Ask(question) => question,
         other => panic!("not asked about: {other:?}"),

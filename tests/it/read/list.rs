@@ -73,14 +73,14 @@ fn what_is_ignored_is_counted() {
     expect![[r#"
         label: .
         at: $ROOT
-        shown: Listed 4 item(s). (2 git-ignored, 1 ignored)
+        shown: Listed 4 item(s). (without .git, 1 git-ignored, 1 ignored)
         ---
         In $ROOT:
         [DIR] sub
         .geminiignore (7 bytes)
         .gitignore (6 bytes)
         b.txt (0 bytes)
-        (2 git-ignored, 1 ignored)"#]]
+        (without .git, 1 git-ignored, 1 ignored)"#]]
     .assert_eq(&see(json!({ "dir_path": "." })));
     expect![[r#"
         label: sub
@@ -95,12 +95,12 @@ fn what_is_ignored_is_counted() {
     expect![[r#"
         label: .
         at: $ROOT
-        shown: Listed 2 item(s). (2 git-ignored, 3 ignored)
+        shown: Listed 2 item(s). (without .git, 1 git-ignored, 3 ignored)
         ---
         In $ROOT:
         .geminiignore (7 bytes)
         .gitignore (6 bytes)
-        (2 git-ignored, 3 ignored)"#]]
+        (without .git, 1 git-ignored, 3 ignored)"#]]
     .assert_eq(&see(json!({ "dir_path": ".", "ignore": ["*.txt", "sub/"] })));
 }
 
@@ -150,11 +150,12 @@ fn what_is_no_file_is_listed_too() {
     project.link("nowhere", "nothing");
     project.link("loop", "loop");
     project.link("out", project.outside());
+    project.link("out-nowhere", project.outside().join("nothing"));
     let see = |args: Value| project.see("list_directory", args);
     expect![[r#"
         label: .
         at: $ROOT
-        shown: Listed 5 item(s). (3 leading outside the workspace)
+        shown: Listed 5 item(s). (2 leading outside the workspace, 2 leading nowhere)
         ---
         In $ROOT:
         [DIR] dir
@@ -162,19 +163,19 @@ fn what_is_no_file_is_listed_too() {
         fifo (not a regular file)
         file (3 bytes)
         to-file (3 bytes)
-        (3 leading outside the workspace)"#]]
+        (2 leading outside the workspace, 2 leading nowhere)"#]]
     .assert_eq(&see(json!({ "dir_path": "." })));
     project.write("two\nlines", "");
     expect![[r#"
         label: .
         at: $ROOT
-        shown: Listed 3 item(s). (6 ignored)
+        shown: Listed 3 item(s). (7 ignored)
         ---
         In $ROOT:
         [DIR] to-dir
         to-file (3 bytes)
         two lines (0 bytes)
-        (6 ignored)"#]]
+        (7 ignored)"#]]
     .assert_eq(&see(json!({ "dir_path": ".", "ignore": "[!t]*" })));
 }
 

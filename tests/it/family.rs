@@ -1,0 +1,190 @@
+//! No process that a command started outlives the agent.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::agent::{Agent, HANG, Setup, text};
+use crate::lifecycle::signal;
+
+pub(crate) fn run(command: &str) -> Value {
+    json!({ "call": { "name": "run_shell_command", "args": { "command": command } } })
+}
+
+/// A command whose whole family holds on to a pipe: children, one in a session of its own, one
+/// that was orphaned, and one that does not listen to SIGTERM.
+const FAMILY: &str = "exec 3>family; sleep 1000 & setsid sleep 1000 & (sleep 1000 &) ; \
+    (trap '' TERM; sleep 1000; sleep 1000) & setsid bash -c '(trap \"\" TERM; sleep 1000) & wait' & \
+    echo started; wait";
+
+/// An agent that runs the family, and a pipe that ends when none of it is alive.
+async fn with_family() -> (Agent, u64, pipe::Receiver) {
+    with_running(FAMILY).await
+}
+
+async fn with_running(command: &str) -> (Agent, u64, pipe::Receiver) {
+    let mut agent = Setup::answers(json!([[run(command)], [{ "text": "done" }]])).arg("-y").start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let id = agent.prompt("go").await;
+    let pushed = agent.call_of("pushToolCall").await;
+    agent.answer(&pushed, json!({ "id": 1 })).await;
+    let update = agent.call_of("updateToolCall").await;
+    assert_eq!(update["params"]["status"], "running");
+    assert!(update["params"]["content"]["markdown"].as_str().unwrap().contains("started"));
+    (agent, id, family)
+}
+
+pub(crate) fn make_fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// Waits until nobody holds the pipe any more.
+async fn is_gone(mut family: pipe::Receiver) {
+    let mut nothing = Vec::new();
+    timeout(HANG, family.read_to_end(&mut nothing)).await.expect("processes are left").unwrap();
+}
+
+#[tokio::test]
+async fn a_cancel_ends_all_that_the_command_started() {
+    let (mut agent, id, family) = with_family().await;
+    let cancel = agent.request("cancelSendMessage", Value::Null).await;
+    assert_eq!(agent.message().await, json!({ "jsonrpc": "2.0", "id": cancel, "result": null }));
+    assert_eq!(agent.answer_to(id).await["result"], Value::Null);
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_editor_ends_all_that_the_command_started() {
+    let (agent, _, family) = with_family().await;
+    let Agent { mut child, stdin, lines, .. } = agent;
+    drop((stdin, lines));
+    is_gone(family).await;
+    timeout(HANG, child.wait()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_ends_all_that_the_command_started() {
+    let (agent, _, family) = with_family().await;
+    signal(&agent, Signal::TERM);
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn a_kill_of_the_agent_ends_all_that_the_command_started() {
+    let (agent, _, family) = with_family().await;
+    signal(&agent, Signal::KILL);
+    is_gone(family).await;
+}
+
+/// An agent whose command has ended and left something that holds on to the pipe.
+async fn with_left(command: &str) -> (Agent, pipe::Receiver) {
+    let command = format!("exec 3>family; {command}");
+    let answers = json!([[run(&command)], [{ "text": "done" }], [{ "hang": null }]]);
+    let mut agent = Setup::answers(answers).arg("-y").start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let id = agent.prompt("go").await;
+    let messages = agent.until_answered(id, "allow").await;
+    assert_eq!(text(&messages), "done");
+    (agent, family)
+}
+
+/// In the command's group, in a session of its own, and there without any environment.
+const LEFT: [&str; 4] = [
+    "sleep 1000 & setsid sleep 1000 & echo left",
+    "setsid sleep 1000 & sleep 0.1",
+    "setsid env -i sleep 1000 & sleep 0.1",
+    "setsid env -i bash -c '(trap \"\" TERM; sleep 1000) & sleep 1000' & sleep 0.1",
+];
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_with_the_agent() {
+    for command in LEFT {
+        let (mut agent, family) = with_left(command).await;
+        let (_, status) = agent.hang_up().await;
+        assert!(status.success());
+        is_gone(family).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_with_the_agent_at_a_signal() {
+    for command in LEFT {
+        let (mut agent, family) = with_left(command).await;
+        signal(&agent, Signal::TERM);
+        assert_eq!(agent.exit().await.code(), Some(143));
+        is_gone(family).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_when_the_agent_is_killed() {
+    for command in &LEFT[..2] {
+        let (agent, family) = with_left(command).await;
+        signal(&agent, Signal::KILL);
+        is_gone(family).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_ends_what_hides_without_an_environment() {
+    let command = "exec 3>family; setsid env -i sleep 1000 & echo started; wait";
+    let (mut agent, _, family) = with_running(command).await;
+    agent.request("cancelSendMessage", Value::Null).await;
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn what_runs_on_in_the_background_may_write_on() {
+    let command = "(while [ ! -e stop ]; do echo tick; echo tick >> log; sleep 0.02; done) &";
+    let (agent, _family) = with_left(command).await;
+    let log = agent.workspace().join("log");
+    let ticks = || fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let before = ticks();
+    until(|| ticks() > before + 10, "it has ended").await;
+}
+
+#[tokio::test]
+async fn orphans_that_end_are_waited_for() {
+    let command = "for n in 1 2 3 4 5; do (setsid sleep 0.05 &); done";
+    let (agent, family) = with_left(command).await;
+    is_gone(family).await;
+    let pid = agent.child.id().unwrap();
+    until(|| children_of(pid).len() == 1, "the dead pile up").await;
+}
+
+async fn until(reached: impl Fn() -> bool, why: &str) {
+    let waiting = async {
+        while !reached() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(HANG, waiting).await.expect(why);
+}
+
+#[tokio::test]
+async fn the_guard_goes_with_the_agent() {
+    let mut agent = Setup::answers(json!([[run("true")], [{ "text": "done" }]])).arg("-y").start();
+    let id = agent.prompt("go").await;
+    agent.until_answered(id, "allow").await;
+    let children = children_of(agent.child.id().unwrap());
+    assert_eq!(children.len(), 1, "the guard");
+    let (_, status) = agent.hang_up().await;
+    assert!(status.success());
+    assert!(!Path::new(&format!("/proc/{}", children[0])).exists());
+}
+
+fn children_of(pid: u32) -> Vec<String> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().map(ToOwned::to_owned).collect()
+}
