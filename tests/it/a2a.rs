@@ -1,5 +1,6 @@
 //! The A2A server of the real binary, as its clients meet it.
 
+mod acp;
 mod errors;
 mod guard;
 mod http;
@@ -13,3 +14,4 @@ mod socket;
 mod tasks;
 mod together;
 mod token;
+mod turns;

@@ -164,11 +164,15 @@ async fn a_preflight_allows_nothing() {
     }
 }
 
-/// What comes back on one connection for these bytes.
+/// A server that closes connections on which nothing comes.
+async fn impatient() -> Served {
+    serve(&Setup::default().arg("--limit").arg("a2a-head-seconds=1")).await
+}
+
+/// What comes back for these bytes until the connection is closed.
 async fn replies(port: u16, bytes: &str) -> Vec<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(bytes.replace("PORT", &port.to_string()).as_bytes()).await.unwrap();
-    stream.shutdown().await.unwrap();
     let mut text = String::new();
     let mut stream = BufReader::new(stream);
     // A reset is an end too.
@@ -178,7 +182,7 @@ async fn replies(port: u16, bytes: &str) -> Vec<u16> {
 
 #[tokio::test]
 async fn a_request_cannot_hide_another() {
-    let it = server().await;
+    let it = impatient().await;
     let hidden = "GET /listCommands HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n";
     let post = "POST / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Type: application/json\r\n";
     let length = hidden.len() + 5;
@@ -207,7 +211,7 @@ async fn a_request_cannot_hide_another() {
 
 #[tokio::test]
 async fn what_is_no_http_is_refused() {
-    let it = server().await;
+    let it = impatient().await;
     for bytes in [
         "GET / HTTP/1.1\nHost: 127.0.0.1:PORT\n\n",
         "GET /\r\n\r\n",
