@@ -1,4 +1,4 @@
-//! An editor, three WebSockets and two streams, and a thousand questions that all answer at once.
+//! An editor, three clients on sockets and two on streams, and a thousand questions that all answer at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

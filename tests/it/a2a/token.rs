@@ -41,7 +41,7 @@ async fn who_does_not_know_the_token_is_not_served() {
     ];
     for line in lines {
         for header in [
-            "".to_owned(),
+            String::new(),
             "Authorization: Bearer".to_owned(),
             "Authorization: Bearer ".to_owned(),
             "Authorization: Bearer wrong".to_owned(),
