@@ -4,6 +4,7 @@ mod errors;
 mod guard;
 mod http;
 mod limits;
+mod races;
 mod server;
 mod settings;
 mod socket;

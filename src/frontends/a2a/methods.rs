@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 use super::context::Context;
-use super::frames::{Dialect, json as to_json, object};
+use super::frames::{Dialect, End, Follow, json as to_json, object};
 use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
 use super::{card, commands, list, turns, v1};
@@ -239,18 +239,20 @@ impl Server {
             let message = format!("task {id} has ended: there is nothing to subscribe to");
             return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
         }
-        let turn = named.or_else(|| context.session.running());
+        let seen = params
+            .get("metadata")
+            .and_then(|metadata| read::text(metadata, &["lastEventId", "last_event_id"]));
+        let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
+        let missed = || after.and_then(|after| missed(&context, after));
+        let turn = named.or_else(|| context.session.running()).or_else(missed);
         let snapshot = context.standing(named);
         let first = Some(to_json(&wrapped(to_value(&snapshot), dialect)));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
-                let seen = params
-                    .get("metadata")
-                    .and_then(|metadata| read::text(metadata, &["lastEventId", "last_event_id"]));
-                let seen = seen.or(caller.last_event.as_deref());
-                let after = seen.map(place).transpose()?;
-                Span { first, after, again: true, ..Span::since(&context, turn, queued) }
+                // What it has seen is not read again.
+                let from = after.map_or(queued, |(index, _)| queued.max(index));
+                Span { first, after, again: true, ..Span::since(&context, turn, from) }
             }
             // Nothing runs: how it stands is all there is.
             _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
@@ -290,6 +292,18 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<usize>) -> Task {
     let named = (dialect == Dialect::V1).then_some(turn);
     context.task(named, history)
+}
+
+/// The turn that has ended since a client saw this event of it.
+fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
+    let turn = context.story(|story| story.running_at(seen.0))?;
+    let mut since = Follow::new(context, seen.0, Dialect::V03);
+    while let Some(frame) = since.try_next() {
+        if frame.turn == turn && frame.end == End::Turn {
+            return ((frame.index, frame.n) > seen).then_some(turn);
+        }
+    }
+    None
 }
 
 /// An event as the items of a stream are.

@@ -277,9 +277,7 @@ impl Connection {
     /// Ends the delivery of a stream; what it is about goes on.
     fn stop(&mut self, params: &Value) {
         let meant = params.get("id");
-        let is_meant =
-            |id: &str| serde_json::from_str(id).is_ok_and(|id: Value| Some(&id) == meant);
-        self.streams.retain(|stream| !is_meant(&stream.id));
+        self.streams.retain(|it| serde_json::from_str::<Value>(&it.id).ok().as_ref() != meant);
     }
 
     async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
