@@ -18,14 +18,17 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::Context;
-use super::frames::{Dialect, End, Follow, Frame};
-use super::methods::{Caller, Reply, Streaming, named};
+use super::frames::{Dialect, Follow, Frame};
+use super::methods::{Caller, Method, Reply, Streaming, named};
 use super::subscription::Span;
 use super::{Server, http, read};
 use crate::protocol::a2a::Error;
 
 /// How long a client may not take what it is sent.
 const STUCK: Duration = Duration::from_secs(30);
+
+/// How long a connection stays open for a client that has sent too much to read the reason.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// How many calls of one connection may be under way.
 const CALLS: usize = 64;
@@ -109,6 +112,9 @@ impl Connection {
             tokio::select! {
                 message = input.next() => {
                     let text = self.text(message).await?;
+                    if text.is_empty() {
+                        continue;
+                    }
                     if first && let Some(serve) = acp::wanted(&self.server, &text) {
                         return acp::run(serve, &self.caller, text, input, &mut self.out).await;
                     }
@@ -171,21 +177,21 @@ impl Connection {
         let of_turn = |stream: &Active| {
             Arc::ptr_eq(&stream.context, context) && stream.span.turn == frame.turn
         };
-        let Some(n) = self.streams.iter().position(of_turn) else {
+        if !self.streams.iter().any(of_turn) {
             let head = br#"{"jsonrpc":"2.0","method":"tasks/event","params":"#;
             return self.send(enveloped(head, &frame.json)).await;
-        };
-        let stream = &self.streams[n];
-        if !stream.span.has(frame) {
-            return Ok(());
         }
-        let id = stream.id.clone();
-        if frame.end == End::No {
-            return self.item(&id, &frame.json).await;
+        let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
+        if let Some(id) = self.streams.iter().find(takes).map(|stream| stream.id.clone()) {
+            self.result(&id, &frame.json).await?;
         }
-        self.streams.remove(n);
-        self.item(&id, &frame.json).await?;
-        self.end(&id).await
+        // All streams that it ends end, though one of them tells of it.
+        let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
+        let ended: Vec<Active> = self.streams.extract_if(.., ends).collect();
+        for stream in ended {
+            self.end(&stream.id).await?;
+        }
+        Ok(())
     }
 
     /// What the client has sent, if that is text.
@@ -208,9 +214,16 @@ impl Connection {
             Some(Err(err)) => {
                 tracing::debug!("a WebSocket ended: {err}");
                 self.close(TOO_BIG, "the frame is too large, or no frame").await?;
+                // What it still sends would take the last word away from it.
+                tokio::time::sleep(LINGER).await;
                 Err(Over)
             }
-            Some(Ok(Message::Close(_))) | None => Err(Over),
+            Some(Ok(Message::Close(_))) => {
+                // The library has an answer to it ready.
+                let _ = tokio::time::timeout(STUCK, self.out.flush()).await;
+                Err(Over)
+            }
+            None => Err(Over),
         }
     }
 
@@ -245,7 +258,10 @@ impl Connection {
             return self.fail(&id, &error).await;
         }
         if self.dialect.is_none() {
-            self.dialect = named(&method).map(|(_, dialect)| dialect);
+            // Commands have the same names in both versions.
+            let told = |method| !matches!(method, Method::Commands | Method::Execute);
+            let known = named(&method).filter(|(method, _)| told(*method));
+            self.dialect = known.map(|(_, dialect)| dialect);
             let dialect = self.dialect();
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
@@ -306,7 +322,7 @@ impl Connection {
         self.follow(&streaming);
         let Streaming { context, mut span, .. } = streaming;
         if let Some(first) = span.first.take() {
-            self.item(&id, &first).await?;
+            self.result(&id, &first).await?;
         }
         let told = self.follows.iter().find(|follow| Arc::ptr_eq(&follow.context, &context));
         let told = told.map_or(0, Follow::position);
@@ -316,9 +332,9 @@ impl Connection {
                 && frame.index < told
             {
                 if span.has(&frame) {
-                    self.item(&id, &frame.json).await?;
-                    span.over |= frame.end != End::No;
+                    self.result(&id, &frame.json).await?;
                 }
+                span.over |= span.ends(&frame);
             }
         }
         if span.over {
@@ -326,10 +342,6 @@ impl Connection {
         }
         self.streams.push(Active { id, context, span });
         Ok(())
-    }
-
-    async fn item(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
-        self.result(id, json).await
     }
 
     async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {

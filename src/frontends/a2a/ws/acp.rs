@@ -1,5 +1,7 @@
 //! A client that begins with `initialize` is an ACP client, on the same socket.
 
+use std::time::Duration;
+
 use axum::extract::ws::{Message, WebSocket};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
@@ -13,6 +15,9 @@ use crate::protocol::jsonrpc;
 
 /// Bytes on their way between the socket and the connection.
 const BUFFER: usize = 64 << 10;
+
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What serves the client, if its first message says that it speaks ACP.
 pub(super) fn wanted(server: &Server, text: &str) -> Option<ServeAcp> {
@@ -64,5 +69,7 @@ pub(super) async fn run(
         ((), ()) = async { tokio::join!(serving, reading) } => {}
         () = writing => {}
     }
+    // Says good-bye, or answers it; the other side may be gone.
+    let _ = tokio::time::timeout(FAREWELL, out.close()).await;
     Ok(())
 }
