@@ -147,6 +147,40 @@ fn at_once(more: Value) -> Value {
 }
 
 #[tokio::test]
+async fn a_task_that_was_cancelled_cannot_be_cancelled_again() {
+    let server = Server::shared(hanging()).await;
+    let task = server.call("message/send", at_once(json!({}))).await["result"].clone();
+    let id = json!({ "id": task["id"] });
+    let first = server.call("tasks/cancel", id.clone()).await;
+    assert_eq!(first["result"]["status"]["state"], "canceled", "{first}");
+    let second = server.call("tasks/cancel", id).await;
+    assert_eq!(second["error"]["code"], -32002, "{second}");
+}
+
+#[tokio::test]
+async fn a_task_can_be_cancelled_before_anything_is_said() {
+    let server = Server::each(said(), 9).await;
+    let id: Value = serde_json::from_str(&server.post("/tasks", "", &json!({})).await).unwrap();
+    let cancelled = server.call("tasks/cancel", json!({ "id": id })).await;
+    assert_eq!(cancelled["result"]["status"]["state"], "canceled", "{cancelled}");
+    let got = server.call("tasks/get", json!({ "id": id })).await;
+    assert_eq!(got["result"]["status"]["state"], "canceled", "{got}");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_turn_is_told_of_that_turn_although_the_next_one_runs() {
+    let server = Server::shared(json!([[{ "delay": 200 }, { "text": "done" }]])).await;
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.call("message/send", at_once(json!({}))).await
+    };
+    let (first, second) = tokio::join!(server.call("message/send", message(json!({}))), second);
+    assert_eq!(first["result"]["status"]["state"], "completed", "{first}");
+    assert_eq!(first["result"]["artifacts"][0]["parts"][0]["text"], "done", "{first}");
+    assert_eq!(second["result"]["status"]["state"], "submitted", "{second}");
+}
+
+#[tokio::test]
 async fn a_version_is_a_number_and_its_refusal_has_the_id_of_the_request() {
     let server = Server::shared(said()).await;
     for (version, code) in
@@ -231,4 +265,25 @@ async fn a_farewell_is_answered() {
     let mut socket = server.socket().await;
     socket.0.close(None).await.unwrap();
     assert!(matches!(socket.next().await, Message::Close(_)));
+}
+
+#[tokio::test]
+async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_question_open() {
+    let server = Server::shared(one_call()).await;
+    let task = async |params| server.call("SendMessage", params).await["result"]["task"].clone();
+    let asking = task(message(json!({}))).await;
+    let waiting = task(at_once(json!({}))).await;
+    task(at_once(json!({ "taskId": waiting["id"] }))).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let got = server.call("GetTask", json!({ "id": asking["id"] })).await;
+    assert_eq!(got["result"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{got}");
+}
+
+#[tokio::test]
+async fn a_command_without_a_session_leaves_none_behind() {
+    let server = Server::each(said(), 2).await;
+    for _ in 0..5 {
+        let about = server.post("/executeCommand", "", &json!({ "command": "about" })).await;
+        assert!(about.contains("\"data\""), "{about}");
+    }
 }
