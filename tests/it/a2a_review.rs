@@ -280,6 +280,39 @@ async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_que
 }
 
 #[tokio::test]
+async fn notifications_of_tasks_that_have_ended_make_room_for_others() {
+    let server = Server::shared(said()).await;
+    let mut params = message(json!({}));
+    let push = json!({ "url": "http://127.0.0.1:9/" });
+    params["configuration"] = json!({ "taskPushNotificationConfig": push });
+    for n in 0..40 {
+        let sent = server.call("SendMessage", params.clone()).await;
+        assert!(sent["error"].is_null(), "{n}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_begins_if_there_is_no_room_for_its_notifications() {
+    let server = Server::shared(said()).await;
+    let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
+    let config = |n: usize| json!({ "id": n.to_string(), "url": "http://127.0.0.1:9/" });
+    for n in 0..32 {
+        let params = json!({ "taskId": task, "pushNotificationConfig": config(n) });
+        let set = server.call("tasks/pushNotificationConfig/set", params).await;
+        assert!(set["error"].is_null(), "{n}: {set}");
+    }
+    let mut params = message(json!({}));
+    params["configuration"] = json!({ "pushNotificationConfig": config(32) });
+    let refused = server.call("message/send", params.clone()).await;
+    assert_eq!(refused["error"]["code"], -32004, "{refused}");
+    let tasks = server.call("ListTasks", json!({})).await;
+    assert_eq!(tasks["result"]["totalSize"], 1, "{tasks}");
+    params["configuration"] = json!({ "pushNotificationConfig": config(31) });
+    let sent = server.call("message/send", params).await;
+    assert!(sent["error"].is_null(), "it takes the place of the one of that name: {sent}");
+}
+
+#[tokio::test]
 async fn a_command_without_a_session_leaves_none_behind() {
     let server = Server::each(said(), 2).await;
     for _ in 0..5 {

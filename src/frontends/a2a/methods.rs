@@ -142,6 +142,9 @@ impl Server {
         let push = &sent.configuration;
         self.check_push(push)?;
         let (context, turn) = self.addressed(&sent, dialect)?;
+        if let Some(config) = &push.push {
+            Self::check_room(&context, config, dialect)?;
+        }
         match sent.content {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller)?;
