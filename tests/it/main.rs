@@ -7,6 +7,7 @@
 #![expect(clippy::format_collect, reason = "speed does not matter here")]
 
 mod a2a;
+mod a2a_review;
 mod agent;
 mod bad_input;
 mod clients;

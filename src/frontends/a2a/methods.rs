@@ -142,6 +142,9 @@ impl Server {
         let push = &sent.configuration;
         self.check_push(push)?;
         let (context, turn) = self.addressed(&sent, dialect)?;
+        if let Some(config) = &push.push {
+            Self::check_room(&context, config, dialect)?;
+        }
         match sent.content {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller)?;
@@ -215,7 +218,13 @@ impl Server {
             Error::new(Error::TASK_NOT_CANCELABLE, message)
         };
         match turn.or_else(|| session.running()) {
-            Some(turn) if session.cancel(turn) => ending(session, turn).await,
+            Some(running) if session.cancel(running) => {
+                ending(session, running).await;
+                if turn.is_none() {
+                    // The session's task can be cancelled once.
+                    context.cancel_ended(running);
+                }
+            }
             Some(_) => return Err(ended()),
             None => {
                 let last = context.story(|story| story.latest().map_or(TurnId(0), |turn| turn.id));
@@ -290,8 +299,10 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 
 /// The task that a message was for, as it stands.
 fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<usize>) -> Task {
-    let named = (dialect == Dialect::V1).then_some(turn);
-    context.task(named, history)
+    if dialect == Dialect::V1 {
+        return context.task(Some(turn), history);
+    }
+    context.task_for(turn, history)
 }
 
 /// The turn that has ended since a client saw this event of it.

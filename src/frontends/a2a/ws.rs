@@ -5,6 +5,7 @@ mod acp;
 mod out;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts as _;
@@ -19,11 +20,14 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use self::out::{Out, Over};
 use super::context::Context;
-use super::frames::{Dialect, End, Follow, Frame};
-use super::methods::{Caller, Reply, Streaming, named};
+use super::frames::{Dialect, Follow, Frame};
+use super::methods::{Caller, Method, Reply, Streaming, named};
 use super::subscription::Span;
 use super::{Server, http, read};
 use crate::protocol::a2a::Error;
+
+/// How long a connection stays open for a client that has sent too much to read the reason.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// How many calls of one connection may be under way.
 const CALLS: usize = 64;
@@ -104,6 +108,9 @@ impl Connection {
             tokio::select! {
                 message = input.next() => {
                     let text = self.text(message).await?;
+                    if text.is_empty() {
+                        continue;
+                    }
                     if first && let Some(serve) = acp::wanted(&self.server, &text) {
                         return acp::run(serve, &self.caller, text, input, &mut self.out).await;
                     }
@@ -163,20 +170,20 @@ impl Connection {
         let of_turn = |stream: &Active| {
             Arc::ptr_eq(&stream.context, context) && stream.span.turn == frame.turn
         };
-        let Some(n) = self.streams.iter().position(of_turn) else {
+        if !self.streams.iter().any(of_turn) {
             return self.out.event(&frame.json).await;
-        };
-        let stream = &self.streams[n];
-        if !stream.span.has(frame) {
-            return Ok(());
         }
-        let id = stream.id.clone();
-        if frame.end == End::No {
-            return self.out.result(&id, &frame.json).await;
+        let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
+        if let Some(id) = self.streams.iter().find(takes).map(|stream| stream.id.clone()) {
+            self.out.result(&id, &frame.json).await?;
         }
-        self.streams.remove(n);
-        self.out.result(&id, &frame.json).await?;
-        self.out.end(&id).await
+        // All streams that it ends end, though one of them tells of it.
+        let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
+        let ended: Vec<Active> = self.streams.extract_if(.., ends).collect();
+        for stream in ended {
+            self.out.end(&stream.id).await?;
+        }
+        Ok(())
     }
 
     /// What the client has sent, if that is text.
@@ -196,9 +203,17 @@ impl Connection {
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(String::new()),
             Some(Err(err)) => {
                 tracing::debug!("a WebSocket ended: {err}");
-                Err(self.out.close(TOO_BIG, "the frame is too large, or no frame").await)
+                let over = self.out.close(TOO_BIG, "the frame is too large, or no frame").await;
+                // What it still sends would take the last word away from it.
+                tokio::time::sleep(LINGER).await;
+                Err(over)
             }
-            Some(Ok(Message::Close(_))) | None => Err(Over),
+            Some(Ok(Message::Close(_))) => {
+                // The library has an answer to it ready.
+                let _ = self.out.flush().await;
+                Err(Over)
+            }
+            None => Err(Over),
         }
     }
 
@@ -234,7 +249,10 @@ impl Connection {
             return self.out.fail(&id, &error).await;
         }
         if self.dialect.is_none() {
-            self.dialect = named(&method).map(|(_, dialect)| dialect);
+            // Commands have the same names in both versions.
+            let told = |method| !matches!(method, Method::Commands | Method::Execute);
+            let known = named(&method).filter(|(method, _)| told(*method));
+            self.dialect = known.map(|(_, dialect)| dialect);
             let dialect = self.dialect();
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
@@ -317,8 +335,8 @@ impl Connection {
             {
                 if span.has(&frame) {
                     self.out.result(&id, &frame.json).await?;
-                    span.over |= frame.end != End::No;
                 }
+                span.over |= span.ends(&frame);
             }
         }
         if span.over {

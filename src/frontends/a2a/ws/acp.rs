@@ -64,5 +64,6 @@ pub(super) async fn run(
         ((), ()) = async { tokio::join!(serving, reading) } => {}
         () = writing => {}
     }
+    out.farewell().await;
     Ok(())
 }

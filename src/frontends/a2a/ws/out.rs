@@ -12,6 +12,9 @@ use crate::protocol::a2a::Error;
 /// How long a client may not take what it is sent.
 const STUCK: Duration = Duration::from_secs(30);
 
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// The connection is over.
 pub(super) struct Over;
 
@@ -52,6 +55,11 @@ impl Out {
     /// Sees to it that all of it leaves.
     pub(super) async fn flush(&mut self) -> Result<(), Over> {
         in_time(self.0.flush()).await
+    }
+
+    /// Says good-bye, or answers it; the other side may be gone.
+    pub(super) async fn farewell(&mut self) {
+        let _ = tokio::time::timeout(FAREWELL, self.0.close()).await;
     }
 
     /// Says that it is over, and why.
