@@ -16,10 +16,15 @@ const COMPARING: Duration = Duration::from_secs(2);
 
 /// A unified diff without file names, cut to the limits. Line endings do not count.
 pub(super) fn unified(old: &str, new: &str, limits: &Limits) -> String {
+    unified_within(COMPARING, old, new, limits)
+}
+
+/// The same, in that time about.
+pub(super) fn unified_within(time: Duration, old: &str, new: &str, limits: &Limits) -> String {
     let (old, new) = (normalise(old), normalise(new));
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
     let diff = TextDiff::configure()
-        .timeout(COMPARING)
+        .timeout(time)
         .newline_terminated(true)
         .diff_slices(&lines(&old), &lines(&new));
     let mut shown = String::new();

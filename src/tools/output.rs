@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Limits, diff};
 use crate::media::Media;
+
+/// How long two texts may be compared while somebody waits to be shown the difference.
+const SHOWING: Duration = Duration::from_millis(20);
 
 /// What came of a call that worked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,11 +55,12 @@ pub struct FileDiff {
 }
 
 impl FileDiff {
-    /// The change as `diff -u` shows it, with its file names; cut, if it is very long.
+    /// The change as `diff -u` shows it, with its file names; cut, if it is very long. Whoever
+    /// shows it waits for it: of large texts it is an approximation.
     pub fn unified(&self) -> String {
         let old = if self.old.is_some() { self.path.as_str() } else { "/dev/null" };
         let before = self.old.as_deref().unwrap_or_default();
-        let hunks = diff::unified(before, &self.new, &Limits::default());
+        let hunks = diff::unified_within(SHOWING, before, &self.new, &Limits::default());
         format!("--- {old}\n+++ {}\n{hunks}", self.path)
     }
 }

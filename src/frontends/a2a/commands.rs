@@ -12,7 +12,7 @@ use super::frames::Dialect;
 use super::methods::Caller;
 use super::rest::json_response;
 use super::subscription::{Span, Subscription};
-use super::{Server, read, sse};
+use super::{Server, read, sse, turns};
 use crate::commands::{Argument, Command, PathError, Registry};
 use crate::protocol::a2a::Error;
 use crate::session::{PromptPart, TurnId};
@@ -126,11 +126,14 @@ impl Server {
 
     /// The session in which a command is to run.
     fn commanded(&self, params: &Value) -> Result<Arc<Context>, Error> {
-        if let Some(task) = read::text(params, &["taskId", "task_id"]) {
-            return self.contexts.task(task).map(|(context, _)| context);
-        }
-        let id = read::text(params, &["contextId", "context_id"]);
-        self.contexts.context(id, &read::settings(&[params.get("metadata")]))
+        let context = if let Some(task) = read::text(params, &["taskId", "task_id"]) {
+            self.contexts.task(task)?.0
+        } else {
+            let id = read::text(params, &["contextId", "context_id"]);
+            self.contexts.context(id, &read::settings(&[params.get("metadata")]))?
+        };
+        turns::check_room(&context.session)?;
+        Ok(context)
     }
 }
 

@@ -147,7 +147,7 @@ impl Server {
         }
         match sent.content {
             Content::Answers(answers) => {
-                let span = turns::answer(&context, &answers, caller)?;
+                let span = turns::answer(&context, &answers, caller, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok(Streaming { context, span, dialect })
             }

@@ -11,7 +11,7 @@ use super::read::Confirmation;
 use super::subscription::Span;
 use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, ONCE};
 use crate::protocol::a2a::Error;
-use crate::session::{Access, Answer, AnswerError, PromptPart, Scope, TurnId};
+use crate::session::{Access, Answer, AnswerError, PromptPart, Scope, Session, TurnId};
 
 /// How many prompts of a session may wait.
 const WAITING: usize = 1000;
@@ -25,10 +25,7 @@ pub(super) fn begin(
     dialect: Dialect,
 ) -> Result<Span, Error> {
     let session = &context.session;
-    if session.waiting() >= WAITING {
-        let message = format!("{WAITING} prompts wait already");
-        return Err(Error::new(Error::INTERNAL, message));
-    }
+    check_room(session)?;
     // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
     if dialect == Dialect::V03 || (turn.is_some() && turn == session.running()) {
         for asked in session.questions() {
@@ -46,11 +43,20 @@ pub(super) fn begin(
     Ok(Span::begun(turn, queued, first))
 }
 
+/// Whether one more prompt may wait.
+pub(super) fn check_room(session: &Session) -> Result<(), Error> {
+    if session.waiting() < WAITING {
+        return Ok(());
+    }
+    Err(Error::new(Error::INTERNAL, format!("{WAITING} prompts wait already")))
+}
+
 /// Answers questions; what follows is what comes of it.
 pub(super) fn answer(
     context: &Arc<Context>,
     answers: &[Confirmation],
     caller: &Caller,
+    dialect: Dialect,
 ) -> Result<Span, Error> {
     let mut span = None;
     for given in answers {
@@ -65,7 +71,18 @@ pub(super) fn answer(
         span.get_or_insert((call.turn, call.index + 1));
     }
     let (turn, from) = span.ok_or_else(|| Error::invalid_params("no answer"))?;
-    Ok(Span::since(context, turn, from))
+    let span = Span::since(context, turn, from);
+    let earlier = context.story(|story| {
+        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.asking);
+        asking.iter().any(|call| story.call(call).is_some_and(|call| call.index < from))
+    });
+    if !earlier {
+        return Ok(span);
+    }
+    // One that was asked before is still open: its answer is what has to come, and brings the rest.
+    let named = (dialect == Dialect::V1).then_some(turn);
+    let first = to_json(&wrapped(to_value(&context.task(named, None)), dialect));
+    Ok(Span { first: Some(first), over: true, ..span })
 }
 
 fn read_answer(given: &Confirmation, scopes: &[Scope], edit: bool) -> Result<Answer, Error> {
