@@ -74,7 +74,9 @@ pub(super) fn answer(
     let span = Span::since(context, turn, from);
     let earlier = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.asking);
-        asking.iter().any(|call| story.call(call).is_some_and(|call| call.index < from))
+        // What was answered just now may still stand there.
+        let mut open = asking.iter().filter(|call| context.session.asks(call));
+        open.any(|call| story.call(call).is_some_and(|call| call.index < from))
     });
     if !earlier {
         return Ok(span);
