@@ -135,6 +135,8 @@ pub enum Answer {
     Cancel,
     /// The front end could not make out its user's answer; why. The call fails.
     Unclear(String),
+    /// Nobody can be asked; what the model is told of that. The call fails.
+    Nobody(String),
 }
 
 /// What came of a call.
