@@ -51,7 +51,8 @@ pub struct Agent {
     #[command(flatten)]
     pub work: Work,
     /// Run one prompt and end: the answer goes to standard output. What comes on standard input, if
-    /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused
+    /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused, unless
+    /// others can join and answer (--a2a-port)
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "acp")]
     pub prompt: Option<String>,
     /// What -p writes: text, json (one object at the end), stream-json (an object a line, as things
@@ -161,8 +162,16 @@ Environment:
 
 /// Whether arguments that cannot be read ask for one prompt to be run.
 pub fn wants_prompt() -> bool {
-    let matches = Cli::command().ignore_errors(true).try_get_matches();
-    matches.is_ok_and(|matches| matches.contains_id("prompt"))
+    std::env::args_os().skip(1).any(|arg| {
+        let arg = arg.to_string_lossy();
+        match arg.strip_prefix("--") {
+            Some(long) => long == "prompt" || long.starts_with("prompt="),
+            // Behind -y, as in -yp.
+            None => {
+                arg.strip_prefix('-').is_some_and(|it| it.trim_start_matches('y').starts_with('p'))
+            }
+        }
+    })
 }
 
 /// Reads the arguments. The error prints itself, and is no failure for `--help`.

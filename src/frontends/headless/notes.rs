@@ -7,6 +7,9 @@ use super::plain::line;
 use super::question::allowing;
 use crate::session::{CallStarted, Event, Question, ToolOutcome};
 
+/// How a call fails that was said not to be allowed.
+const NOBODY: &str = "nobody_to_ask";
+
 /// How many characters of something are shown.
 const SHOWN: usize = 200;
 
@@ -26,12 +29,12 @@ impl<'a> Notes<'a> {
         match event {
             Event::Notice(notice) => self.say("tandem: ", notice),
             Event::CallStarted(started) if self.progress && started.question.is_none() => {
-                self.say("* ", label(started));
+                let tool = format!("* {}: ", line(&started.call.name, SHOWN));
+                self.say(&tool, label(started));
             }
-            Event::QuestionClosed { call, answer: Some((_, by)) } if self.progress => {
-                self.say("* ", &format!("{call} was answered by {by}"));
-            }
-            Event::CallFinished { outcome: ToolOutcome::Failed(error), .. } if self.progress => {
+            Event::CallFinished { outcome: ToolOutcome::Failed(error), .. }
+                if self.progress && error.kind != NOBODY =>
+            {
                 self.say("  failed: ", &error.message);
             }
             Event::Retry(retry) if self.progress => self.say("* ", &retry.to_string()),
