@@ -51,8 +51,8 @@ pub struct Agent {
     #[command(flatten)]
     pub work: Work,
     /// Run one prompt and end: the answer goes to standard output. What comes on standard input, if
-    /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused, unless
-    /// others can join and answer (--a2a-port)
+    /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused,
+    /// unless others can join and answer (--a2a-port)
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "acp")]
     pub prompt: Option<String>,
     /// What -p writes: text, json (one object at the end), stream-json (an object a line, as things
