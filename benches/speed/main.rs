@@ -12,6 +12,7 @@ mod peers;
 mod process;
 mod start;
 mod stream;
+mod subscribers;
 
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 7] = [
+    let measures: [(&str, Measure); 8] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -32,6 +33,7 @@ fn main() {
         ("large messages", messages::large),
         ("cancel", cancel::cancel),
         ("requests to the client", peers::compare),
+        ("subscribers", subscribers::subscribers),
     ];
     for (name, measure) in measures {
         if wanted.is_none_or(|wanted| name.contains(wanted.as_str())) {

@@ -156,7 +156,8 @@ impl Credentials {
         Ok(key)
     }
 
-    fn know(&self, key: &Secret) {
+    /// Keeps a secret from what is started from now on.
+    pub fn know(&self, key: &Secret) {
         let keys = &mut self.state.lock().keys;
         if !keys.contains(key) {
             keys.push(key.clone());

@@ -16,6 +16,7 @@ use crate::cli::{A2a, Agent, Serve, Work};
 use crate::config::Credentials;
 use crate::frontends::a2a::{self, Open, Options, ServeAcp, Sessions, Settings};
 use crate::frontends::acp;
+use crate::model::Secret;
 use crate::permission::Mode;
 use crate::rpc;
 use crate::session::Session;
@@ -139,6 +140,8 @@ fn token(a2a: &A2a, credentials: &Arc<Credentials>) -> anyhow::Result<Option<Str
     };
     let token = token.trim().to_owned();
     anyhow::ensure!(!token.is_empty(), "the A2A token is empty");
+    // The model's commands could use it to answer their own questions.
+    credentials.know(&Secret::new(&token));
     Ok(Some(token))
 }
 

@@ -93,17 +93,8 @@ impl Setup {
     /// Starts it as `change` would have it.
     pub(crate) fn start_with(&self, change: impl Fn(&mut Command) -> &mut Command) -> Agent {
         let home = TempDir::new().unwrap();
-        let mut child = change(&mut self.command(home.path())).spawn().unwrap();
-        let stdin = child.stdin.take();
-        let stdout = child.stdout.take().unwrap();
-        Agent {
-            child,
-            stdin,
-            lines: BufReader::new(stdout).lines(),
-            home,
-            next_id: 0,
-            next_call: 0,
-        }
+        let child = change(&mut self.command(home.path())).spawn().unwrap();
+        Agent::of(child, home)
     }
 }
 
@@ -118,6 +109,14 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    /// The editor of an agent that was started in this home.
+    pub(crate) fn of(mut child: Child, home: TempDir) -> Self {
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().unwrap();
+        let lines = BufReader::new(stdout).lines();
+        Self { child, stdin, lines, home, next_id: 0, next_call: 0 }
+    }
+
     pub(crate) fn workspace(&self) -> std::path::PathBuf {
         fs::canonicalize(self.home.path().join("workspace")).unwrap()
     }

@@ -6,6 +6,8 @@
 #![expect(clippy::unnecessary_wraps, reason = "what goes into a list is wrapped once")]
 #![expect(clippy::format_collect, reason = "speed does not matter here")]
 
+mod a2a;
+mod a2a_review;
 mod agent;
 mod bad_input;
 mod clients;

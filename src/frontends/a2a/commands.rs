@@ -118,6 +118,9 @@ impl Server {
         }
         events.end().await;
         let said = context.story(|story| story.turn(turn).map(|turn| turn.said.join("\n")));
+        if !names_session(body) {
+            self.contexts.forget(&context);
+        }
         json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
     }
 
@@ -129,6 +132,11 @@ impl Server {
         let id = read::text(params, &["contextId", "context_id"]);
         self.contexts.context(id, &read::settings(&[params.get("metadata")]))
     }
+}
+
+/// Whether a call says for which session it is. If not, nobody knows of the one that it gets.
+fn names_session(params: &Value) -> bool {
+    read::text(params, &["taskId", "task_id", "contextId", "context_id"]).is_some()
 }
 
 /// Whether the command at a path streams.

@@ -56,9 +56,9 @@ impl Context {
         *self.used.lock() = Instant::now();
     }
 
-    /// Since when nobody has asked for it, and nothing goes on in it.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
-        self.session.running().is_none().then(|| *self.used.lock())
+    /// Since when nobody has asked for it.
+    pub(super) fn unused_since(&self) -> Instant {
+        *self.used.lock()
     }
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
@@ -68,20 +68,35 @@ impl Context {
 
     /// Where the task of a turn stands; without a turn, the session's task (0.3).
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
-        self.story(|story| match turn {
-            Some(turn) => story.turn(turn).map_or(TaskState::Submitted, Turn::state),
-            None => story.latest().map_or(TaskState::Submitted, |turn| self.latest_state(turn)),
+        self.story(|story| {
+            if let Some(turn) = turn {
+                return story.turn(turn).map_or(TaskState::Submitted, Turn::state);
+            }
+            let latest = story.latest();
+            // Before any turn, it is the one of number 0 that was cancelled.
+            if *self.canceled.lock() == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
+                return TaskState::Canceled;
+            }
+            latest.map_or(TaskState::Submitted, Turn::state)
         })
-    }
-
-    fn latest_state(&self, turn: &Turn) -> TaskState {
-        if *self.canceled.lock() == Some(turn.id) { TaskState::Canceled } else { turn.state() }
     }
 
     /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
     /// many messages at most, the last ones.
     pub(super) fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
         self.snapshot(turn, history, true)
+    }
+
+    /// The session's task (0.3) for whoever has begun a turn: where that stands, and what came of
+    /// it. Another turn may run already.
+    pub(super) fn task_for(&self, turn: TurnId, history: Option<usize>) -> Task {
+        let mut task = self.task(None, history);
+        let own = self.task(Some(turn), Some(0));
+        (task.status, task.artifacts) = (own.status, own.artifacts);
+        if let Some(message) = &mut task.status.message {
+            message.task_id.clone_from(&task.id);
+        }
+        task
     }
 
     /// The same for whoever is then told all of the turn that runs: without what was said in it.

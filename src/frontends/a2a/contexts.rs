@@ -83,6 +83,14 @@ impl Contexts {
         Ok((context, turn))
     }
 
+    /// The context of that id; the shared one, if there is one.
+    pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<Context>> {
+        let known = id.and_then(|id| self.by_id.lock().get(id).map(Arc::clone));
+        let found = known.or_else(|| self.shared.clone())?;
+        found.touch();
+        Some(found)
+    }
+
     /// The context that a message is for: by its id, or a new one.
     pub(super) fn context(
         &self,
@@ -143,15 +151,26 @@ impl Contexts {
         }
     }
 
+    /// Ends a session that nobody will ask for, if it is only this server's.
+    pub(super) fn forget(&self, context: &Context) {
+        if let Sessions::Each { .. } = &self.sessions {
+            self.by_id.lock().remove(&context.id);
+            context.session.close();
+        }
+    }
+
     /// Ends the sessions that nobody has used for long.
     pub(super) fn drop_idle(&self) {
         let Sessions::Each { idle, .. } = &self.sessions else { return };
         let now = Instant::now();
         self.by_id.lock().retain(|_, context| {
-            let since = context.idle_since();
             // Whoever still follows it holds it too.
             let watched = Arc::strong_count(context) > 1 + context.push.len();
-            let keep = watched || since.is_none_or(|since| now.duration_since(since) < *idle);
+            if watched || context.session.running().is_some() {
+                // It counts from the end of that.
+                context.touch();
+            }
+            let keep = now.saturating_duration_since(context.unused_since()) < *idle;
             if !keep {
                 context.session.close();
                 context.push.clear();

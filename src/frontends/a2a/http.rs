@@ -112,21 +112,26 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
         Ok(body) => body,
         Err(response) => return response,
     };
-    if version.as_deref().is_some_and(|it| !it.starts_with("0.3") && !it.starts_with('1')) {
-        let message = "this agent speaks A2A 0.3 and 1.0".to_owned();
-        let error = Error::new(Error::VERSION_NOT_SUPPORTED, message);
-        return json_body(failure("null", &super::v1::error(error)));
-    }
+    let unknown = version.is_some_and(|version| !speaks(&version)).then(|| {
+        let error = Error::new(Error::VERSION_NOT_SUPPORTED, "this agent speaks A2A 0.3 and 1.0");
+        super::v1::error(error)
+    });
     if bare
         && let Ok(body) = serde_json::from_slice::<Value>(&body)
         && body.get("method").is_none()
     {
-        return bare_stream(server, &body, &caller);
+        return match unknown {
+            Some(error) => json_body(failure("null", &error)),
+            None => bare_stream(server, &body, &caller),
+        };
     }
     let (id, method, params) = match envelope(&body) {
         Ok(envelope) => envelope,
         Err((id, error)) => return json_body(failure(&id, &error)),
     };
+    if let Some(error) = unknown {
+        return json_body(failure(&id, &error));
+    }
     let streams = named(&method).is_some_and(|(method, dialect)| {
         matches!(method, super::methods::Method::Stream | super::methods::Method::Subscribe)
             && dialect == Dialect::V03
@@ -205,9 +210,16 @@ fn json_body(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-/// The version that the client asks for.
+/// The version that the client asks for; an empty one is none (1.0, section 3.6.2).
 fn version(headers: &HeaderMap) -> Option<String> {
-    headers.get("a2a-version")?.to_str().ok().map(|version| version.trim().to_owned())
+    let version = headers.get("a2a-version")?.to_str().ok()?.trim();
+    (!version.is_empty()).then(|| version.to_owned())
+}
+
+/// Whether it is one of ours.
+fn speaks(version: &str) -> bool {
+    let mut numbers = version.split('.');
+    matches!((numbers.next(), numbers.next()), (Some("1"), _) | (Some("0"), Some("3")))
 }
 
 /// What is said of the extensions that a client activates: it names them, and we know one.

@@ -16,6 +16,19 @@ use crate::session::{Millis, TurnId};
 const PAGE: usize = 50;
 const LARGEST_PAGE: usize = 100;
 
+/// What a task's state can be called; ours have only the first six.
+const STATES: [&str; 9] = [
+    "submitted",
+    "working",
+    "input-required",
+    "completed",
+    "canceled",
+    "failed",
+    "rejected",
+    "auth-required",
+    "unknown",
+];
+
 /// A page of tasks.
 pub(super) fn tasks(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Value, Error> {
     let size = read::count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
@@ -54,6 +67,9 @@ type Found = (Arc<Context>, Option<TurnId>, Millis);
 fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Found>, Error> {
     let wanted = read::text(params, &["contextId", "context_id"]);
     let state = read::text(params, &["status", "state"]).map(v1::state);
+    if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
+        return Err(Error::invalid_params(format!("`{state}` is no state of a task")));
+    }
     let after = read::text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
     let after: Option<jiff::Timestamp> = after.map(str::parse).transpose().map_err(|_| {
         Error::invalid_params("`statusTimestampAfter` must be a time such as 2026-01-31T12:00:00Z")

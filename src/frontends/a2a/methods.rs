@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::Server;
 use super::context::Context;
-use super::frames::{Dialect, json as to_json, object};
+use super::frames::{Dialect, End, Follow, json as to_json, object};
 use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
 use super::{card, commands, list, turns, v1};
-use crate::protocol::a2a::{Error, Task};
+use crate::protocol::a2a::{Error, Task, TaskState};
 use crate::session::{Event, Origin, Session, TurnId};
 
 /// A method, whatever it is called.
@@ -139,8 +139,12 @@ impl Server {
         caller: &Caller,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
-        let (context, turn) = self.addressed(&sent, dialect)?;
         let push = &sent.configuration;
+        self.check_push(push)?;
+        let (context, turn) = self.addressed(&sent, dialect)?;
+        if let Some(config) = &push.push {
+            Self::check_room(&context, config, dialect)?;
+        }
         match sent.content {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller)?;
@@ -149,7 +153,6 @@ impl Server {
             }
             Content::Prompt(prompt) => {
                 let named = sent.task.is_some();
-                self.check_push(push)?;
                 let span = turns::begin(&context, prompt, caller, (named, turn), dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok(Streaming { context, span, dialect })
@@ -176,9 +179,12 @@ impl Server {
         dialect: Dialect,
     ) -> Result<(Arc<Context>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
-            let answers = matches!(sent.content, Content::Answers(_));
-            if answers && sent.context.is_none() && self.contexts.shared().is_none() {
-                return Err(Error::invalid_params("an answer needs the `taskId` of the question"));
+            // An answer begins nothing.
+            if matches!(sent.content, Content::Answers(_)) {
+                let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
+                    Error::invalid_params("an answer needs the `taskId` of the question")
+                })?;
+                return Ok((context, None));
             }
             let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;
             return Ok((context, None));
@@ -212,11 +218,17 @@ impl Server {
             Error::new(Error::TASK_NOT_CANCELABLE, message)
         };
         match turn.or_else(|| session.running()) {
-            Some(turn) if session.cancel(turn) => ending(session, turn).await,
+            Some(running) if session.cancel(running) => {
+                ending(session, running).await;
+                if turn.is_none() {
+                    // The session's task can be cancelled once.
+                    context.cancel_ended(running);
+                }
+            }
             Some(_) => return Err(ended()),
             None => {
                 let last = context.story(|story| story.latest().map_or(TurnId(0), |turn| turn.id));
-                if !context.cancel_ended(last) {
+                if context.state(None) == TaskState::Canceled || !context.cancel_ended(last) {
                     return Err(ended());
                 }
             }
@@ -236,18 +248,20 @@ impl Server {
             let message = format!("task {id} has ended: there is nothing to subscribe to");
             return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
         }
-        let turn = named.or_else(|| context.session.running());
+        let seen = params
+            .get("metadata")
+            .and_then(|metadata| read::text(metadata, &["lastEventId", "last_event_id"]));
+        let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
+        let missed = || after.and_then(|after| missed(&context, after));
+        let turn = named.or_else(|| context.session.running()).or_else(missed);
         let snapshot = context.standing(named);
         let first = Some(to_json(&wrapped(to_value(&snapshot), dialect)));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
-                let seen = params
-                    .get("metadata")
-                    .and_then(|metadata| read::text(metadata, &["lastEventId", "last_event_id"]));
-                let seen = seen.or(caller.last_event.as_deref());
-                let after = seen.map(place).transpose()?;
-                Span { first, after, again: true, ..Span::since(&context, turn, queued) }
+                // What it has seen is not read again.
+                let from = after.map_or(queued, |(index, _)| queued.max(index));
+                Span { first, after, again: true, ..Span::since(&context, turn, from) }
             }
             // Nothing runs: how it stands is all there is.
             _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
@@ -285,8 +299,22 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 
 /// The task that a message was for, as it stands.
 fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<usize>) -> Task {
-    let named = (dialect == Dialect::V1).then_some(turn);
-    context.task(named, history)
+    if dialect == Dialect::V1 {
+        return context.task(Some(turn), history);
+    }
+    context.task_for(turn, history)
+}
+
+/// The turn that has ended since a client saw this event of it.
+fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
+    let turn = context.story(|story| story.running_at(seen.0))?;
+    let mut since = Follow::new(context, seen.0, Dialect::V03);
+    while let Some(frame) = since.try_next() {
+        if frame.turn == turn && frame.end == End::Turn {
+            return ((frame.index, frame.n) > seen).then_some(turn);
+        }
+    }
+    None
 }
 
 /// An event as the items of a stream are.

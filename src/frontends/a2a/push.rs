@@ -27,9 +27,24 @@ const DEFAULT: &str = "default";
 pub(super) struct Push(Mutex<HashMap<String, Config>>);
 
 impl Push {
-    /// How many there are; each holds its session.
+    /// How many notify; each holds its session.
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.0.lock().values().filter(|config| !config.notifies.is_finished()).count()
+    }
+
+    /// Whether there is room for another of that key, if need be in place of those whose task has
+    /// ended.
+    fn room(&self, key: Option<&str>) -> Result<(), Error> {
+        let mut configs = self.0.lock();
+        if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {
+            return Ok(());
+        }
+        configs.retain(|_, config| !config.notifies.is_finished());
+        if configs.len() < MOST {
+            return Ok(());
+        }
+        let message = format!("there are {MOST} configurations already");
+        Err(Error::new(Error::UNSUPPORTED_OPERATION, message))
     }
 
     /// Notifies nobody any more.
@@ -44,7 +59,7 @@ struct Config {
     /// The task's id.
     task: String,
     /// Notifies, as long as it is there.
-    _notifies: AbortOnDropHandle<()>,
+    notifies: AbortOnDropHandle<()>,
 }
 
 impl Server {
@@ -60,6 +75,17 @@ impl Server {
         Ok(target)
     }
 
+    /// Whether a session has room for a configuration, before anything begins. In 1.0 it is for a
+    /// task that is not there yet.
+    pub(super) fn check_room(
+        context: &Context,
+        config: &Value,
+        dialect: Dialect,
+    ) -> Result<(), Error> {
+        let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, id(config)));
+        context.push.room(key.as_deref())
+    }
+
     /// Notifies from now on; the configuration as it is kept.
     pub(super) fn add_push(
         &self,
@@ -69,16 +95,12 @@ impl Server {
         dialect: Dialect,
     ) -> Result<Value, Error> {
         let target = self.check_config(config)?;
-        let id = read::text(config, &["id"]).unwrap_or(DEFAULT).to_owned();
+        let id = id(config).to_owned();
         let mut set = config.clone();
         set["id"] = json!(id);
         let task = turn.map_or_else(|| context.id.clone(), |turn| dialect.task(&context.id, turn));
         let key = format!("{task}/{id}");
-        let mut configs = context.push.0.lock();
-        if configs.len() >= MOST && !configs.contains_key(&key) {
-            let message = format!("there are {MOST} configurations already");
-            return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
-        }
+        context.push.room(Some(&key))?;
         let notify = Notify {
             // What has begun already is told of from its beginning.
             follow: Follow::new(context, from(context, turn), dialect),
@@ -91,7 +113,7 @@ impl Server {
         };
         let notifies = AbortOnDropHandle::new(tokio::spawn(notify.run()));
         let shown = shown(&task, &set, dialect);
-        configs.insert(key, Config { set, task, _notifies: notifies });
+        context.push.0.lock().insert(key, Config { set, task, notifies });
         Ok(shown)
     }
 
@@ -102,6 +124,7 @@ impl Server {
         let config = read::field(params, &nested).unwrap_or(params);
         let mut config = read::object(config.clone())?;
         config.remove("taskId");
+        config.remove("task_id");
         let (context, turn) = self.contexts.task(task)?;
         self.add_push(&context, turn, &Value::Object(config), dialect)
     }
@@ -143,6 +166,11 @@ impl Server {
         let (context, _) = self.contexts.task(task)?;
         Ok((context, format!("{task}/{id}")))
     }
+}
+
+/// What a configuration is called.
+fn id(config: &Value) -> &str {
+    read::text(config, &["id"]).unwrap_or(DEFAULT)
 }
 
 /// The task whose configurations are listed.

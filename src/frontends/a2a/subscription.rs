@@ -48,6 +48,15 @@ impl Span {
         frame.turn == self.turn && !frame.echo && !answered && self.is_new(frame)
     }
 
+    /// Whether it ends with a frame. The turn's end ends it also if the client has seen that.
+    pub(super) fn ends(&self, frame: &Frame) -> bool {
+        match frame.end {
+            End::No => false,
+            End::Question => self.has(frame),
+            End::Turn => frame.turn == self.turn,
+        }
+    }
+
     /// Whether the client has not seen it yet.
     fn is_new(&self, frame: &Frame) -> bool {
         self.after.is_none_or(|after| (frame.index, frame.n) > after)
@@ -100,10 +109,7 @@ impl Subscription {
     }
 
     fn take(&mut self, frame: Frame) -> Option<Bytes> {
-        if !self.span.has(&frame) {
-            return None;
-        }
-        self.ended = frame.end != End::No;
-        Some(frame.json)
+        self.ended = self.span.ends(&frame);
+        self.span.has(&frame).then_some(frame.json)
     }
 }

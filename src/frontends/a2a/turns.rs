@@ -30,7 +30,7 @@ pub(super) fn begin(
         return Err(Error::new(Error::INTERNAL, message));
     }
     // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
-    if dialect == Dialect::V03 || turn.is_some() {
+    if dialect == Dialect::V03 || (turn.is_some() && turn == session.running()) {
         for asked in session.questions() {
             // Somebody may answer at this moment: then it was answered.
             let _ = session.answer(&asked.call.id, Answer::Cancel, caller.origin.clone());

@@ -2,30 +2,32 @@
 //! (`a2a-port.md`, section 4; `reference/a2a.md` has the frames).
 
 mod acp;
+mod out;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts as _;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::Request;
 use axum::response::{IntoResponse as _, Response};
 use futures::future::{BoxFuture, select_all};
-use futures::stream::{FuturesUnordered, SplitSink, SplitStream};
-use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
+use futures::stream::{FuturesUnordered, SplitStream};
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
+use self::out::{Out, Over};
 use super::context::Context;
-use super::frames::{Dialect, End, Follow, Frame};
-use super::methods::{Caller, Reply, Streaming, named};
+use super::frames::{Dialect, Follow, Frame};
+use super::methods::{Caller, Method, Reply, Streaming, named};
 use super::subscription::Span;
 use super::{Server, http, read};
 use crate::protocol::a2a::Error;
 
-/// How long a client may not take what it is sent.
-const STUCK: Duration = Duration::from_secs(30);
+/// How long a connection stays open for a client that has sent too much to read the reason.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// How many calls of one connection may be under way.
 const CALLS: usize = 64;
@@ -70,7 +72,7 @@ type Call = BoxFuture<'static, (String, Result<Reply, Error>)>;
 struct Connection {
     server: Arc<Server>,
     caller: Caller,
-    out: SplitSink<WebSocket, Message>,
+    out: Out,
     /// How it is told of what happens: in the version of its first call.
     dialect: Option<Dialect>,
     flat: bool,
@@ -80,15 +82,12 @@ struct Connection {
     calls: FuturesUnordered<Call>,
 }
 
-/// The connection is over.
-struct Over;
-
 async fn serve(server: Arc<Server>, caller: Caller, socket: WebSocket, flat: bool) {
     let (out, mut input) = socket.split();
     let mut connection = Connection {
         server,
         caller,
-        out,
+        out: Out(out),
         dialect: None,
         flat,
         follows: Vec::new(),
@@ -109,6 +108,9 @@ impl Connection {
             tokio::select! {
                 message = input.next() => {
                     let text = self.text(message).await?;
+                    if text.is_empty() {
+                        continue;
+                    }
                     if first && let Some(serve) = acp::wanted(&self.server, &text) {
                         return acp::run(serve, &self.caller, text, input, &mut self.out).await;
                     }
@@ -118,7 +120,7 @@ impl Connection {
                 Some((id, reply)) = self.calls.next() => self.reply(id, reply).await?,
                 () = news(&mut self.follows) => {}
                 () = ending.cancelled() => {
-                    return self.close(GOING_AWAY, "the agent ends").await;
+                    return Err(self.out.close(GOING_AWAY, "the agent ends").await);
                 }
             }
         }
@@ -157,35 +159,31 @@ impl Connection {
                 self.deliver(&context, &frame).await?;
             }
         }
-        match tokio::time::timeout(STUCK, self.out.flush()).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Over),
-        }
+        self.out.flush().await
     }
 
     /// Tells of one event: as part of the stream that the client asked for, or by the way.
     async fn deliver(&mut self, context: &Arc<Context>, frame: &Frame) -> Result<(), Over> {
         if self.flat {
-            return self.send(frame.json.to_vec()).await;
+            return self.out.send(frame.json.to_vec()).await;
         }
         let of_turn = |stream: &Active| {
             Arc::ptr_eq(&stream.context, context) && stream.span.turn == frame.turn
         };
-        let Some(n) = self.streams.iter().position(of_turn) else {
-            let head = br#"{"jsonrpc":"2.0","method":"tasks/event","params":"#;
-            return self.send(enveloped(head, &frame.json)).await;
-        };
-        let stream = &self.streams[n];
-        if !stream.span.has(frame) {
-            return Ok(());
+        if !self.streams.iter().any(of_turn) {
+            return self.out.event(&frame.json).await;
         }
-        let id = stream.id.clone();
-        if frame.end == End::No {
-            return self.item(&id, &frame.json).await;
+        let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
+        if let Some(id) = self.streams.iter().find(takes).map(|stream| stream.id.clone()) {
+            self.out.result(&id, &frame.json).await?;
         }
-        self.streams.remove(n);
-        self.item(&id, &frame.json).await?;
-        self.end(&id).await
+        // All streams that it ends end, though one of them tells of it.
+        let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
+        let ended: Vec<Active> = self.streams.extract_if(.., ends).collect();
+        for stream in ended {
+            self.out.end(&stream.id).await?;
+        }
+        Ok(())
     }
 
     /// What the client has sent, if that is text.
@@ -195,22 +193,27 @@ impl Connection {
     ) -> Result<String, Over> {
         match message {
             Some(Ok(Message::Text(text))) if text.len() > self.server.options.body => {
-                self.close(TOO_BIG, "the frame is too large").await?;
-                Err(Over)
+                Err(self.out.close(TOO_BIG, "the frame is too large").await)
             }
             Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
             Some(Ok(Message::Binary(_))) => {
-                self.close(UNSUPPORTED, "frames are text").await?;
-                Err(Over)
+                Err(self.out.close(UNSUPPORTED, "frames are text").await)
             }
             // Answered by the library.
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(String::new()),
             Some(Err(err)) => {
                 tracing::debug!("a WebSocket ended: {err}");
-                self.close(TOO_BIG, "the frame is too large, or no frame").await?;
+                let over = self.out.close(TOO_BIG, "the frame is too large, or no frame").await;
+                // What it still sends would take the last word away from it.
+                tokio::time::sleep(LINGER).await;
+                Err(over)
+            }
+            Some(Ok(Message::Close(_))) => {
+                // The library has an answer to it ready.
+                let _ = self.out.flush().await;
                 Err(Over)
             }
-            Some(Ok(Message::Close(_))) | None => Err(Over),
+            None => Err(Over),
         }
     }
 
@@ -223,29 +226,33 @@ impl Connection {
             Ok(call @ Value::Object(_)) => call,
             Ok(_) => {
                 let error = Error::new(Error::INVALID_REQUEST, "a message is a JSON object");
-                return self.fail("null", &error).await;
+                return self.out.fail("null", &error).await;
             }
             Err(err) => {
                 let error = Error::new(Error::PARSE, format!("Parse error: {err}"));
-                return self.fail("null", &error).await;
+                return self.out.fail("null", &error).await;
             }
         };
-        let method = call.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let params = call.get("params").cloned().unwrap_or_default();
-        let Some(id) = call.get("id").map(Value::to_string) else {
-            self.notified(&method, &params);
-            return Ok(());
+        if call.get("id").is_none() {
+            return self.notified(&call).await;
+        }
+        let (id, method, params) = match http::envelope(text.as_bytes()) {
+            Ok(envelope) => envelope,
+            Err((id, error)) => return self.out.fail(&id, &error).await,
         };
         if method == "cancelStream" {
             self.stop(&params);
-            return self.result(&id, b"null").await;
+            return self.out.result(&id, b"null").await;
         }
         if self.calls.len() >= CALLS {
             let error = Error::new(Error::INTERNAL, format!("{CALLS} calls are under way"));
-            return self.fail(&id, &error).await;
+            return self.out.fail(&id, &error).await;
         }
         if self.dialect.is_none() {
-            self.dialect = named(&method).map(|(_, dialect)| dialect);
+            // Commands have the same names in both versions.
+            let told = |method| !matches!(method, Method::Commands | Method::Execute);
+            let known = named(&method).filter(|(method, _)| told(*method));
+            self.dialect = known.map(|(_, dialect)| dialect);
             let dialect = self.dialect();
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
@@ -263,33 +270,44 @@ impl Connection {
     }
 
     /// A call without an id is carried out, and not answered.
-    fn notified(&mut self, method: &str, params: &Value) {
-        if method == "cancelStream" {
-            return self.stop(params);
+    async fn notified(&mut self, call: &Value) -> Result<(), Over> {
+        let params = call.get("params").unwrap_or(&Value::Null);
+        match call.get("method").and_then(Value::as_str) {
+            Some("cancelStream") => {
+                self.stop(params);
+                return Ok(());
+            }
+            // Clients of an early implementation may leave it out.
+            None if params.get("message").is_none() => {
+                let error = Error::new(Error::INVALID_REQUEST, "Invalid request: no `method`");
+                return self.out.fail("null", &error).await;
+            }
+            _ => {}
         }
         let sent = read::early_message(params);
         match sent.and_then(|sent| self.server.stream(sent, &self.caller, Dialect::V03)) {
             Ok(streaming) => self.follow(&streaming),
             Err(error) => tracing::debug!("a notification could not be carried out: {error}"),
         }
+        Ok(())
     }
 
     /// Ends the delivery of a stream; what it is about goes on.
     fn stop(&mut self, params: &Value) {
-        let id = params.get("id").map(Value::to_string).unwrap_or_default();
-        self.streams.retain(|stream| stream.id != id);
+        let meant = params.get("id");
+        self.streams.retain(|it| serde_json::from_str::<Value>(&it.id).ok().as_ref() != meant);
     }
 
     async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
         match reply {
-            Ok(Reply::Value(value)) => self.result(&id, &value).await,
+            Ok(Reply::Value(value)) => self.out.result(&id, &value).await,
             // Its events come by themselves.
             Ok(Reply::Stream(streaming)) if self.flat => {
                 self.follow(&streaming);
                 Ok(())
             }
             Ok(Reply::Stream(streaming)) => self.begin(id, streaming).await,
-            Err(error) => self.fail(&id, &error).await,
+            Err(error) => self.out.fail(&id, &error).await,
         }
     }
 
@@ -306,7 +324,7 @@ impl Connection {
         self.follow(&streaming);
         let Streaming { context, mut span, .. } = streaming;
         if let Some(first) = span.first.take() {
-            self.item(&id, &first).await?;
+            self.out.result(&id, &first).await?;
         }
         let told = self.follows.iter().find(|follow| Arc::ptr_eq(&follow.context, &context));
         let told = told.map_or(0, Follow::position);
@@ -316,66 +334,17 @@ impl Connection {
                 && frame.index < told
             {
                 if span.has(&frame) {
-                    self.item(&id, &frame.json).await?;
-                    span.over |= frame.end != End::No;
+                    self.out.result(&id, &frame.json).await?;
                 }
+                span.over |= span.ends(&frame);
             }
         }
         if span.over {
-            return self.end(&id).await;
+            return self.out.end(&id).await;
         }
         self.streams.push(Active { id, context, span });
         Ok(())
     }
-
-    async fn item(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
-        self.result(id, json).await
-    }
-
-    async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
-        let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
-        self.send(enveloped(head.as_bytes(), json)).await
-    }
-
-    async fn end(&mut self, id: &str) -> Result<(), Over> {
-        let end = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"streamEnd\":true}}");
-        self.send(end.into_bytes()).await
-    }
-
-    async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
-        self.send(http::failure(id, error).into_bytes()).await
-    }
-
-    async fn send(&mut self, json: Vec<u8>) -> Result<(), Over> {
-        send(&mut self.out, json).await
-    }
-
-    async fn close(&mut self, code: u16, reason: &'static str) -> Result<(), Over> {
-        let frame = CloseFrame { code, reason: reason.into() };
-        let closed = self.out.send(Message::Close(Some(frame)));
-        // It may be gone already.
-        let _ = tokio::time::timeout(STUCK, closed).await;
-        Ok(())
-    }
-}
-
-/// Hands a frame over; a client that takes none for long is given up.
-async fn send(out: &mut SplitSink<WebSocket, Message>, json: Vec<u8>) -> Result<(), Over> {
-    // JSON is UTF-8.
-    let text = String::from_utf8(json).map_err(|_| Over)?;
-    match tokio::time::timeout(STUCK, out.feed(Message::Text(text.into()))).await {
-        Ok(Ok(())) => Ok(()),
-        _ => Err(Over),
-    }
-}
-
-/// An envelope, and what is in it.
-fn enveloped(head: &[u8], json: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(head.len() + json.len() + 1);
-    whole.extend_from_slice(head);
-    whole.extend_from_slice(json);
-    whole.push(b'}');
-    whole
 }
 
 /// Waits until something has happened in one of the sessions.

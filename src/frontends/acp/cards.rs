@@ -23,6 +23,8 @@ use crate::sync::Mutex;
 pub(super) struct Cards {
     session: Arc<Session>,
     peer: Peer,
+    /// Who answers.
+    origin: Origin,
     open: HashMap<String, Arc<Mutex<Card>>>,
 }
 
@@ -38,8 +40,9 @@ struct Card {
 }
 
 impl Cards {
-    pub(super) fn new(session: &Arc<Session>, peer: &Peer) -> Self {
-        Self { session: Arc::clone(session), peer: peer.clone(), open: HashMap::new() }
+    pub(super) fn new(session: &Arc<Session>, peer: &Peer, origin: Origin) -> Self {
+        let (session, peer) = (Arc::clone(session), peer.clone());
+        Self { session, peer, origin, open: HashMap::new() }
     }
 
     /// Shows a call that begins; `own`: in a turn that came from this editor.
@@ -109,6 +112,7 @@ impl Cards {
         let asked = self.peer.call(REQUEST_TOOL_CALL_CONFIRMATION, &params);
         let (session, peer) = (Arc::clone(&self.session), self.peer.clone());
         let (call, question) = (started.call.id.clone(), question.clone());
+        let origin = self.origin.clone();
         tokio::spawn(async move {
             let (answer, id) = read_answer(asked.await, &question);
             // No answer is one, for the turn that this editor began; others go on without it.
@@ -117,7 +121,7 @@ impl Cards {
             }
             let declined = matches!(answer, Answer::Reject | Answer::Cancel);
             // Somebody else may have been faster, or the turn has ended: then the log says so.
-            if let Err(error) = session.answer(&call, answer, Origin::Editor) {
+            if let Err(error) = session.answer(&call, answer, origin) {
                 tracing::debug!(call, ?error, "the editor's answer does not count");
             }
             let mut card = card.lock();

@@ -50,7 +50,7 @@ impl View {
     pub(super) fn new(session: &Arc<Session>, peer: Peer, client: Arc<Client>) -> Self {
         Self {
             session: Arc::clone(session),
-            cards: Cards::new(session, &peer),
+            cards: Cards::new(session, &peer, client.origin.clone()),
             // What was before is not this editor's.
             log: session.events(session.position()),
             running: None,

@@ -1,13 +1,13 @@
 //! A client that begins with `initialize` is an ACP client, on the same socket.
 
 use axum::extract::ws::{Message, WebSocket};
-use futures::stream::{SplitSink, SplitStream};
-use futures::{SinkExt as _, StreamExt as _};
+use futures::StreamExt as _;
+use futures::stream::SplitStream;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use super::super::methods::Caller;
 use super::super::{ServeAcp, Server};
-use super::{Over, send};
+use super::out::{Out, Over};
 use crate::protocol::acp::INITIALIZE;
 use crate::protocol::jsonrpc;
 
@@ -31,7 +31,7 @@ pub(super) async fn run(
     caller: &Caller,
     first: String,
     input: &mut SplitStream<WebSocket>,
-    out: &mut SplitSink<WebSocket, Message>,
+    out: &mut Out,
 ) -> Result<(), Over> {
     let (ours, theirs) = tokio::io::duplex(BUFFER);
     let serving = serve(theirs, caller.origin.clone());
@@ -55,7 +55,7 @@ pub(super) async fn run(
     let writing = async {
         let mut lines = BufReader::new(from).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if send(out, line.into_bytes()).await.is_err() || out.flush().await.is_err() {
+            if out.send(line.into_bytes()).await.is_err() || out.flush().await.is_err() {
                 return;
             }
         }
@@ -64,5 +64,6 @@ pub(super) async fn run(
         ((), ()) = async { tokio::join!(serving, reading) } => {}
         () = writing => {}
     }
+    out.farewell().await;
     Ok(())
 }

@@ -1,0 +1,142 @@
+//! Many who follow one session over A2A, and one of them that never reads.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::time::Instant;
+
+use memchr::memmem::Finder;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::process::{Process, tandem};
+use crate::round;
+
+const CHUNKS: usize = 20_000;
+
+/// What one run costs.
+struct Cost {
+    seconds: f64,
+    cpu: f64,
+    memory: f64,
+}
+
+/// For 1 to 1000 subscribers: events a second, and what each costs.
+pub(crate) fn subscribers() -> Value {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut result = json!({ "chunks": CHUNKS });
+    let mut one = None;
+    for count in [1, 10, 100, 1000] {
+        let cost = runtime.block_on(measure(count));
+        let events = (count * CHUNKS) as f64;
+        let each = cost.cpu / count as f64;
+        let one = *one.get_or_insert(each);
+        result[count.to_string()] = json!({
+            "seconds": round(cost.seconds),
+            "events a second": (events / cost.seconds).round(),
+            "CPU an event, us": round(cost.cpu / events * 1e6),
+            "CPU a subscriber, s": round(each),
+            "memory a subscriber, KiB": (cost.memory / count as f64).round(),
+            "CPU a subscriber, of what one costs": round(each / one),
+        });
+    }
+    result
+}
+
+/// One answer of many chunks to this many subscribers, and to one more that never reads.
+async fn measure(count: usize) -> Cost {
+    let home = TempDir::new().unwrap();
+    let gate = home.path().join("gate");
+    let (agent, port) = start(home.path(), &gate).await;
+    let sent = json!({
+        "message": { "messageId": "m", "role": "user", "parts": [{ "kind": "text", "text": "go" }] },
+        "configuration": { "blocking": false },
+    });
+    let mut begun = call(port, "message/send", &sent).await;
+    let mut response = vec![0; 64 << 10];
+    let read = begun.read(&mut response).await.unwrap();
+    let response = String::from_utf8_lossy(&response[..read]).into_owned();
+    let task: Value = serde_json::from_str(response.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let follow = json!({ "id": task["result"]["id"] });
+    let empty = agent.memory("VmRSS");
+    let _deaf = call(port, "tasks/resubscribe", &follow).await;
+    let mut readers = Vec::new();
+    for _ in 0..count {
+        let mut stream = call(port, "tasks/resubscribe", &follow).await;
+        // It follows when it has been told how things stand.
+        stream.readable().await.unwrap();
+        readers.push(tokio::spawn(async move { read_all(&mut stream).await }));
+    }
+    let before = (Instant::now(), agent.cpu());
+    fs::write(&gate, "").unwrap();
+    for reader in readers {
+        assert!(reader.await.unwrap() >= CHUNKS, "events are missing");
+    }
+    Cost {
+        seconds: before.0.elapsed().as_secs_f64(),
+        cpu: agent.cpu() - before.1,
+        memory: (agent.memory("VmHWM") - empty) as f64,
+    }
+}
+
+/// A server whose model speaks when the gate is there.
+async fn start(home: &Path, gate: &Path) -> (Process, u16) {
+    let wait = format!("until [ -e {} ]; do sleep 0.02; done", gate.display());
+    let wait = json!({ "name": "run_shell_command", "args": { "command": wait } });
+    let script = json!({ "when": "", "answers": [
+        [{ "call": wait }],
+        [{ "repeat": { "text": "some words {n}, ", "times": CHUNKS } }],
+    ] });
+    let path = home.join("script.jsonl");
+    fs::write(&path, script.to_string()).unwrap();
+    // Free now, and hardly taken in the next moment.
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let (model, at) = (format!("replay:{}", path.display()), port.to_string());
+    let args = [
+        ["serve", "-y", "--port", &at, "--model", &model],
+        ["--limit", "a2a-connections=2000", "--limit", "a2a-requests=2000", "--limit", "rounds=9"],
+    ];
+    let agent = tandem(&args.concat(), &[]);
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    (agent, port)
+}
+
+async fn call(port: u16, method: &str, params: &Value) -> TcpStream {
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let call = call.to_string();
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{call}",
+        call.len()
+    );
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Reads a stream to its end; how many events there were. Looks at no more than it must: it has
+/// the same processors as the server.
+async fn read_all(stream: &mut TcpStream) -> usize {
+    let (event, end) = (Finder::new(b"\ndata: "), b"\r\n0\r\n\r\n");
+    let mut buffer = vec![0; 64 << 10];
+    let (mut kept, mut events) = (0, 0);
+    loop {
+        let read = stream.read(&mut buffer[kept..]).await.unwrap();
+        assert_ne!(read, 0, "the stream was cut");
+        let all = &buffer[..kept + read];
+        events += event.find_iter(all).count();
+        if all.ends_with(end) {
+            return events;
+        }
+        // What may be the beginning of either; too short to be counted twice.
+        kept = all.len().min(6);
+        let from = all.len() - kept;
+        buffer.copy_within(from..from + kept, 0);
+    }
+}

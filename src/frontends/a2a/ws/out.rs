@@ -1,0 +1,88 @@
+//! What is sent to a client, a frame a message.
+
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures::SinkExt as _;
+use futures::stream::SplitSink;
+
+use super::super::http;
+use crate::protocol::a2a::Error;
+
+/// How long a client may not take what it is sent.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The connection is over.
+pub(super) struct Over;
+
+/// The client's end.
+pub(super) struct Out(pub(super) SplitSink<WebSocket, Message>);
+
+impl Out {
+    /// What a call has brought, or the next event of its stream.
+    pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
+        let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
+        self.send(enveloped(head.as_bytes(), json)).await
+    }
+
+    /// An event that the client has not asked for.
+    pub(super) async fn event(&mut self, json: &[u8]) -> Result<(), Over> {
+        let head = br#"{"jsonrpc":"2.0","method":"tasks/event","params":"#;
+        self.send(enveloped(head, json)).await
+    }
+
+    /// The end of a stream.
+    pub(super) async fn end(&mut self, id: &str) -> Result<(), Over> {
+        let end = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"streamEnd\":true}}");
+        self.send(end.into_bytes()).await
+    }
+
+    /// Why a call failed.
+    pub(super) async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
+        self.send(http::failure(id, error).into_bytes()).await
+    }
+
+    /// Hands a frame over; a client that takes none for long is given up.
+    pub(super) async fn send(&mut self, json: Vec<u8>) -> Result<(), Over> {
+        // JSON is UTF-8.
+        let text = String::from_utf8(json).map_err(|_| Over)?;
+        in_time(self.0.feed(Message::Text(text.into()))).await
+    }
+
+    /// Sees to it that all of it leaves.
+    pub(super) async fn flush(&mut self) -> Result<(), Over> {
+        in_time(self.0.flush()).await
+    }
+
+    /// Says good-bye, or answers it; the other side may be gone.
+    pub(super) async fn farewell(&mut self) {
+        let _ = tokio::time::timeout(FAREWELL, self.0.close()).await;
+    }
+
+    /// Says that it is over, and why.
+    pub(super) async fn close(&mut self, code: u16, reason: &'static str) -> Over {
+        let frame = CloseFrame { code, reason: reason.into() };
+        // It may be gone already.
+        let _ = in_time(self.0.send(Message::Close(Some(frame)))).await;
+        Over
+    }
+}
+
+async fn in_time(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
+    match tokio::time::timeout(STUCK, sent).await {
+        Ok(Ok(())) => Ok(()),
+        _ => Err(Over),
+    }
+}
+
+/// An envelope, and what is in it.
+fn enveloped(head: &[u8], json: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(head.len() + json.len() + 1);
+    whole.extend_from_slice(head);
+    whole.extend_from_slice(json);
+    whole.push(b'}');
+    whole
+}

@@ -1,0 +1,17 @@
+//! The A2A server of the real binary, as its clients meet it.
+
+mod acp;
+mod errors;
+mod guard;
+mod http;
+mod limits;
+mod load;
+mod races;
+mod rest;
+mod server;
+mod settings;
+mod socket;
+mod tasks;
+mod together;
+mod token;
+mod turns;

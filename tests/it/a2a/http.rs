@@ -1,0 +1,174 @@
+//! HTTP by hand, so that it can be done wrong.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::agent::HANG;
+
+/// A response whose body has not been read.
+pub(super) struct Begun {
+    pub(super) status: u16,
+    pub(super) headers: BTreeMap<String, String>,
+    stream: BufReader<TcpStream>,
+}
+
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Sends a request; `line` is the method and the path.
+pub(super) async fn request(port: u16, line: &str, headers: &[&str], body: &[u8]) -> Begun {
+    let mut head = format!("{line} HTTP/1.1\r\n");
+    for header in headers {
+        head += &format!("{header}\r\n");
+    }
+    if !body.is_empty() {
+        head += &format!("Content-Length: {}\r\n", body.len());
+    }
+    let whole = [(head + "\r\n").as_bytes(), body].concat();
+    raw(port, &whole).await.expect("no response")
+}
+
+/// Sends bytes; the response, unless the connection is closed without one.
+pub(super) async fn raw(port: u16, bytes: &[u8]) -> Option<Begun> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    // The server may refuse it before all of it is there.
+    let _ = timeout(HANG, stream.write_all(bytes)).await.expect("nobody reads");
+    head(BufReader::new(stream)).await
+}
+
+/// Reads the head of a response.
+pub(super) async fn head(mut stream: BufReader<TcpStream>) -> Option<Begun> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        let read = timeout(HANG, stream.read_line(&mut line)).await.expect("no response");
+        match line.trim_end() {
+            _ if read.unwrap_or(0) == 0 => return None,
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let status = lines[0].split(' ').nth(1).unwrap().parse().unwrap();
+    let header = |line: &String| {
+        let (name, value) = line.split_once(':').unwrap();
+        (name.to_ascii_lowercase(), value.trim().to_owned())
+    };
+    Some(Begun { status, headers: lines[1..].iter().map(header).collect(), stream })
+}
+
+impl Begun {
+    pub(super) async fn whole(mut self) -> Response {
+        let mut body = Vec::new();
+        if self.headers.get("transfer-encoding").is_some_and(|it| it == "chunked") {
+            while let Some(chunk) = chunk(&mut self.stream).await {
+                body.extend(chunk);
+            }
+        } else if let Some(length) = self.headers.get("content-length") {
+            let mut rest = (&mut self.stream).take(length.parse().unwrap());
+            timeout(HANG, rest.read_to_end(&mut body)).await.unwrap().unwrap();
+        }
+        Response { status: self.status, headers: self.headers, body }
+    }
+
+    pub(super) fn events(self) -> Sse {
+        Sse { begun: self, read: Vec::new() }
+    }
+}
+
+/// The next chunk of a body; nothing at its end.
+async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+    let mut size = String::new();
+    timeout(HANG, stream.read_line(&mut size)).await.expect("the server is silent").ok()?;
+    let size = usize::from_str_radix(size.trim_end(), 16).ok()?;
+    let mut chunk = vec![0; size + 2];
+    stream.read_exact(&mut chunk).await.ok()?;
+    chunk.truncate(size);
+    (size > 0).then_some(chunk)
+}
+
+impl Response {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// A stream of Server-Sent Events, or one response in its place.
+pub(super) struct Sse {
+    pub(super) begun: Begun,
+    read: Vec<u8>,
+}
+
+impl Sse {
+    /// The name and the data of the next event; nothing at the end.
+    pub(super) async fn event(&mut self) -> Option<(String, Value)> {
+        loop {
+            let end = self.read.windows(2).position(|it| it == b"\n\n");
+            let Some(end) = end else {
+                self.read.extend(chunk_or_rest(&mut self.begun).await?);
+                continue;
+            };
+            let event: Vec<u8> = self.read.drain(..end + 2).collect();
+            let event = String::from_utf8(event).unwrap();
+            let field = |name: &str| event.lines().find_map(|it| it.strip_prefix(name));
+            if let Some(data) = field("data: ") {
+                let name = field("event: ").unwrap_or_default().to_owned();
+                return Some((name, serde_json::from_str(data).unwrap()));
+            }
+        }
+    }
+
+    /// The next result.
+    pub(super) async fn next(&mut self) -> Option<Value> {
+        let (name, data) = self.event().await?;
+        assert!(name.is_empty() && data.get("error").is_none(), "{data}");
+        Some(data["result"].clone())
+    }
+
+    /// Reads on until a result is found; it, and all before it.
+    pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(event) = self.next().await {
+            all.push(event);
+            if found(all.last().unwrap()) {
+                return all;
+            }
+        }
+        panic!("the stream has ended: {:?}", all.last());
+    }
+
+    /// All results to its end.
+    pub(super) async fn rest(&mut self) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(event) = self.next().await {
+            all.push(event);
+        }
+        all
+    }
+}
+
+/// More of a body, in chunks or not.
+async fn chunk_or_rest(begun: &mut Begun) -> Option<Vec<u8>> {
+    let Some(length) = begun.headers.remove("content-length") else {
+        return chunk(&mut begun.stream).await;
+    };
+    let mut body = vec![0; length.parse().unwrap()];
+    timeout(HANG, begun.stream.read_exact(&mut body)).await.unwrap().unwrap();
+    // There is no more.
+    begun.headers.insert("content-length".to_owned(), "0".to_owned());
+    (!body.is_empty()).then_some(body)
+}

@@ -1,0 +1,195 @@
+//! What is too much: bodies, frames, connections, nesting; and ids and bytes that are odd.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::http::{Response, request};
+use super::server::{Client, prompt, serve, shared};
+use crate::agent::Setup;
+
+fn says_hi() -> Setup {
+    Setup::answers(json!([[{ "text": "hi" }]]))
+}
+
+async fn body(client: Client, body: &[u8]) -> Response {
+    client.send("POST /", &[], body).await
+}
+
+/// The error that a body brings: its code, and the id that is answered.
+async fn wrong(client: Client, text: &[u8]) -> (i64, Value) {
+    let response = body(client, text).await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    let response = response.json();
+    (response["error"]["code"].as_i64().unwrap_or_default(), response["id"].clone())
+}
+
+#[tokio::test]
+async fn a_body_of_five_mebibytes_is_too_large() {
+    let it = serve(&says_hi()).await;
+    let sent = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send",
+        "params": prompt(&"x".repeat(5 << 20)) });
+    assert_eq!(body(it.client, sent.to_string().as_bytes()).await.status, 413);
+    let sent = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send",
+        "params": prompt(&"x".repeat(3 << 20)) });
+    assert_eq!(body(it.client, sent.to_string().as_bytes()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_in_chunks_is_counted_too() {
+    let it = serve(&says_hi().arg("--limit").arg("a2a-body-bytes=1000")).await;
+    let host = format!("Host: 127.0.0.1:{}", it.client.port);
+    let headers = [&host, "Content-Type: application/json", "Transfer-Encoding: chunked"];
+    let chunk = format!("1f4\r\n{}\r\n", " ".repeat(500));
+    let mut whole = format!("POST / HTTP/1.1\r\n{}\r\n\r\n", headers.join("\r\n"));
+    whole += &chunk.repeat(3);
+    let begun = super::http::raw(it.client.port, whole.as_bytes()).await.unwrap();
+    assert_eq!(begun.status, 413);
+}
+
+#[tokio::test]
+async fn a_frame_of_five_mebibytes_is_too_large_and_a_binary_one_is_no_frame() {
+    let it = shared(&says_hi()).await;
+    let mut socket = it.client.socket().await;
+    socket.send_text(&"x".repeat(5 << 20)).await;
+    assert_eq!(socket.frame().await, Err(1009));
+    let mut socket = it.client.socket().await;
+    // More than is read at all: the other end may not get to the end of its sending.
+    let huge = tokio_tungstenite::tungstenite::Message::text("x".repeat(20 << 20));
+    let _ = futures::SinkExt::send(&mut socket.stream, huge).await;
+    assert!(matches!(socket.frame().await, Err(1009 | 0)));
+    let mut socket = it.client.socket().await;
+    let binary = tokio_tungstenite::tungstenite::Message::binary(b"{}".to_vec());
+    futures::SinkExt::send(&mut socket.stream, binary).await.unwrap();
+    assert_eq!(socket.frame().await, Err(1003));
+}
+
+#[tokio::test]
+async fn one_connection_too_many_waits_for_another_to_end() {
+    let it = serve(&says_hi()).await;
+    let mut sockets = Vec::new();
+    for _ in 0..64 {
+        sockets.push(it.client.socket().await);
+    }
+    let host = format!("Host: 127.0.0.1:{}", it.client.port);
+    let headers = [host.as_str()];
+    let mut waiting = Box::pin(request(it.client.port, "GET /listCommands", &headers, b""));
+    let early = timeout(Duration::from_millis(300), &mut waiting).await;
+    assert!(early.is_err(), "there was room for one more");
+    sockets.pop();
+    assert_eq!(waiting.await.status, 200);
+    // Those that are there are served all the while.
+    let response = sockets[0].call(1, "commands/get", json!({})).await;
+    assert!(response["result"]["commands"].is_array());
+}
+
+#[tokio::test]
+async fn too_many_calls_of_one_socket_are_refused() {
+    let it = shared(&Setup::answers(json!([[{ "hang": null }]]))).await;
+    let mut socket = it.client.socket().await;
+    for n in 0..65 {
+        socket.send(n, "message/send", prompt("go")).await;
+    }
+    let refused = socket.until(|frame| frame.get("error").is_some()).await.pop().unwrap();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(64), &json!(-32603)));
+}
+
+#[tokio::test]
+async fn an_id_comes_back_as_it_was_sent() {
+    let it = serve(&says_hi()).await;
+    let mut socket = it.client.socket().await;
+    for id in [
+        r#""quote \" backslash \\ newline \n tab \t""#,
+        r#""\u0000\u001f\ud83d\ude00 é 漢字""#,
+        r#""{\"id\":1},\"result\":2""#,
+        r#""data: x\n\nevent: error""#,
+        r#""""#,
+        "0",
+        "-1",
+        "9007199254740993",
+        "123456789012345678901234567890",
+        "1.50",
+        "1e3",
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/get","params":{{}}}}"#);
+        let response = body(it.client, text.as_bytes()).await.text();
+        assert!(
+            response.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)),
+            "{response}"
+        );
+        // A stream's lines are events: nothing in the id may end one.
+        let text = text.replace("tasks/get", "message/stream");
+        let response = body(it.client, text.as_bytes()).await.text();
+        let data = response.strip_prefix("event: error\n").unwrap();
+        let expected = format!(r#"data: {{"jsonrpc":"2.0","id":{id},"error""#);
+        assert!(data.starts_with(&expected), "{response}");
+        assert_eq!(response.lines().count(), 3, "{response}");
+        socket.send_text(&text.replace("message/stream", "tasks/get")).await;
+        let frame = socket.frame().await.unwrap();
+        let expected: Value = serde_json::from_str(id).unwrap();
+        assert_eq!(frame["id"], expected);
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_none_is_refused() {
+    let it = serve(&says_hi()).await;
+    for id in ["{}", "[]", "[1]", "true", "false"] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"commands/get"}}"#);
+        assert_eq!(wrong(it.client, text.as_bytes()).await, (-32600, Value::Null), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn deep_nesting_is_no_crash() {
+    let it = shared(&says_hi()).await;
+    let (open, close) = ("[".repeat(200_000), "]".repeat(200_000));
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"message/send","params":{{"x":{open}{close}}}}}"#
+    );
+    let (code, _) = wrong(it.client, deep.as_bytes()).await;
+    assert!([-32700, -32600, -32602].contains(&code), "{code}");
+    let open = "{\"a\":".repeat(100_000);
+    let (code, id) = wrong(it.client, open.as_bytes()).await;
+    assert_eq!((code, id), (-32700, Value::Null));
+    let mut socket = it.client.socket().await;
+    socket.send_text(&deep).await;
+    assert_eq!(socket.frame().await.unwrap()["error"]["code"], -32700);
+    let bare = format!(r#"{{"userMessage":{}}}"#, "[".repeat(100_000));
+    let response = it.client.send("POST /message/stream", &[], bare.as_bytes()).await;
+    assert!(response.text().contains("-32700"), "{}", response.text());
+    assert_eq!(it.client.get("/listCommands").await.status, 200);
+}
+
+#[tokio::test]
+async fn invalid_utf_8_is_a_parse_error() {
+    let it = serve(&says_hi()).await;
+    let text =
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/get\",\"params\":{\"id\":\"\xff\xfe\"}}";
+    assert_eq!(wrong(it.client, text).await.0, -32700);
+    assert_eq!(wrong(it.client, b"\xff").await, (-32700, Value::Null));
+    let lone = br#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"\ud800"}}"#;
+    let (code, _) = wrong(it.client, lone).await;
+    assert!([-32700, -32602].contains(&code), "{code}");
+    let response = it.client.send("POST /tasks", &[], b"\xff").await;
+    assert_eq!(response.status, 400);
+}
+
+#[tokio::test]
+async fn of_two_fields_of_one_name_no_reader_takes_another_than_the_next() {
+    let it = serve(&says_hi()).await;
+    let both = [
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"commands/get"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"commands/get","method":"none"}"#,
+        r#"{"jsonrpc":"2.0","jsonrpc":"1.0","id":1,"method":"commands/get"}"#,
+    ];
+    for text in both {
+        let (code, _) = wrong(it.client, text.as_bytes()).await;
+        assert!([-32700, -32600].contains(&code), "{text}: {code}");
+    }
+    // Within the parameters the last counts, as everywhere.
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"a","id":"b"}}"#;
+    let response = body(it.client, text.as_bytes()).await.text();
+    assert!(response.contains("Task not found: b"), "{response}");
+}

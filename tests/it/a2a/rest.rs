@@ -1,0 +1,198 @@
+//! The card, and the endpoints of the first server of this kind.
+
+use serde_json::{Value, json};
+
+use super::server::{Served, URI, prompt, serve, shared};
+use crate::agent::Setup;
+
+async fn server() -> Served {
+    serve(&Setup::answers(json!([[{ "text": "hi" }]]))).await
+}
+
+const CARD: &str = "/.well-known/agent-card.json";
+
+#[tokio::test]
+async fn the_card_can_be_read_by_clients_of_both_versions() {
+    let it = server().await;
+    let url = format!("http://127.0.0.1:{}/", it.client.port);
+    for path in [CARD, "//.well-known/agent-card.json", "/.well-known//agent-card.json"] {
+        let response = it.client.get(path).await;
+        assert_eq!((response.status, response.header("vary")), (200, "A2A-Version"));
+        assert_eq!(response.header("content-type"), "application/json");
+        assert!(!response.header("last-modified").is_empty());
+        let card = response.json();
+        assert_eq!((&card["url"], &card["preferredTransport"]), (&json!(url), &json!("JSONRPC")));
+        assert!(card["protocolVersion"].as_str().unwrap().starts_with("0.3"));
+        let interfaces = card["supportedInterfaces"].as_array().unwrap();
+        let versions: Vec<_> = interfaces.iter().map(|it| &it["protocolVersion"]).collect();
+        assert_eq!(versions, ["1.0", "0.3"]);
+        assert_eq!(card["capabilities"]["streaming"], true);
+        assert_eq!(card["capabilities"]["extensions"][0]["uri"], URI);
+        let more = card["additionalInterfaces"].as_array().cloned().unwrap_or_default();
+        assert!(more.iter().all(|it| it["transport"].is_string()));
+        assert!(card.get("securitySchemes").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_strict_card_has_nothing_of_0_3() {
+    let it = server().await;
+    let line = format!("GET {CARD}");
+    for (line, headers) in
+        [(line.as_str(), &["A2A-Version: 1.0"][..]), ("GET /v1/.well-known/agent-card.json", &[])]
+    {
+        let card = it.client.send(line, headers, b"").await.json();
+        for field in ["url", "preferredTransport", "protocolVersion", "additionalInterfaces"] {
+            assert!(card.get(field).is_none(), "{field}");
+        }
+        assert_eq!(card["supportedInterfaces"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_card_that_is_known_is_not_sent_again() {
+    let it = server().await;
+    let first = it.client.get(CARD).await;
+    let tag = first.header("etag").to_owned();
+    let line = format!("GET {CARD}");
+    for known in [tag.clone(), "*".to_owned(), format!("\"x\", {tag}"), format!("W/{tag}")] {
+        let again = it.client.send(&line, &[&format!("If-None-Match: {known}")], b"").await;
+        assert_eq!((again.status, again.body.len()), (304, 0), "{known}");
+        assert_eq!(again.header("etag"), tag);
+    }
+    let other = it.client.send(&line, &["If-None-Match: \"x\""], b"").await;
+    assert_eq!(other.status, 200);
+    let strict = it.client.send(&line, &["A2A-Version: 1.0"], b"").await;
+    assert_ne!(strict.header("etag"), tag);
+    let head = it.client.send(&format!("HEAD {CARD}"), &[], b"").await;
+    assert_eq!(head.status, 200);
+}
+
+#[tokio::test]
+async fn activated_extensions_are_echoed() {
+    let it = server().await;
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "commands/get" }).to_string();
+    for name in ["X-A2A-Extensions", "A2A-Extensions"] {
+        let asked = format!("{name}: https://example.com/other, {URI}");
+        let response = it.client.send("POST /", &[&asked], call.as_bytes()).await;
+        assert_eq!(response.header(&name.to_lowercase()), URI);
+        let asked = format!("{name}: https://example.com/other");
+        let response = it.client.send("POST /", &[&asked], call.as_bytes()).await;
+        assert_eq!((response.status, response.header(&name.to_lowercase())), (200, ""));
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_made_and_described() {
+    let it = server().await;
+    assert_eq!(it.client.get("/tasks/metadata").await.status, 204);
+    let made = it.client.post("/tasks", &json!({})).await;
+    assert_eq!(made.status, 201);
+    let id = made.json();
+    let id = id.as_str().unwrap();
+    assert_eq!(made.header("location"), format!("/tasks/{id}"));
+    let found = it.client.get(&format!("/tasks/{id}/metadata")).await;
+    assert_eq!(found.status, 200);
+    let found = found.json()["metadata"].clone();
+    assert_eq!((&found["id"], &found["contextId"]), (&json!(id), &json!(id)));
+    assert_eq!((&found["taskState"], &found["model"]), (&json!("submitted"), &json!("replay")));
+    assert_eq!(found["mcpServers"], json!([]));
+    let tool = &found["availableTools"][0];
+    assert!(tool["name"].is_string() && tool["description"].is_string());
+    assert!(tool["parameterSchema"].is_object());
+    assert_eq!(it.client.get("/tasks/metadata").await.json(), json!([found]));
+    let none = it.client.get("/tasks/none/metadata").await;
+    assert_eq!((none.status, none.json()), (404, json!({ "error": "Task not found" })));
+
+    let chosen = it.client.post("/tasks", &json!({ "contextId": "mine" })).await.json();
+    assert_eq!(chosen, "mine");
+    let state = it.client.result("tasks/get", json!({ "id": "mine" })).await;
+    assert_eq!(state["status"]["state"], "submitted");
+    for id in ["a.b", "a\nb", &"x".repeat(129)] {
+        assert_eq!(it.client.post("/tasks", &json!({ "contextId": id })).await.status, 400, "{id}");
+    }
+    assert_eq!(it.client.send("POST /tasks", &[], b"{").await.status, 400);
+}
+
+#[tokio::test]
+async fn commands_are_listed_by_their_whole_paths() {
+    let it = server().await;
+    let listed = it.client.get("/listCommands").await.json();
+    let commands = listed["commands"].as_array().unwrap();
+    let memory = commands.iter().find(|command| command["name"] == "memory").unwrap();
+    let names: Vec<_> =
+        memory["subCommands"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert!(names.contains(&&json!("memory show")), "{names:?}");
+    let found = it.client.result("commands/get", json!({})).await;
+    let commands = found["commands"].as_array().unwrap();
+    let memory = commands.iter().find(|command| command["name"] == "memory").unwrap();
+    let add = memory["sub_commands"].as_array().unwrap();
+    let add = add.iter().find(|command| command["name"] == "add").unwrap();
+    assert_eq!(add["arguments"][0]["is_required"], true);
+}
+
+#[tokio::test]
+async fn a_command_is_executed() {
+    let it = server().await;
+    let run = |body: Value| async move { it.client.post("/executeCommand", &body).await };
+    let about = run(json!({ "command": "about", "args": [] })).await;
+    assert_eq!((about.status, &about.json()["name"]), (200, &json!("about")));
+    assert!(about.json()["data"].as_str().unwrap().contains("replay"));
+    assert_eq!(run(json!({ "command": "memory show" })).await.status, 200);
+    assert_eq!(run(json!({ "command": "none" })).await.status, 404);
+    for wrong in [
+        json!({}),
+        json!({ "command": 1 }),
+        json!({ "command": "about", "args": "x" }),
+        json!({ "command": "about", "args": [1] }),
+        json!({ "command": "memory add" }),
+    ] {
+        let response = run(wrong.clone()).await;
+        assert_eq!(response.status, 400, "{wrong}");
+        assert!(response.json()["error"].is_string());
+    }
+    assert_eq!(it.client.send("POST /executeCommand", &[], b"x").await.status, 400);
+    // One that asks the model streams.
+    let init = run(json!({ "command": "init" })).await;
+    assert_eq!(init.header("content-type"), "text/event-stream");
+    assert!(init.text().contains("\"state\":\"completed\""), "{}", init.text());
+}
+
+#[tokio::test]
+async fn a_command_over_json_rpc_has_a_task_of_its_own() {
+    let it = shared(&Setup::answers(json!([[{ "text": "hi" }]]))).await;
+    let mut socket = it.client.socket().await;
+    let asked = json!({ "command_path": ["memory", "show"], "args": "" });
+    let begun = socket.call(1, "command/execute", asked).await["result"].clone();
+    assert_eq!(begun["status"], "STARTED");
+    let events = socket.events(super::server::ends).await;
+    assert!(events.iter().all(|event| event["taskId"] == begun["execution_id"]), "{events:?}");
+    for path in [json!(["none"]), json!(["memory", "none"]), json!(["memory", "add"])] {
+        let found = socket.call(2, "command/execute", json!({ "commandPath": path })).await;
+        assert_eq!(found["result"]["status"], "FAILED_TO_START", "{path}");
+        assert!(!found["result"]["message"].as_str().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_an_envelope_streams() {
+    let it = server().await;
+    let parts = json!({ "parts": [{ "kind": "text", "text": "hi" }] });
+    for said in [json!("hi"), parts] {
+        let body = json!({ "userMessage": said });
+        let response = it.client.post("/message/stream", &body).await;
+        assert_eq!(response.header("content-type"), "text/event-stream");
+        let text = response.text();
+        assert!(text.contains("\"id\":null") && text.contains("\"state\":\"completed\""), "{text}");
+    }
+    for wrong in [json!({}), json!({ "userMessage": "" }), json!({ "userMessage": {} }), json!([])]
+    {
+        let response = it.client.post("/message/stream", &wrong).await.text();
+        assert!(response.contains("-32602") || response.contains("-32600"), "{response}");
+    }
+    // And with one.
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 5, "method": "message/stream", "params": prompt("hi") });
+    let response = it.client.post("/message/stream", &call).await.text();
+    assert!(response.starts_with("data: {\"jsonrpc\":\"2.0\",\"id\":5,"), "{response}");
+}

@@ -1,0 +1,89 @@
+//! The other end of a WebSocket.
+
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::agent::HANG;
+
+pub(super) struct Socket {
+    pub(super) stream: WebSocketStream<TcpStream>,
+}
+
+impl Socket {
+    /// Opens one; these headers take the place of those of the same name. The error is the status
+    /// of the refusal.
+    pub(super) async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let mut request = format!("ws://127.0.0.1:{port}{path}").into_client_request().unwrap();
+        for (name, value) in headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        match timeout(HANG, client_async(request, stream)).await.expect("no response") {
+            Ok((stream, _)) => Ok(Self { stream }),
+            Err(Error::Http(response)) => Err(response.status().as_u16()),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    pub(super) async fn send_text(&mut self, text: &str) {
+        self.stream.send(Message::text(text)).await.unwrap();
+    }
+
+    pub(super) async fn send(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        let call = json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params });
+        self.send_text(&call.to_string()).await;
+    }
+
+    /// The next frame; the code of the closing frame as an error.
+    pub(super) async fn frame(&mut self) -> Result<Value, u16> {
+        loop {
+            match timeout(HANG, self.stream.next()).await.expect("the server is silent") {
+                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
+                Some(Ok(Message::Close(frame))) => return Err(frame.map_or(0, |it| it.code.into())),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Err(0),
+            }
+        }
+    }
+
+    /// Reads on until a frame is found; it, and all before it.
+    pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut all = Vec::new();
+        loop {
+            all.push(self.frame().await.unwrap_or_else(|code| panic!("closed, {code}: {all:?}")));
+            if found(all.last().unwrap()) {
+                return all;
+            }
+        }
+    }
+
+    /// Reads on until one tells of an event that fits; that event, and all before it.
+    pub(super) async fn events(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let frames = self.until(|frame| event(frame).is_some_and(&found)).await;
+        frames.iter().filter_map(event).cloned().collect()
+    }
+
+    /// A call, and its answer; what comes between is passed over.
+    pub(super) async fn call(
+        &mut self,
+        id: impl Into<Value>,
+        method: &str,
+        params: Value,
+    ) -> Value {
+        let id = id.into();
+        self.send(id.clone(), method, params).await;
+        self.until(|frame| frame["id"] == id).await.pop().unwrap()
+    }
+}
+
+/// The event that a frame tells of, by the way or in a stream.
+pub(super) fn event(frame: &Value) -> Option<&Value> {
+    if frame["method"] == "tasks/event" { Some(&frame["params"]) } else { frame.get("result") }
+}

@@ -1,0 +1,322 @@
+//! What went wrong in the A2A server once: ends of streams and tasks, versions, limits.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tandem::frontends::a2a::{Options, ServeAcp, Sessions, listen, serve};
+use tandem::session::Session;
+use tandem::tools::Kind;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::fakes::{Fake, other, session};
+
+/// How long nothing may take.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A server of this process.
+struct Server {
+    port: u16,
+    _serves: AbortOnDropHandle<anyhow::Result<()>>,
+}
+
+impl Server {
+    async fn of(sessions: Sessions) -> Self {
+        let acp: ServeAcp = Arc::new(|mut stream, _| {
+            Box::pin(async move {
+                stream.write_all(b"{\"acp\":true}\n").await.unwrap();
+                pending::<()>().await;
+            })
+        });
+        let options = Options {
+            token: None,
+            webhook_loopback: true,
+            body: 1 << 20,
+            connections: 64,
+            requests: 64,
+            head_time: LONG,
+            acp: Some(acp),
+        };
+        let listener = listen(0).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serves = serve(listener, sessions, options, CancellationToken::new());
+        Self { port, _serves: AbortOnDropHandle::new(tokio::spawn(serves)) }
+    }
+
+    /// One session, whose model answers so to every prompt.
+    async fn shared(answers: Value) -> Self {
+        Self::of(Sessions::Shared(asking(answers))).await
+    }
+
+    /// As many as clients begin.
+    async fn each(answers: Value, most: usize) -> Self {
+        let open: tandem::frontends::a2a::Open = Arc::new(move |_| Ok(asking(answers.clone())));
+        Self::of(Sessions::Each { open, most, idle: LONG }).await
+    }
+
+    /// The body of the answer to a `POST`.
+    async fn post(&self, path: &str, headers: &str, body: &Value) -> String {
+        let (port, body) = (self.port, body.to_string());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all((head + &body).as_bytes()).await.unwrap();
+        let mut response = String::new();
+        timeout(LONG, stream.read_to_string(&mut response)).await.expect("it hangs").unwrap();
+        response.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    async fn call(&self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        serde_json::from_str(&self.post("/", "", &call).await).unwrap()
+    }
+
+    async fn socket(&self) -> Socket {
+        let url = format!("ws://127.0.0.1:{}/ws", self.port);
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        Socket(client_async(url, stream).await.unwrap().0)
+    }
+}
+
+struct Socket(WebSocketStream<TcpStream>);
+
+impl Socket {
+    async fn send(&mut self, id: i64, method: &str, params: Value) {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.0.send(Message::text(call.to_string())).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Message {
+        timeout(LONG, self.0.next()).await.expect("silence").unwrap().unwrap()
+    }
+
+    /// The next frame that fits; those before are passed over.
+    async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            if let Message::Text(text) = self.next().await {
+                let frame = serde_json::from_str(&text).unwrap();
+                if fits(&frame) {
+                    return frame;
+                }
+            }
+        }
+    }
+}
+
+fn asking(answers: Value) -> Arc<Session> {
+    session(answers, vec![Fake::new("t", Kind::Other, other())])
+}
+
+fn said() -> Value {
+    json!([[{ "text": "done" }]])
+}
+
+fn hanging() -> Value {
+    json!([[{ "hang": null }]])
+}
+
+/// One call that is asked about, then the end.
+fn one_call() -> Value {
+    json!([[{ "call": { "name": "t" } }], [{ "text": "done" }]])
+}
+
+fn message(more: Value) -> Value {
+    let mut message = json!({
+        "messageId": "m", "role": "user", "parts": [{ "text": "go" }],
+    });
+    message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({ "message": message })
+}
+
+/// The same, to be answered before anything has come of it.
+fn at_once(more: Value) -> Value {
+    let mut params = message(more);
+    params["configuration"] = json!({ "returnImmediately": true, "blocking": false });
+    params
+}
+
+#[tokio::test]
+async fn a_task_that_was_cancelled_cannot_be_cancelled_again() {
+    let server = Server::shared(hanging()).await;
+    let task = server.call("message/send", at_once(json!({}))).await["result"].clone();
+    let id = json!({ "id": task["id"] });
+    let first = server.call("tasks/cancel", id.clone()).await;
+    assert_eq!(first["result"]["status"]["state"], "canceled", "{first}");
+    let second = server.call("tasks/cancel", id).await;
+    assert_eq!(second["error"]["code"], -32002, "{second}");
+}
+
+#[tokio::test]
+async fn a_task_can_be_cancelled_before_anything_is_said() {
+    let server = Server::each(said(), 9).await;
+    let id: Value = serde_json::from_str(&server.post("/tasks", "", &json!({})).await).unwrap();
+    let cancelled = server.call("tasks/cancel", json!({ "id": id })).await;
+    assert_eq!(cancelled["result"]["status"]["state"], "canceled", "{cancelled}");
+    let got = server.call("tasks/get", json!({ "id": id })).await;
+    assert_eq!(got["result"]["status"]["state"], "canceled", "{got}");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_turn_is_told_of_that_turn_although_the_next_one_runs() {
+    let server = Server::shared(json!([[{ "delay": 200 }, { "text": "done" }]])).await;
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.call("message/send", at_once(json!({}))).await
+    };
+    let (first, second) = tokio::join!(server.call("message/send", message(json!({}))), second);
+    assert_eq!(first["result"]["status"]["state"], "completed", "{first}");
+    assert_eq!(first["result"]["artifacts"][0]["parts"][0]["text"], "done", "{first}");
+    assert_eq!(second["result"]["status"]["state"], "submitted", "{second}");
+}
+
+#[tokio::test]
+async fn a_version_is_a_number_and_its_refusal_has_the_id_of_the_request() {
+    let server = Server::shared(said()).await;
+    for (version, code) in
+        [("99.0", -32009), ("10.0", -32009), ("", -32001), ("1.0", -32001), ("0.3.0", -32001)]
+    {
+        let call =
+            json!({ "jsonrpc": "2.0", "id": "x", "method": "GetTask", "params": { "id": "?" } });
+        let answer = server.post("/", &format!("A2A-Version: {version}\r\n"), &call).await;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(
+            (&answer["error"]["code"], &answer["id"]),
+            (&json!(code), &json!("x")),
+            "{version}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_turn_also_for_who_has_seen_the_end() {
+    let server = Server::shared(said()).await;
+    let params = json!({ "command_path": ["about"] });
+    let id = server.call("command/execute", params).await["result"]["execution_id"].clone();
+    let again = async |last: Option<&str>| {
+        let params = json!({ "id": id, "metadata": { "lastEventId": last } });
+        let call =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": params });
+        server.post("/", "", &call).await
+    };
+    let all = again(None).await;
+    let last = all.lines().rfind(|line| line.contains("eventId")).unwrap();
+    let last: Value = serde_json::from_str(last.trim_start_matches("data: ")).unwrap();
+    let rest = again(last["result"]["metadata"]["eventId"].as_str()).await;
+    assert_eq!(rest.matches("data: ").count(), 1, "the task alone: {rest}");
+}
+
+#[tokio::test]
+async fn all_streams_of_a_turn_end_with_it() {
+    let server = Server::shared(one_call()).await;
+    let mut socket = server.socket().await;
+    socket.send(1, "message/stream", message(json!({}))).await;
+    let asked = |frame: &Value| frame["result"]["status"]["state"] == "input-required";
+    let asked = socket.until(asked).await;
+    let task = &asked["result"]["taskId"];
+    let call = &asked["result"]["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+    socket.until(|frame| frame["streamEnd"] == true).await;
+    // One that has seen the question, and two that hear what comes of the answer.
+    let metadata = json!({ "lastEventId": asked["result"]["metadata"]["eventId"] });
+    socket.send(2, "tasks/resubscribe", json!({ "id": task, "metadata": metadata })).await;
+    let answer = json!([{ "data": { "toolCallId": call, "approved": true } }]);
+    socket.send(3, "message/stream", message(json!({ "taskId": task, "parts": answer }))).await;
+    let mut ended = Vec::new();
+    while ended.len() < 2 {
+        ended.push(socket.until(|frame| frame["streamEnd"] == true).await["id"].clone());
+    }
+    assert_eq!(ended, [2, 3]);
+}
+
+#[tokio::test]
+async fn commands_do_not_say_which_version_a_client_speaks() {
+    let server = Server::shared(said()).await;
+    let mut socket = server.socket().await;
+    socket.send(1, "commands/get", json!({})).await;
+    socket.until(|frame| frame["id"] == 1).await;
+    socket.send(2, "SendStreamingMessage", message(json!({}))).await;
+    socket.until(|frame| !frame["result"]["task"].is_null()).await;
+    let next = socket.until(|_| true).await;
+    assert_eq!(next["result"]["statusUpdate"]["status"]["state"], "TASK_STATE_WORKING", "{next}");
+}
+
+#[tokio::test]
+async fn a_ping_does_not_count_as_a_clients_first_word() {
+    let server = Server::shared(said()).await;
+    let mut socket = server.socket().await;
+    socket.0.send(Message::Ping(Vec::new().into())).await.unwrap();
+    socket.send(0, "initialize", json!({ "protocolVersion": "0.0.9" })).await;
+    assert_eq!(socket.until(|_| true).await, json!({ "acp": true }));
+}
+
+#[tokio::test]
+async fn a_farewell_is_answered() {
+    let server = Server::shared(said()).await;
+    let mut socket = server.socket().await;
+    socket.0.close(None).await.unwrap();
+    assert!(matches!(socket.next().await, Message::Close(_)));
+}
+
+#[tokio::test]
+async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_question_open() {
+    let server = Server::shared(one_call()).await;
+    let task = async |params| server.call("SendMessage", params).await["result"]["task"].clone();
+    let asking = task(message(json!({}))).await;
+    let waiting = task(at_once(json!({}))).await;
+    task(at_once(json!({ "taskId": waiting["id"] }))).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let got = server.call("GetTask", json!({ "id": asking["id"] })).await;
+    assert_eq!(got["result"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{got}");
+}
+
+#[tokio::test]
+async fn notifications_of_tasks_that_have_ended_make_room_for_others() {
+    let server = Server::shared(said()).await;
+    let mut params = message(json!({}));
+    let push = json!({ "url": "http://127.0.0.1:9/" });
+    params["configuration"] = json!({ "taskPushNotificationConfig": push });
+    for n in 0..40 {
+        let sent = server.call("SendMessage", params.clone()).await;
+        assert!(sent["error"].is_null(), "{n}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_begins_if_there_is_no_room_for_its_notifications() {
+    let server = Server::shared(said()).await;
+    let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
+    let config = |n: usize| json!({ "id": n.to_string(), "url": "http://127.0.0.1:9/" });
+    for n in 0..32 {
+        let params = json!({ "taskId": task, "pushNotificationConfig": config(n) });
+        let set = server.call("tasks/pushNotificationConfig/set", params).await;
+        assert!(set["error"].is_null(), "{n}: {set}");
+    }
+    let mut params = message(json!({}));
+    params["configuration"] = json!({ "pushNotificationConfig": config(32) });
+    let refused = server.call("message/send", params.clone()).await;
+    assert_eq!(refused["error"]["code"], -32004, "{refused}");
+    let tasks = server.call("ListTasks", json!({})).await;
+    assert_eq!(tasks["result"]["totalSize"], 1, "{tasks}");
+    params["configuration"] = json!({ "pushNotificationConfig": config(31) });
+    let sent = server.call("message/send", params).await;
+    assert!(sent["error"].is_null(), "it takes the place of the one of that name: {sent}");
+}
+
+#[tokio::test]
+async fn a_command_without_a_session_leaves_none_behind() {
+    let server = Server::each(said(), 2).await;
+    for _ in 0..5 {
+        let about = server.post("/executeCommand", "", &json!({ "command": "about" })).await;
+        assert!(about.contains("\"data\""), "{about}");
+    }
+}
