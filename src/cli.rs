@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::limits::{self, Change, Limits};
+use crate::frontends::headless::Format;
 use crate::permission::Mode;
 
 /// A coding agent for your editor.
 ///
 /// An editor starts it in the project's directory and speaks ACP 0.0.9 with it over standard
-/// input and output. It answers with a language model, runs tools in the project, and asks before
-/// it changes anything. A prompt of `/help` lists its commands.
+/// input and output; with -p it runs one prompt for a shell. It answers with a language model, runs
+/// tools in the project, and asks before it changes anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]
 #[command(name = "tandem", version, max_term_width = 100)]
 pub struct Cli {
@@ -38,7 +39,7 @@ pub enum Command {
     Serve(Serve),
 }
 
-/// How the agent works for an editor.
+/// How the agent works for an editor, or for one prompt.
 #[derive(Args)]
 pub struct Agent {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
@@ -49,14 +50,23 @@ pub struct Agent {
     /// With what, and how freely.
     #[command(flatten)]
     pub work: Work,
+    /// Run one prompt and end: the answer goes to standard output. What comes on standard input, if
+    /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused,
+    /// unless others can join and answer (--a2a-port)
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "acp")]
+    pub prompt: Option<String>,
+    /// What -p writes: text, json (one object at the end), stream-json (an object a line, as things
+    /// happen)
+    #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "prompt")]
+    pub output_format: Format,
     /// More directories that the agent may work in
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     pub include_directories: Vec<PathBuf>,
     /// Write every line of the connection into a file, as JSON Lines
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub record: Option<PathBuf>,
     /// How long what was asked for may still take when standard input has ended
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, conflicts_with = "prompt")]
     pub drain_timeout: Duration,
     /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any that
     /// is free; it is said on standard error). Other users of this machine can reach the port too:
@@ -129,6 +139,8 @@ const EXAMPLES: &str = "\
 Examples:
   tandem --acp                          what an editor's settings would run
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
+  tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
+  git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem login                          store a Gemini API key
   tandem --model replay -y < FILE       play the demonstration to messages in a file; the source
@@ -147,6 +159,20 @@ Environment:
                                         or of a part of the program: tandem::rpc=trace
   NO_COLOR                              no colours in logs
 ";
+
+/// Whether arguments that cannot be read ask for one prompt to be run.
+pub fn wants_prompt() -> bool {
+    std::env::args_os().skip(1).any(|arg| {
+        let arg = arg.to_string_lossy();
+        match arg.strip_prefix("--") {
+            Some(long) => long == "prompt" || long.starts_with("prompt="),
+            // Behind -y, as in -yp.
+            None => {
+                arg.strip_prefix('-').is_some_and(|it| it.trim_start_matches('y').starts_with('p'))
+            }
+        }
+    })
+}
 
 /// Reads the arguments. The error prints itself, and is no failure for `--help`.
 pub fn parse() -> Result<Cli, clap::Error> {

@@ -16,7 +16,7 @@
 //! * [`permission`]: what may run without a question.
 //! * [`session`]: the agent: its log, its turns. Knows no front end and no wire format.
 //! * [`commands`]: slash commands, once for every front end.
-//! * [`frontends`]: translate between a wire, or a screen, and a session.
+//! * [`frontends`]: translate between a wire, a screen or a shell's pipes, and a session.
 //! * [`config`]: what the user has set up: environment, `.env`, the key, limits.
 //! * [`cli`]: the command line. [`logging`]: logs.
 //! * [`stdio`]: standard input and output. [`record`]: a transcript of a connection.
@@ -26,6 +26,7 @@
 //!
 //! 1. The log is the only lasting state of a session.
 //! 2. Nothing but protocol lines on standard output: whole lines a write, packed up to 4096 bytes.
+//!    With `-p`: nothing but the answer.
 //! 3. The reader of a connection waits for nothing but input.
 //! 4. Exactly one answer a request: [`rpc::Responder`] is consumed by giving it.
 //! 5. Register before you announce. Every call that starts has an end in the log.
@@ -52,6 +53,8 @@
 //!   0.0.9 loses half lines when much waits in the pipe.
 //! * The A2A server keeps its own list of sessions (`frontends/a2a/contexts.rs`): nobody else has
 //!   several yet. A session's log says when each event happened, for the tasks' timestamps.
+//! * A run without a person (`frontends/headless.rs`) answers questions itself, with
+//!   `Answer::Nobody`: the model is told that nobody can be asked, which is no user's refusal.
 //! * A call is held up for an editor's `pushToolCall` only in turns that this editor began.
 //! * `.cargo/build.rs` links the program without position independence on Linux: relocating it was a
 //!   tenth of the time to the first answer.

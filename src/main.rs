@@ -7,22 +7,27 @@ use tandem::cli::{self, Cli, Command};
 use tandem::logging;
 use tandem::run::{self, End};
 
+/// What a prompt ends with that cannot be run as asked for.
+const BAD_INPUT: i32 = 42;
+
 fn main() -> ExitCode {
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(err) => {
             // Help goes to standard output, complaints to standard error.
             let _ = err.print();
-            return exit_code(err.exit_code());
+            let wrong = err.use_stderr() && cli::wants_prompt();
+            return exit_code(if wrong { BAD_INPUT } else { err.exit_code() });
         }
     };
     match start(&cli) {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::TimedOut | End::Unread) => ExitCode::FAILURE,
         Ok(End::Signal(signal)) => exit_code(128 + signal),
+        Ok(End::Failed(code)) => exit_code(code),
         Err(err) => {
             say(&format!("tandem: {err:#}"));
-            exit_code(if cli.command.is_some() { 1 } else { 2 })
+            exit_code(if cli.command.is_some() || cli.agent.prompt.is_some() { 1 } else { 2 })
         }
     }
 }
@@ -36,10 +41,16 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
         Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
         None => {}
     }
+    if let Some(prompt) = &cli.agent.prompt {
+        let end = runtime.block_on(run::headless(&cli.agent, prompt));
+        // A thread may still read or write; nobody waits for it.
+        runtime.shutdown_background();
+        return end;
+    }
     if !cli.agent.acp && stdin().is_terminal() {
         anyhow::bail!(
             "standard input is a terminal, and this agent speaks ACP: let an editor start it, or \
-             try `tandem --model replay < fixtures/acp/hello.ndjson`; `tandem --help` says more"
+             try `tandem -p PROMPT`; `tandem --help` says more"
         );
     }
     let end = runtime.block_on(run::editor(&cli.agent));

@@ -1,6 +1,7 @@
 //! The one place that knows every part: builds them, joins them, ends them.
 
 mod a2a;
+mod headless;
 mod models;
 
 use std::io::stderr;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::a2a::Joined;
 pub use self::a2a::serve;
+pub use self::headless::headless;
 use self::models::Choice;
 use crate::cli::{Agent, Work};
 use crate::commands::Registry;
@@ -29,7 +31,7 @@ use crate::{record, rpc, stdio, tools};
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// How often it is asked whether anybody reads when the input has ended: only a pipe tells.
+/// How often it is asked whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How a run ended.
@@ -43,6 +45,8 @@ pub enum End {
     Unread,
     /// A signal; its number.
     Signal(i32),
+    /// The prompt of a run without a person came to nothing; the exit code.
+    Failed(i32),
 }
 
 /// Serves an editor over standard input and output.
@@ -142,16 +146,18 @@ impl Making {
 /// Waits until the input has ended and the time for what was asked for is up too.
 async fn drained(input_ended: &CancellationToken, timeout: Duration) -> End {
     input_ended.cancelled().await;
-    let unread = async {
-        while !stdio::nobody_reads() {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    if tokio::time::timeout(timeout, unread).await.is_ok() {
+    if tokio::time::timeout(timeout, unread()).await.is_ok() {
         return End::Unread;
     }
     tracing::warn!("standard input ended {timeout:?} ago, and what it asked for has not");
     End::TimedOut
+}
+
+/// Waits until nobody can read standard output any more.
+async fn unread() {
+    while !stdio::nobody_reads() {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Asks for a Gemini API key, checks it, and stores it.

@@ -1,4 +1,4 @@
-//! Standard input and output as an editor connects them.
+//! Standard input and output, as an editor or a shell connects them.
 //!
 //! Pipes are used as non-blocking pipes: a message then wakes the reader without a detour over
 //! another thread. They are opened anew through `/proc`, so that the flags of the descriptors
@@ -42,6 +42,11 @@ pub fn output() -> Output {
         tracing::debug!(%err, "the pipe's size stays as it is");
     }
     Either::Left(pipe)
+}
+
+/// Standard output for one who is no such client: the pipe keeps its size.
+pub fn plain_output() -> Output {
+    stdout_pipe().map_or_else(|| Either::Right(tokio::io::stdout()), Either::Left)
 }
 
 /// Waits until nobody can read standard output any more. Only a pipe tells; of anything else

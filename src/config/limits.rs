@@ -11,6 +11,8 @@ use crate::tools;
 pub struct Limits {
     /// Bytes of a line that a peer sends.
     pub line_bytes: usize,
+    /// Bytes of standard input that are put before a prompt.
+    pub stdin_bytes: usize,
     /// How often the model may be asked in one turn.
     pub rounds: usize,
     /// What tools may take and give.
@@ -55,6 +57,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             line_bytes: 32 << 20,
+            stdin_bytes: 8 << 20,
             rounds: 100,
             tools: tools::Limits::default(),
             model: gemini::Options::default(),
@@ -87,6 +90,11 @@ const NAMED: &[Named] = &[
         name: "line-bytes",
         what: "a line that an editor sends",
         field: Field::Count(|limits| &mut limits.line_bytes),
+    },
+    Named {
+        name: "stdin-bytes",
+        what: "standard input that is put before the prompt of -p",
+        field: Field::Count(|limits| &mut limits.stdin_bytes),
     },
     Named {
         name: "rounds",
@@ -288,7 +296,7 @@ mod tests {
     fn a_wrong_change_says_what_is_right() {
         let wrong = |change, why| check(change, Err::<fn(&Limits) -> bool, _>(why));
         wrong("line-bytes", "NAME=VALUE");
-        wrong("lines=1", "there are line-bytes, rounds");
+        wrong("lines=1", "there are line-bytes, stdin-bytes");
         wrong("line-bytes=many", "not a whole number");
         wrong("line-bytes=0", "at least 1");
     }

@@ -174,6 +174,7 @@ fn permitted(
             let message = format!("Not run: the answer to the question was not understood: {why}");
             Err(ToolOutcome::Failed(ToolError::new("answer_unclear", message)))
         }
+        Some(Answer::Nobody(why)) => Err(ToolOutcome::Failed(ToolError::new("nobody_to_ask", why))),
         None => Err(ToolOutcome::Cancelled),
     }
 }

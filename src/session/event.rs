@@ -18,6 +18,8 @@ pub struct TurnId(pub u64);
 pub enum Origin {
     /// An editor, over ACP.
     Editor,
+    /// A person at the terminal, or the command line.
+    Terminal,
     /// Another agent or tool, over A2A; the number of its connection or request, from 1.
     A2a(u64),
 }
@@ -26,6 +28,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Editor => f.write_str("the editor"),
+            Self::Terminal => f.write_str("the terminal"),
             Self::A2a(client) => write!(f, "A2A client {client}"),
         }
     }
@@ -132,6 +135,8 @@ pub enum Answer {
     Cancel,
     /// The front end could not make out its user's answer; why. The call fails.
     Unclear(String),
+    /// Nobody can be asked; what the model is told of that. The call fails.
+    Nobody(String),
 }
 
 /// What came of a call.

@@ -18,6 +18,7 @@ mod env_file;
 mod fakes;
 mod family;
 mod gemini;
+mod headless;
 mod lifecycle;
 mod login;
 mod login_page;

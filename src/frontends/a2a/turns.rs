@@ -129,5 +129,6 @@ fn in_a_word(answer: &Answer) -> &'static str {
         Answer::Reject => "rejected",
         Answer::Cancel => "cancelled",
         Answer::Unclear(_) => "not understood",
+        Answer::Nobody(_) => "nobody could be asked",
     }
 }

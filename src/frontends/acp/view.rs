@@ -127,7 +127,11 @@ impl View {
             None => (None, self.client.origin.clone()),
         };
         if let Some(prompt) = prompt {
-            let from = if origin == Origin::Editor { "editor" } else { "A2A" };
+            let from = match origin {
+                Origin::Editor => "editor",
+                Origin::Terminal => "terminal",
+                Origin::A2a(_) => "A2A",
+            };
             let prompt = prompt.replace('\n', "\n> ");
             self.say(Voice::Text, &format!("\n\n> **[{from}]** {prompt}\n\n"));
         }

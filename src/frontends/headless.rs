@@ -1,0 +1,224 @@
+//! One prompt from the command line: what comes of it goes to standard output, and nothing else.
+//!
+//! [`run`] reads the session's log until the prompt's turn has ended. Nobody can be asked, unless
+//! others have joined the session: a question is answered with a refusal that tells the model so.
+
+mod failure;
+mod json;
+mod notes;
+mod plain;
+mod question;
+mod stats;
+mod stream;
+mod text;
+
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+pub use self::failure::Failure;
+use self::json::Json;
+use self::notes::Notes;
+use self::stream::Stream;
+use self::text::Text;
+use crate::session::{Answer, Entry, Event, Origin, PromptPart, Session, StopReason, TurnId};
+
+/// What standard output is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// What the model says, as it comes.
+    #[default]
+    Text,
+    /// One JSON object at the end.
+    Json,
+    /// A JSON object a line, as things happen.
+    StreamJson,
+}
+
+impl Format {
+    const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("json", Self::Json), ("stream-json", Self::StreamJson)];
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("must be one of {}", names.join(", "))
+        })
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(Self::ALL.iter().find(|(_, it)| it == self).map_or("", |(name, _)| name))
+    }
+}
+
+/// How a prompt is run.
+pub struct Options {
+    /// What standard output is.
+    pub format: Format,
+    /// Whether others have joined, who can answer questions.
+    pub shared: bool,
+    /// Whether a person watches: then it is told what goes on.
+    pub progress: bool,
+    /// The signal that has cancelled the prompt, if one has.
+    pub signal: Arc<OnceLock<i32>>,
+}
+
+/// Where a run writes.
+pub struct Outputs<'a, W> {
+    /// The answer.
+    pub answer: W,
+    /// What people are to know besides.
+    pub notes: &'a mut (dyn Write + Send),
+}
+
+/// Runs a prompt to its end. What went wrong with it has been said when this returns; an error says
+/// that the answer cannot be written.
+pub async fn run<W: AsyncWrite + Unpin>(
+    session: &Arc<Session>,
+    prompt: Vec<PromptPart>,
+    options: Options,
+    outputs: Outputs<'_, W>,
+) -> io::Result<Option<Failure>> {
+    if let Err(error) = session.ready()
+        && !session.is_command(&prompt)
+    {
+        let failure = Failure::of_model(&error);
+        refuse(&failure, options.format, outputs).await?;
+        return Ok(Some(failure));
+    }
+    let mut log = session.events(session.position());
+    let mut view = View {
+        shape: Shape::new(options.format, &session.model()),
+        notes: Notes::new(outputs.notes, options.progress),
+        answer: outputs.answer,
+        session,
+        turn: session.prompt(prompt, Origin::Terminal),
+        begun: false,
+        options,
+    };
+    loop {
+        let entry = log.next_entry().await;
+        view.show(&entry).await?;
+        if let Event::TurnFinished { turn, reason } = &*entry.event
+            && *turn == view.turn
+        {
+            return view.end(reason).await;
+        }
+    }
+}
+
+/// Says why a prompt is not run at all.
+pub async fn refuse<W: AsyncWrite + Unpin>(
+    failure: &Failure,
+    format: Format,
+    outputs: Outputs<'_, W>,
+) -> io::Result<()> {
+    let Outputs { mut answer, notes } = outputs;
+    let end = Shape::new(format, "").end(Some(failure));
+    Notes::new(notes, false).failed(failure);
+    write(&mut answer, &end).await
+}
+
+/// Shows one turn.
+struct View<'a, W> {
+    session: &'a Arc<Session>,
+    turn: TurnId,
+    /// Whether the turn runs: what was before is that of others.
+    begun: bool,
+    options: Options,
+    shape: Shape,
+    notes: Notes<'a>,
+    answer: W,
+}
+
+impl<W: AsyncWrite + Unpin> View<'_, W> {
+    async fn show(&mut self, entry: &Entry) -> io::Result<()> {
+        match &*entry.event {
+            Event::TurnStarted { turn } if *turn == self.turn => self.begun = true,
+            Event::TurnQueued { turn, .. } if *turn == self.turn => {}
+            _ if !self.begun => return Ok(()),
+            _ => {}
+        }
+        let shown = self.shape.event(entry);
+        write(&mut self.answer, &shown).await?;
+        if let Event::CallStarted(started) = &*entry.event
+            && let Some(question) = &started.question
+        {
+            if self.options.shared {
+                self.notes.asked(started, question);
+            } else {
+                self.notes.not_allowed(started, question);
+                let refusal = Answer::Nobody(question::refusal(question));
+                // The turn may have been cancelled meanwhile.
+                let _ = self.session.answer(&started.call.id, refusal, Origin::Terminal);
+            }
+        }
+        self.notes.event(&entry.event);
+        Ok(())
+    }
+
+    async fn end(mut self, reason: &StopReason) -> io::Result<Option<Failure>> {
+        let failure = Failure::of(reason, self.options.signal.get().copied());
+        let end = self.shape.end(failure.as_ref());
+        write(&mut self.answer, &end).await?;
+        match &failure {
+            Some(failure) => self.notes.failed(failure),
+            None if *reason == StopReason::MaxTokens => self.notes.cut(),
+            None => {}
+        }
+        Ok(failure)
+    }
+}
+
+/// What is written, in one of the formats.
+enum Shape {
+    Text(Text),
+    Json(Box<Json>),
+    Stream(Box<Stream>),
+}
+
+impl Shape {
+    fn new(format: Format, model: &str) -> Self {
+        match format {
+            Format::Text => Self::Text(Text::default()),
+            Format::Json => Self::Json(Box::new(Json::new(model))),
+            Format::StreamJson => Self::Stream(Box::new(Stream::new(model))),
+        }
+    }
+
+    fn event(&mut self, entry: &Entry) -> String {
+        match self {
+            Self::Text(text) => text.event(&entry.event),
+            Self::Json(json) => {
+                json.event(entry);
+                String::new()
+            }
+            Self::Stream(stream) => stream.event(entry),
+        }
+    }
+
+    fn end(self, failure: Option<&Failure>) -> String {
+        match self {
+            Self::Text(text) => text.end(),
+            Self::Json(json) => json.end(failure),
+            Self::Stream(stream) => stream.end(failure),
+        }
+    }
+}
+
+async fn write(answer: &mut (impl AsyncWrite + Unpin), text: &str) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    answer.write_all(text.as_bytes()).await?;
+    answer.flush().await
+}

@@ -1,0 +1,274 @@
+//! What a turn has cost, in the shapes that Gemini CLI gives it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+
+use crate::session::{
+    Answer, Content, Entry, Event, FileDiff, Millis, StopReason, ToolOutcome, Usage,
+};
+
+/// What is counted.
+pub(super) struct Stats {
+    /// The model that answers now.
+    model: String,
+    models: BTreeMap<String, Asked>,
+    tools: BTreeMap<String, Calls>,
+    running: HashMap<String, Running>,
+    lines_added: usize,
+    lines_removed: usize,
+    /// When the first and the last thing happened.
+    first: Option<Millis>,
+    last: Millis,
+    /// Since when the model has been asked.
+    asked: Millis,
+}
+
+/// How often a model was asked, and what came of it.
+#[derive(Default)]
+struct Asked {
+    requests: u64,
+    errors: u64,
+    latency: Millis,
+    usage: Usage,
+}
+
+/// The calls of a tool.
+#[derive(Default)]
+struct Calls {
+    done: u64,
+    failed: u64,
+    duration: Millis,
+    decisions: Decisions,
+}
+
+/// Who let them run.
+#[derive(Default, Clone, Copy)]
+struct Decisions {
+    accept: u64,
+    reject: u64,
+    modify: u64,
+    auto_accept: u64,
+}
+
+/// A call that has not ended.
+struct Running {
+    name: String,
+    since: Millis,
+}
+
+impl Stats {
+    pub(super) fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            models: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            running: HashMap::new(),
+            lines_added: 0,
+            lines_removed: 0,
+            first: None,
+            last: 0,
+            asked: 0,
+        }
+    }
+
+    pub(super) fn event(&mut self, entry: &Entry) {
+        let at = entry.at;
+        self.first.get_or_insert(at);
+        self.last = at;
+        match &*entry.event {
+            Event::TurnStarted { .. } | Event::Asked(_) => self.asked = at,
+            Event::ModelChanged { model } => self.model.clone_from(model),
+            Event::Retry(_) => {
+                let asked = self.asked();
+                asked.requests += 1;
+                asked.errors += 1;
+            }
+            Event::AnswerFinished { usage, .. } => {
+                let latency = at - self.asked;
+                let asked = self.asked();
+                asked.requests += 1;
+                asked.latency += latency;
+                asked.usage.input += usage.input;
+                asked.usage.cached += usage.cached;
+                asked.usage.output += usage.output;
+                asked.usage.thoughts += usage.thoughts;
+            }
+            Event::CallStarted(started) => {
+                let name = started.call.name.clone();
+                if started.question.is_none() {
+                    self.tools.entry(name.clone()).or_default().decisions.auto_accept += 1;
+                }
+                self.running.insert(started.call.id.clone(), Running { name, since: at });
+            }
+            Event::QuestionClosed { call, answer } => {
+                let answer = answer.as_ref().map(|(answer, _)| answer);
+                self.decided(call, answer, at);
+            }
+            Event::CallFinished { call, outcome } => self.finished(call, outcome, at),
+            Event::TurnFinished { reason: StopReason::Failed(_), .. } => {
+                let latency = at - self.asked;
+                let asked = self.asked();
+                asked.requests += 1;
+                asked.errors += 1;
+                asked.latency += latency;
+            }
+            _ => {}
+        }
+    }
+
+    fn asked(&mut self) -> &mut Asked {
+        self.models.entry(self.model.clone()).or_default()
+    }
+
+    fn decided(&mut self, call: &str, answer: Option<&Answer>, at: Millis) {
+        let Some(running) = self.running.get_mut(call) else { return };
+        running.since = at;
+        let decisions = &mut self.tools.entry(running.name.clone()).or_default().decisions;
+        match answer {
+            Some(Answer::Once { edited: Some(_) }) => decisions.modify += 1,
+            Some(Answer::Once { edited: None } | Answer::Always(_)) => decisions.accept += 1,
+            _ => decisions.reject += 1,
+        }
+    }
+
+    fn finished(&mut self, call: &str, outcome: &ToolOutcome, at: Millis) {
+        self.asked = at;
+        // A call that the cancel overtook never began.
+        let Some(Running { name, since }) = self.running.remove(call) else { return };
+        let calls = self.tools.entry(name).or_default();
+        calls.duration += at - since;
+        let ToolOutcome::Done(output) = outcome else {
+            calls.failed += 1;
+            return;
+        };
+        calls.done += 1;
+        if let Some(Content::Diff(change)) = &output.shown {
+            let (added, removed) = lines(change);
+            self.lines_added += added;
+            self.lines_removed += removed;
+        }
+    }
+
+    /// As `json` has it.
+    pub(super) fn full(&self) -> Value {
+        let models = self.models.iter().map(|(model, asked)| (model.clone(), asked.full()));
+        let mut all = Calls::default();
+        for calls in self.tools.values() {
+            all.done += calls.done;
+            all.failed += calls.failed;
+            all.duration += calls.duration;
+            all.decisions.add(calls.decisions);
+        }
+        let by_name = self.tools.iter().map(|(name, calls)| {
+            let calls = json!({
+                "count": calls.done + calls.failed,
+                "success": calls.done,
+                "fail": calls.failed,
+                "durationMs": calls.duration,
+                "decisions": calls.decisions.to_value(),
+            });
+            (name.clone(), calls)
+        });
+        json!({
+            "models": models.collect::<Map<_, _>>(),
+            "tools": {
+                "totalCalls": all.done + all.failed,
+                "totalSuccess": all.done,
+                "totalFail": all.failed,
+                "totalDurationMs": all.duration,
+                "totalDecisions": all.decisions.to_value(),
+                "byName": by_name.collect::<Map<_, _>>(),
+            },
+            "files": {
+                "totalLinesAdded": self.lines_added,
+                "totalLinesRemoved": self.lines_removed,
+            },
+        })
+    }
+
+    /// As `stream-json` has it.
+    pub(super) fn brief(&self) -> Value {
+        let mut all = Usage::default();
+        for Asked { usage, .. } in self.models.values() {
+            all.input += usage.input;
+            all.cached += usage.cached;
+            all.output += usage.output;
+            all.thoughts += usage.thoughts;
+        }
+        let mut brief = tokens(&all);
+        let calls: u64 = self.tools.values().map(|calls| calls.done + calls.failed).sum();
+        let models = self.models.iter().map(|(model, asked)| (model.clone(), tokens(&asked.usage)));
+        brief["duration_ms"] = json!(self.last - self.first.unwrap_or(self.last));
+        brief["tool_calls"] = json!(calls);
+        brief["models"] = models.collect::<Map<_, _>>().into();
+        brief
+    }
+}
+
+impl Asked {
+    fn full(&self) -> Value {
+        let Usage { input, cached, output, thoughts } = self.usage;
+        json!({
+            "api": {
+                "totalRequests": self.requests,
+                "totalErrors": self.errors,
+                "totalLatencyMs": self.latency,
+            },
+            "tokens": {
+                "input": input.saturating_sub(cached),
+                "prompt": input,
+                "candidates": output,
+                "total": input + output + thoughts,
+                "cached": cached,
+                "thoughts": thoughts,
+                "tool": 0,
+            },
+        })
+    }
+}
+
+impl Decisions {
+    fn add(&mut self, more: Self) {
+        self.accept += more.accept;
+        self.reject += more.reject;
+        self.modify += more.modify;
+        self.auto_accept += more.auto_accept;
+    }
+
+    fn to_value(self) -> Value {
+        json!({
+            "accept": self.accept,
+            "reject": self.reject,
+            "modify": self.modify,
+            "auto_accept": self.auto_accept,
+        })
+    }
+}
+
+fn tokens(usage: &Usage) -> Value {
+    let Usage { input, cached, output, thoughts } = *usage;
+    json!({
+        "total_tokens": input + output + thoughts,
+        "input_tokens": input,
+        "output_tokens": output,
+        "cached": cached,
+        "input": input.saturating_sub(cached),
+    })
+}
+
+/// How many lines a change adds, and how many it removes.
+fn lines(change: &FileDiff) -> (usize, usize) {
+    let diff = change.unified();
+    // Without the names of the files.
+    let lines = diff.lines().skip(2);
+    let (mut added, mut removed) = (0, 0);
+    for line in lines {
+        match line.as_bytes().first() {
+            Some(b'+') => added += 1,
+            Some(b'-') => removed += 1,
+            _ => {}
+        }
+    }
+    (added, removed)
+}

@@ -1,0 +1,183 @@
+//! One prompt from the command line, run to its end.
+
+use std::io::{self, IsTerminal as _, Write as _, stderr, stdin};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
+
+use super::a2a::Joined;
+use super::{End, LAST_WORDS, Making, Signals, credentials, processes, unread};
+use crate::cli::Agent;
+use crate::config::Credentials;
+use crate::frontends::headless::{self, Failure, Format, Options, Outputs};
+use crate::session::{PromptPart, Session};
+use crate::stdio;
+use crate::tools::process::Processes;
+use crate::tools::workspace::Workspace;
+
+/// How long it is waited for standard input without a word.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is left out at the beginning of standard input.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Runs the prompt of `-p`, with standard input before it.
+pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
+    let mut signals = Signals::listen()?;
+    let credentials = credentials()?;
+    let processes = processes(&credentials);
+    let format = agent.output_format;
+    let prepared = tokio::select! {
+        prepared = prepare(agent, prompt, &credentials, &processes) => prepared,
+        signal = signals.next() => return Ok(End::Signal(signal)),
+        () = unread() => return Ok(End::Unread),
+    };
+    let (session, prompt) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return Ok(refuse(&Failure::Input(why), format).await),
+    };
+    let joined = match Joined::begin(agent, &session, &credentials).await {
+        Ok(joined) => joined,
+        Err(why) => return Ok(refuse(&Failure::Other(format!("{why:#}")), format).await),
+    };
+    let signal = Arc::new(OnceLock::new());
+    let options = Options {
+        format,
+        shared: agent.a2a_port.is_some(),
+        progress: stderr().is_terminal(),
+        signal: Arc::clone(&signal),
+    };
+    let served = async {
+        let mut notes = stderr();
+        let outputs = Outputs { answer: stdio::plain_output(), notes: &mut notes };
+        end(headless::run(&session, prompt, options, outputs).await)
+    };
+    tokio::pin!(served);
+    let end = tokio::select! {
+        end = &mut served => end,
+        () = unread() => End::Unread,
+        came = signals.next() => {
+            signal.get_or_init(|| came);
+            End::Signal(came)
+        }
+    };
+    session.close();
+    let last_words = async {
+        if matches!(end, End::Signal(_)) {
+            // Its end is told.
+            let _ = timeout(LAST_WORDS, served).await;
+        }
+        joined.end().await;
+        processes.end_all().await;
+    };
+    tokio::select! {
+        () = last_words => {}
+        // What still runs ends with this process: the guard sees to it.
+        _ = signals.next() => {}
+    }
+    Ok(end)
+}
+
+/// The session and the prompt; or what is wrong with what was given.
+async fn prepare(
+    agent: &Agent,
+    prompt: &str,
+    credentials: &Arc<Credentials>,
+    processes: &Arc<Processes>,
+) -> Result<(Arc<Session>, Vec<PromptPart>), String> {
+    let session = session(agent, credentials, processes).map_err(|err| format!("{err:#}"))?;
+    let input = if stdin().is_terminal() {
+        String::new()
+    } else {
+        input(agent.work.limits().stdin_bytes).await?
+    };
+    let input = input.trim_end_matches(['\r', '\n']);
+    let prompt = match (input.trim().is_empty(), prompt.trim().is_empty()) {
+        (true, true) => {
+            return Err("there is no prompt: `-p` is empty, and so is standard input".to_owned());
+        }
+        (true, false) => prompt.to_owned(),
+        (false, true) => input.to_owned(),
+        (false, false) if session.is_command(&text(prompt)) => {
+            let prompt = prompt.trim();
+            return Err(format!("`{prompt}` is a command, which takes no standard input"));
+        }
+        (false, false) => format!("{input}\n\n{prompt}"),
+    };
+    Ok((session, text(&prompt)))
+}
+
+fn session(
+    agent: &Agent,
+    credentials: &Arc<Credentials>,
+    processes: &Arc<Processes>,
+) -> anyhow::Result<Arc<Session>> {
+    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
+        .context("cannot work in that directory")?;
+    let making = Making {
+        work: agent.work.clone(),
+        credentials: Arc::clone(credentials),
+        processes: Arc::clone(processes),
+    };
+    making.session(workspace, agent.work.mode())
+}
+
+fn text(prompt: &str) -> Vec<PromptPart> {
+    vec![PromptPart::Text(prompt.to_owned())]
+}
+
+/// All of standard input; or why it makes no prompt.
+async fn input(limit: usize) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    // One more tells that there is more.
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let mut input = stdio::input().take(most);
+    let read = input.read_to_end(&mut bytes);
+    tokio::pin!(read);
+    let read = if let Ok(read) = timeout(PATIENCE, &mut read).await {
+        read
+    } else {
+        // If standard error is closed there is nobody to tell.
+        let _ = writeln!(
+            stderr(),
+            "tandem: reading standard input until it ends (`< /dev/null` if there is none)"
+        );
+        read.await
+    };
+    read.map_err(|err| format!("standard input cannot be read: {err}"))?;
+    if bytes.len() > limit {
+        return Err(format!(
+            "standard input is longer than {limit} bytes; `--limit stdin-bytes=N` allows more"
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|err| {
+        let at = err.utf8_error().valid_up_to();
+        let byte = err.as_bytes().get(at).copied().unwrap_or_default();
+        format!("standard input is not UTF-8: byte {byte:#04x} at offset {at}")
+    })?;
+    Ok(text.strip_prefix(BYTE_ORDER_MARK).map(ToOwned::to_owned).unwrap_or(text))
+}
+
+/// Says why nothing is run.
+async fn refuse(failure: &Failure, format: Format) -> End {
+    let mut notes = stderr();
+    let outputs = Outputs { answer: stdio::plain_output(), notes: &mut notes };
+    // Who does not read it has the exit code.
+    let _ = headless::refuse(failure, format, outputs).await;
+    End::Failed(failure.code())
+}
+
+fn end(ran: io::Result<Option<Failure>>) -> End {
+    match ran {
+        Ok(None) => End::Done,
+        Ok(Some(failure)) => End::Failed(failure.code()),
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => End::Unread,
+        Err(err) => {
+            let _ = writeln!(stderr(), "tandem: the answer cannot be written: {err}");
+            End::Failed(1)
+        }
+    }
+}

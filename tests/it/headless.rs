@@ -1,0 +1,310 @@
+//! One prompt from a shell: what is written where, and how it ends.
+
+mod ending;
+mod inside;
+
+use std::fs;
+use std::process::{ExitStatus, Stdio};
+
+use expect_test::expect_file;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, ChildStdout};
+use tokio::time::timeout;
+
+use crate::agent::{HANG, Setup};
+use crate::family::run;
+
+/// What a run has written, and how it ended.
+struct Ran {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+    home: TempDir,
+}
+
+/// A run that has not ended.
+struct Running {
+    child: Child,
+    home: TempDir,
+}
+
+fn start(setup: Setup, prompt: &str) -> Running {
+    let home = TempDir::new().unwrap();
+    let mut command = setup.command(home.path());
+    let child = command.arg("-p").arg(prompt).stderr(Stdio::piped()).spawn().unwrap();
+    Running { child, home }
+}
+
+impl Running {
+    /// Writes standard input, ends it, and waits for the end.
+    async fn with_input(mut self, input: &[u8]) -> Ran {
+        let mut stdin = self.child.stdin.take().unwrap();
+        // It may end before it has read all.
+        let _ = stdin.write_all(input).await;
+        drop(stdin);
+        self.end().await
+    }
+
+    async fn end(self) -> Ran {
+        let output = timeout(HANG, self.child.wait_with_output()).await.expect("it does not end");
+        let output = output.unwrap();
+        Ran {
+            status: output.status,
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            home: self.home,
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The first line of the answer, and where the rest comes.
+    async fn line(&mut self) -> (String, BufReader<ChildStdout>) {
+        let mut stdout = BufReader::new(self.child.stdout.take().unwrap());
+        let mut line = String::new();
+        timeout(HANG, stdout.read_line(&mut line)).await.expect("it is silent").unwrap();
+        (line, stdout)
+    }
+}
+
+async fn ran(setup: Setup, prompt: &str) -> Ran {
+    start(setup, prompt).with_input(b"").await
+}
+
+fn says(text: &str) -> Setup {
+    Setup::answers(json!([[{ "text": text }]]))
+}
+
+/// Reads a file that is there, writes one if it may, and says something before, between and after.
+fn story() -> Setup {
+    let call = |name, args: Value| json!({ "call": { "name": name, "args": args } });
+    Setup::answers(json!([
+        [{ "thought": "**Plan** look" }, { "text": "Let me " }, { "text": "see." },
+            call("read_file", json!({ "file_path": "a.txt" }))],
+        [{ "retry": { "reason": "rate limited", "delay": 1, "attempt": 2, "of": 10 } },
+            call("write_file", json!({ "file_path": "b.txt", "content": "b\n" }))],
+        [{ "text": "It is " }, { "text": "done." }],
+    ]))
+    .file("a.txt", "a\n")
+}
+
+/// What differs from run to run is made the same.
+fn constant(ran: &Ran) -> String {
+    let workspace = fs::canonicalize(ran.home.path().join("workspace")).unwrap();
+    let mut text = ran.stdout.replace(workspace.to_str().unwrap(), "/workspace");
+    for (pattern, constant) in [
+        (r#""session_id":( ?)"[0-9a-f-]{36}""#, r#""session_id":$1"ID""#),
+        (r#""timestamp":"[0-9TZ:.-]{24}""#, r#""timestamp":"AT""#),
+        (r#""(\w+Ms|duration_ms)":( ?)\d+"#, r#""$1":${2}0"#),
+        (r#"replay:[^"]*"#, "replay:SCRIPT"),
+    ] {
+        text = regex::Regex::new(pattern).unwrap().replace_all(&text, constant).into_owned();
+    }
+    text
+}
+
+#[tokio::test]
+async fn text_is_all_that_the_model_says_and_nothing_else() {
+    let ran = ran(story().arg("-y"), "go").await;
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("Let me see.\nIt is done.\n", ""));
+    assert!(ran.status.success());
+    assert_eq!(fs::read_to_string(ran.home.path().join("workspace/b.txt")).unwrap(), "b\n");
+}
+
+#[tokio::test]
+async fn text_comes_as_it_is_said() {
+    let setup = Setup::answers(json!([[{ "text": "first\n" }, { "hang": null }]]));
+    let mut running = start(setup, "go");
+    drop(running.child.stdin.take());
+    assert_eq!(running.line().await.0, "first\n");
+}
+
+#[tokio::test]
+async fn json_is_one_object() {
+    let ran = ran(story().arg("-y").arg("--output-format").arg("json"), "go").await;
+    expect_file!["../../fixtures/headless/story.json"].assert_eq(&constant(&ran));
+    assert!(ran.status.success());
+}
+
+#[tokio::test]
+async fn stream_json_is_an_object_a_line() {
+    let ran = ran(story().arg("-o").arg("stream-json"), "go").await;
+    expect_file!["../../fixtures/headless/story.ndjson"].assert_eq(&constant(&ran));
+    assert!(ran.stdout.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    assert!(ran.status.success());
+}
+
+#[tokio::test]
+async fn a_question_is_a_refusal_that_the_model_and_the_user_are_told_of() {
+    let ran = ran(story(), "go").await;
+    assert_eq!(ran.stdout, "Let me see.\nIt is done.\n");
+    assert_eq!(
+        ran.stderr,
+        "tandem: not allowed without `--approval-mode auto_edit`: Writing to b.txt (this mode asks \
+         before it changes files)\n"
+    );
+    assert!(!ran.home.path().join("workspace/b.txt").exists());
+    assert!(ran.status.success());
+}
+
+#[tokio::test]
+async fn a_terminal_is_shown_progress_and_not_read() {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&terminal).unwrap();
+    rustix::pty::unlockpt(&terminal).unwrap();
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let file = || fs::OpenOptions::new().read(true).write(true).open(&name).unwrap();
+    let home = TempDir::new().unwrap();
+    // What it runs in must not go before its end is read.
+    let kept = file();
+    let mut command = story().arg("-y").var("TANDEM_LOG", "warn").command(home.path());
+    let command = command.arg("-p").arg("go").stdin(file()).stderr(file());
+    let ended = command.spawn().unwrap().wait_with_output();
+    let output = timeout(HANG, ended).await.expect("it reads the terminal").unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "Let me see.\nIt is done.\n");
+    let mut shown = [0; 4096];
+    let length = std::io::Read::read(&mut fs::File::from(terminal), &mut shown).unwrap();
+    drop(kept);
+    let shown = String::from_utf8_lossy(&shown[..length]);
+    assert!(shown.starts_with("* read_file: a.txt\r\n* rate limited"), "{shown}");
+}
+
+#[tokio::test]
+async fn what_the_mode_allows_needs_no_question() {
+    let ran = ran(story().arg("--approval-mode").arg("auto_edit"), "go").await;
+    assert!(ran.stderr.is_empty(), "{}", ran.stderr);
+    assert!(ran.home.path().join("workspace/b.txt").exists());
+}
+
+/// What the model is asked with this on standard input.
+async fn asked(input: &[u8], prompt: &str) -> String {
+    let running = start(says("yes").arg("-o").arg("stream-json"), prompt);
+    let ran = running.with_input(input).await;
+    let user = ran.stdout.lines().nth(1).unwrap_or_default();
+    serde_json::from_str::<Value>(user).unwrap_or_default()["content"]
+        .as_str()
+        .map_or(ran.stderr, ToOwned::to_owned)
+}
+
+#[tokio::test]
+async fn standard_input_is_put_before_the_prompt() {
+    assert_eq!(asked(b"a log\n  b\n\n", "what is it?").await, "a log\n  b\n\nwhat is it?");
+    assert_eq!(asked(b"what is it?\n", "").await, "what is it?");
+    assert_eq!(asked(b" \n", "- what is it?").await, "- what is it?");
+    assert_eq!(asked(b"\xef\xbb\xbfwhat?", " ").await, "what?");
+}
+
+/// What is said of bad input, whatever the format.
+async fn check_bad(setup: Setup, input: &[u8], prompt: &str, why: &str) {
+    let ran = start(setup.clone(), prompt).with_input(input).await;
+    assert_eq!((&*ran.stdout, ran.stderr), ("", format!("tandem: {why}\n")));
+    assert_eq!(ran.status.code(), Some(42));
+    let ran = start(setup.arg("-o").arg("json"), prompt).with_input(input).await;
+    let error = &serde_json::from_str::<Value>(&ran.stdout).unwrap()["error"];
+    assert_eq!(*error, json!({ "type": "FatalInputError", "message": why, "code": 42 }));
+}
+
+#[tokio::test]
+async fn bad_input_is_42() {
+    let empty = "there is no prompt: `-p` is empty, and so is standard input";
+    check_bad(says("no"), b"\n", "  ", empty).await;
+    let wrong = "standard input is not UTF-8: byte 0xff at offset 3";
+    check_bad(says("no"), b"abc\xff\xfe", "go", wrong).await;
+    let long = "standard input is longer than 5 bytes; `--limit stdin-bytes=N` allows more";
+    check_bad(says("no").arg("--limit").arg("stdin-bytes=5"), b"123456", "go", long).await;
+    let command = "`/help` is a command, which takes no standard input";
+    check_bad(says("no"), b"text", "/help", command).await;
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_read_are_42_too() {
+    for args in [
+        &["--output-format", "xml"][..],
+        &["--acp"],
+        &["--no-such-flag"],
+        &["--record", "file"],
+        &["--include-directories", "no/such/directory"],
+        &["--model", "replay:no/such/script"],
+    ] {
+        let setup = args.iter().fold(says("no"), |setup, arg| setup.arg(arg));
+        let ran = ran(setup, "go").await;
+        assert_eq!((&*ran.stdout, ran.status.code()), ("", Some(42)), "{args:?}: {}", ran.stderr);
+        assert!(!ran.stderr.is_empty());
+    }
+}
+
+/// How a prompt fails that comes to this.
+async fn check_failure(setup: Setup, code: i32, name: &str, why: &str) {
+    let ran_ = ran(setup.clone(), "go").await;
+    assert!(ran_.stderr.starts_with("tandem: ") && ran_.stderr.contains(why), "{}", ran_.stderr);
+    assert_eq!((&*ran_.stdout, ran_.status.code()), ("", Some(code)));
+    let ran_ = ran(setup.arg("-o").arg("stream-json"), "go").await;
+    let last: Value = serde_json::from_str(ran_.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["status"]), (&json!("result"), &json!("error")));
+    assert_eq!(last["error"]["type"], name);
+    assert!(last["error"]["message"].as_str().unwrap().contains(why), "{last}");
+    assert_eq!(ran_.status.code(), Some(code));
+}
+
+#[tokio::test]
+async fn each_failure_has_its_exit_code() {
+    let fails = |error| Setup::answers(json!([[{ "error": error }]]));
+    let gemini = Setup::default().arg("--model").arg("gemini-3.8-flash");
+    check_failure(gemini, 41, "FatalAuthenticationError", "There is no Gemini API key").await;
+    let unknown = fails(json!({ "not_authenticated": "who are you?" }));
+    check_failure(unknown, 41, "FatalAuthenticationError", "who are you?").await;
+    let down = fails(json!({ "unavailable": "the server is down" }));
+    check_failure(down, 1, "Error", "the server is down").await;
+    let refused = fails(json!({ "refused": "SAFETY" }));
+    check_failure(refused, 1, "Error", "would not answer: SAFETY").await;
+    let calls = Setup::answers(json!([[run("true")], [run("true")], [run("true")]]));
+    let rounds = calls.arg("--limit").arg("rounds=2");
+    check_failure(rounds, 53, "FatalTurnLimitedError", "after 2 rounds").await;
+}
+
+#[tokio::test]
+async fn a_slash_command_needs_no_key() {
+    let setup = Setup::default().arg("--model").arg("gemini-3.8-flash");
+    let ran = ran(setup, "/about").await;
+    assert!(
+        ran.stdout.contains("gemini-3.8-flash") && ran.stdout.ends_with('\n'),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.status.success());
+}
+
+#[tokio::test]
+async fn with_an_a2a_port_others_may_answer() {
+    let mut running = start(story().arg("--a2a-port").arg("0"), "go");
+    drop(running.child.stdin.take());
+    let mut stderr = BufReader::new(running.child.stderr.take().unwrap()).lines();
+    let first = timeout(HANG, stderr.next_line()).await.unwrap().unwrap().unwrap();
+    let address = first.strip_prefix("tandem: A2A at http://").unwrap().trim_end_matches('/');
+    let second = timeout(HANG, stderr.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(second.starts_with("tandem: waits for an answer over A2A: Writing to b.txt"));
+    let answer = json!({ "userMessage": { "toolCallId": "write_file-2", "approved": true } });
+    let body = answer.to_string();
+    let request = format!(
+        "POST /message/stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut other = TcpStream::connect(address).await.unwrap();
+    other.write_all(request.as_bytes()).await.unwrap();
+    let mut told = String::new();
+    timeout(HANG, other.read_to_string(&mut told)).await.unwrap().unwrap();
+    assert!(told.contains(r#""state":"completed""#), "{told}");
+    let ran = running.end().await;
+    assert_eq!(ran.stdout, "Let me see.\nIt is done.\n");
+    assert!(ran.status.success());
+    assert!(ran.home.path().join("workspace/b.txt").exists());
+}

@@ -1,0 +1,102 @@
+//! How a run ends before its prompt has: a signal, or nobody who reads.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
+
+use super::{Running, says, start};
+use crate::agent::{HANG, Setup};
+use crate::family::run;
+
+/// A command that is there while the run is.
+fn sleeper() -> Setup {
+    let command = "touch runs; exec sleep 1000";
+    Setup::answers(json!([[{ "text": "begun\n" }, run(command)]])).arg("-y")
+}
+
+async fn sleeps(running: &Running) {
+    let runs = running.home.path().join("workspace/runs");
+    let waiting = async {
+        while !runs.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANG, waiting).await.expect("nothing runs");
+}
+
+/// Whether a process of this run is left.
+fn is_left(home: &TempDir) -> bool {
+    let workspace = fs::canonicalize(home.path().join("workspace")).unwrap();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .map(|process| process.path().join("cwd"))
+        .any(|cwd| fs::read_link(cwd).is_ok_and(|cwd| cwd == workspace))
+}
+
+#[tokio::test]
+async fn a_signal_cancels_the_prompt() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut running = start(sleeper().arg("-o").arg("json"), "go");
+        drop(running.child.stdin.take());
+        sleeps(&running).await;
+        running.signal(signal);
+        let ran = running.end().await;
+        assert_eq!((&*ran.stderr, ran.status.code()), ("tandem: cancelled\n", Some(code)));
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(result["response"], "begun\n");
+        let error = json!({
+            "type": "FatalCancellationError", "message": "cancelled", "code": code
+        });
+        assert_eq!(result["error"], error);
+        assert!(!is_left(&ran.home));
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_wait_for_standard_input() {
+    let running = start(says("no"), "go");
+    // Nothing tells that it listens for signals.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    running.signal(Signal::INT);
+    let mut child = running.child;
+    let status = timeout(HANG, child.wait()).await.expect("it does not end").unwrap();
+    assert_eq!(status.code(), Some(130));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    // Nobody reads the answer, and so its end cannot be told.
+    let setup = Setup::answers(json!([[{ "repeat": { "text": "word ", "times": 100_000 } }]]));
+    let mut running = start(setup, "go");
+    drop(running.child.stdin.take());
+    let (_line, stdout) = {
+        let mut stdout = running.child.stdout.take().unwrap();
+        let mut first = [0; 4];
+        timeout(HANG, stdout.read_exact(&mut first)).await.unwrap().unwrap();
+        (first, stdout)
+    };
+    running.signal(Signal::INT);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    running.signal(Signal::INT);
+    let ended = timeout(Duration::from_millis(1500), running.child.wait()).await;
+    assert_eq!(ended.expect("it takes its time").unwrap().code(), Some(130));
+    drop(stdout);
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_reads_ends_quickly_and_quietly() {
+    let mut running = start(sleeper(), "go");
+    drop(running.child.stdin.take());
+    let (line, stdout) = running.line().await;
+    assert_eq!(line, "begun\n");
+    sleeps(&running).await;
+    drop(stdout);
+    let ran = running.end().await;
+    assert_eq!((&*ran.stderr, ran.status.code()), ("", Some(1)));
+    assert!(!is_left(&ran.home));
+}
