@@ -41,8 +41,8 @@ use self::toolbox::Toolbox;
 use self::transcript::Transcript;
 use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
-use crate::permission::{Mode, Permissions};
-pub use crate::permission::{Question, Scope};
+use crate::permission::Permissions;
+pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
@@ -336,6 +336,23 @@ impl Session {
     /// How much is allowed without a question.
     pub fn mode(&self) -> Mode {
         self.permissions.mode()
+    }
+
+    /// Changes how much is allowed without a question. What is being asked stays asked.
+    pub fn set_mode(&self, mode: Mode) {
+        self.permissions.set_mode(mode);
+        self.log.append(Event::ModeChanged { mode });
+    }
+
+    /// How many tokens the model can be told, if that is known.
+    pub fn input_limit(&self) -> Option<u64> {
+        self.answering().input_limit()
+    }
+
+    /// The files of the workspace that are not ignored, as prompts mention them; at most `most`.
+    /// Walks the disk.
+    pub fn files(&self, most: usize) -> Vec<String> {
+        mention::files(&self.workspace, most)
     }
 
     /// The call, under an id that no other call of the session has.

@@ -80,7 +80,11 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
     let id = call.id.clone();
     let verdict = {
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
-        cancel.run_until_cancelled(verdict(session, &call.name, access)).await
+        match (caller, access) {
+            // The user typed it.
+            (Caller::Prompt, Access::Execute { .. }) => Some(Verdict::Allow),
+            _ => cancel.run_until_cancelled(verdict(session, &call.name, access)).await,
+        }
     };
     // What begins after a cancel is not announced.
     let Some(verdict) = verdict.filter(|_| !cancel.is_cancelled()) else {
@@ -165,7 +169,7 @@ fn permitted(
             session.permissions.allow(scope);
             Ok(None)
         }
-        Some(Answer::Reject) => Err(ToolOutcome::Rejected),
+        Some(Answer::Reject | Answer::RejectSaying(_)) => Err(ToolOutcome::Rejected),
         Some(Answer::Cancel) => {
             cancel.cancel();
             Err(ToolOutcome::Cancelled)

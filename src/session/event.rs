@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{self, Call, FinishReason, Native, Retry, Usage};
-use crate::permission::{Question, Scope};
+use crate::permission::{Mode, Question, Scope};
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
 /// A turn's number, from 1.
@@ -41,6 +41,9 @@ pub enum PromptPart {
     Text(String),
     /// A file or directory that is mentioned; its content goes with the prompt.
     Path(String),
+    /// A command line that the user runs: it is run without a question, the model sees what it
+    /// wrote, and is not asked. Only for what a person typed at this machine.
+    Shell(String),
 }
 
 impl fmt::Display for PromptPart {
@@ -48,6 +51,7 @@ impl fmt::Display for PromptPart {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Path(path) => write!(f, "@{path}"),
+            Self::Shell(command) => write!(f, "!{command}"),
         }
     }
 }
@@ -71,6 +75,8 @@ pub enum Event {
     Forgotten,
     /// Another model answers from now on; its id.
     ModelChanged { model: String },
+    /// More, or less, is allowed without a question from now on.
+    ModeChanged { mode: Mode },
     /// The model says more.
     Text(String),
     /// The model thinks aloud.
@@ -115,7 +121,7 @@ pub struct CallStarted {
 pub enum Caller {
     /// The model asked for it.
     Model,
-    /// The prompt mentions paths, and this reads them.
+    /// The prompt mentions paths, and this reads them; or it is a command line, and this runs it.
     Prompt,
 }
 
@@ -131,6 +137,8 @@ pub enum Answer {
     Always(Scope),
     /// No.
     Reject,
+    /// No; and what the user says to the model about it.
+    RejectSaying(String),
     /// No, and the turn ends.
     Cancel,
     /// The front end could not make out its user's answer; why. The call fails.

@@ -61,6 +61,17 @@ fn find(workspace: &Workspace, mentioned: &str) -> Result<String, String> {
     }
 }
 
+/// The files that are not ignored, those of the first root first.
+pub(super) fn files(workspace: &Workspace, most: usize) -> Vec<String> {
+    let below = |root: &PathBuf| {
+        let mut walk = workspace.walk(root, Respect::ALL);
+        walk.sort_by_file_path(Path::cmp).build().flatten()
+    };
+    let files = workspace.roots().iter().flat_map(below);
+    let files = files.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    files.take(most).map(|entry| workspace.relative(entry.path())).collect()
+}
+
 /// A path as it is, or the one in a `file://` URI.
 fn from_uri(mentioned: &str) -> String {
     let Some(path) = mentioned.strip_prefix("file://") else { return mentioned.to_owned() };

@@ -20,14 +20,18 @@ pub(super) struct Transcript {
     running: Option<(TurnId, usize)>,
     /// The user's message, until the model is asked: what it mentions is still added.
     user: Vec<Part>,
-    /// The calls that read what the prompt mentions.
+    /// The calls that read what the prompt mentions, or run it.
     mentioned: Vec<String>,
+    /// Whether the prompt is a command line.
+    shell: bool,
     /// What has come of the answer that is being streamed.
     text: String,
     /// The calls of the last answer, and what has come of each.
     calls: Vec<(Call, Option<ToolOutcome>)>,
     /// Those of them that were allowed to begin.
     begun: HashSet<String>,
+    /// What the user said about calls that they did not want.
+    objections: HashMap<String, String>,
 }
 
 impl Transcript {
@@ -39,9 +43,11 @@ impl Transcript {
             running: None,
             user: Vec::new(),
             mentioned: Vec::new(),
+            shell: false,
             text: String::new(),
             calls: Vec::new(),
             begun: HashSet::new(),
+            objections: HashMap::new(),
         }
     }
 
@@ -62,7 +68,9 @@ impl Transcript {
             Event::TurnStarted { turn } => {
                 self.flush();
                 self.running = Some((*turn, self.messages.len()));
-                self.user = user(&self.queued.remove(turn).unwrap_or_default());
+                let prompt = self.queued.remove(turn).unwrap_or_default();
+                self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
+                self.user = user(&prompt);
             }
             Event::CommandStarted { .. } => self.user.clear(),
             Event::Asked(prompt) => self.user = vec![Part::Text(prompt.clone())],
@@ -88,6 +96,9 @@ impl Transcript {
             } => {
                 self.begun.insert(call.clone());
             }
+            Event::QuestionClosed { call, answer: Some((Answer::RejectSaying(why), _)) } => {
+                self.objections.insert(call.clone(), why.clone());
+            }
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
             Event::Thought(_)
@@ -95,6 +106,7 @@ impl Transcript {
             | Event::Notice(_)
             | Event::Output(_)
             | Event::ModelChanged { .. }
+            | Event::ModeChanged { .. }
             | Event::CallStarted(_)
             | Event::CallProgress { .. }
             | Event::QuestionClosed { .. } => {}
@@ -130,7 +142,7 @@ impl Transcript {
                 ToolOutcome::Failed(error) => (&error.message, &[][..]),
                 ToolOutcome::Rejected | ToolOutcome::Cancelled => return,
             };
-            let heading = "\n\n--- Content from referenced files ---\n";
+            let heading = if self.shell { OUTPUT } else { MENTIONED };
             self.user.push(Part::Text(format!("{heading}{text}")));
             self.user.extend(media.iter().cloned().map(Part::Media));
         }
@@ -147,9 +159,15 @@ impl Transcript {
         if !self.calls.is_empty() {
             let calls = mem::take(&mut self.calls);
             let begun = mem::take(&mut self.begun);
+            let objections = mem::take(&mut self.objections);
             let result = |(call, outcome): (Call, _)| {
                 let begun = begun.contains(&call.id);
-                result(call, outcome, begun)
+                let objection = objections.get(&call.id);
+                let mut result = result(call, outcome, begun);
+                if let Some(objection) = objection {
+                    result.text.push_str(&format!(" They said: {objection}"));
+                }
+                result
             };
             let results = calls.into_iter().map(result).collect();
             self.messages.push(Arc::new(Message::Results(results)));
@@ -181,6 +199,8 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     ToolResult { call: call.id, name: call.name, text, failed, media }
 }
 
+const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
+const OUTPUT: &str = "\n\n--- I ran this myself; its output ---\n";
 const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
     another way: go on without it, or ask what they want instead.";
 const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
@@ -17,10 +18,27 @@ pub(super) async fn run(
     if let Some((name, text)) = command::of(session, prompt) {
         return command::run(session, name, &text, cancel).await;
     }
+    if let [PromptPart::Shell(command)] = prompt {
+        return shell(session, command, cancel).await;
+    }
     if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };
     }
     ask(session, cancel).await
+}
+
+/// Runs what the user typed; the model is told of it with the next prompt.
+async fn shell(session: &Session, command: &str, cancel: &CancellationToken) -> StopReason {
+    let call = Call {
+        id: String::new(),
+        name: "run_shell_command".to_owned(),
+        args: json!({ "command": command }),
+    };
+    call::run_for_prompt(session, session.unique(call), cancel).await;
+    if cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    StopReason::EndTurn
 }
 
 /// Asks the model, and runs the calls it asks for, until it asks for none.

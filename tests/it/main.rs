@@ -30,6 +30,7 @@ mod shared;
 mod tidy;
 mod told;
 mod transcripts;
+mod typed;
 mod webhook;
 mod whole;
 mod workspace;

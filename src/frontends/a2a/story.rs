@@ -166,7 +166,8 @@ impl Story {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Forgotten
-            | Event::ModelChanged { .. } => {}
+            | Event::ModelChanged { .. }
+            | Event::ModeChanged { .. } => {}
         }
     }
 

@@ -126,7 +126,7 @@ fn in_a_word(answer: &Answer) -> &'static str {
     match answer {
         Answer::Once { .. } => "allowed",
         Answer::Always(_) => "always allowed",
-        Answer::Reject => "rejected",
+        Answer::Reject | Answer::RejectSaying(_) => "rejected",
         Answer::Cancel => "cancelled",
         Answer::Unclear(_) => "not understood",
         Answer::Nobody(_) => "nobody could be asked",

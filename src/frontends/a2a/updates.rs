@@ -96,7 +96,8 @@ impl Telling<'_> {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Forgotten
-            | Event::ModelChanged { .. } => {}
+            | Event::ModelChanged { .. }
+            | Event::ModeChanged { .. } => {}
             Event::CallStarted(started) if started.question.is_some() => {
                 let call = pending(started);
                 self.call(&call);

@@ -116,6 +116,7 @@ impl View {
             | Event::Asked(_)
             | Event::Forgotten
             | Event::ModelChanged { .. }
+            | Event::ModeChanged { .. }
             | Event::AnswerFinished { .. }
             | Event::QuestionClosed { .. } => {}
         }
