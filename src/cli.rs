@@ -11,9 +11,10 @@ use crate::permission::Mode;
 
 /// A coding agent for your editor.
 ///
-/// An editor starts it in the project's directory and speaks ACP 0.0.9 with it over standard
-/// input and output; with -p it runs one prompt for a shell. It answers with a language model, runs
-/// tools in the project, and asks before it changes anything. A prompt of `/help` lists its commands.
+/// In a terminal it shows the conversation there; an editor starts it in the project's directory
+/// and speaks ACP 0.0.9 with it over standard input and output; with -p it runs one prompt for a
+/// shell. It answers with a language model, runs tools in the project, and asks before it changes
+/// anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]
 #[command(name = "tandem", version, max_term_width = 100)]
 pub struct Cli {
@@ -43,7 +44,7 @@ pub enum Command {
 #[derive(Args)]
 pub struct Agent {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
-    /// is no terminal; editors may pass it, or the older names --experimental-acp and
+    /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass it, or the older names --experimental-acp and
     /// --experimental-zed-integration
     #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
     pub acp: bool,
@@ -69,8 +70,8 @@ pub struct Agent {
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, conflicts_with = "prompt")]
     pub drain_timeout: Duration,
     /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any that
-    /// is free; it is said on standard error). Other users of this machine can reach the port too:
-    /// see --a2a-token-file
+    /// is free; it is said on standard error, or in the terminal's last row). Other users of this
+    /// machine can reach the port too: see --a2a-token-file
     #[arg(long, value_name = "PORT")]
     pub a2a_port: Option<u16>,
     /// Who may use the port.
@@ -137,6 +138,8 @@ pub struct Work {
 
 const EXAMPLES: &str = "\
 Examples:
+  tandem                                in a terminal: ask there; ? shows the keys
+  tandem --a2a-port 41242               the same, and other agents may join the session
   tandem --acp                          what an editor's settings would run
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
@@ -154,10 +157,12 @@ Environment:
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
   BROWSER                               what opens the page that asks for a key
-  TANDEM_CONFIG_DIR                     where the key and models.json are [~/.config/tandem]
+  TANDEM_CONFIG_DIR                     where the key, models.json and the history of prompts
+                                        are [~/.config/tandem]
   TANDEM_LOG, RUST_LOG                  what is logged: error, warn (default), info, debug, trace,
                                         or of a part of the program: tandem::rpc=trace
-  NO_COLOR                              no colours in logs
+  VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]
+  NO_COLOR                              no colours in logs and in the terminal
 ";
 
 /// Whether arguments that cannot be read ask for one prompt to be run.

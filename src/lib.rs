@@ -56,6 +56,9 @@
 //! * A run without a person (`frontends/headless.rs`) answers questions itself, with
 //!   `Answer::Nobody`: the model is told that nobody can be asked, which is no user's refusal.
 //! * A call is held up for an editor's `pushToolCall` only in turns that this editor began.
+//! * The terminal's screen is written by `frontends/tui/screen.rs`, not by ratatui's inline viewport:
+//!   that has a fixed height and asks the terminal where the cursor is. Ours is as high as what is
+//!   shown, and moves only relative to itself.
 //! * `.cargo/build.rs` links the program without position independence on Linux: relocating it was a
 //!   tenth of the time to the first answer.
 

@@ -20,7 +20,7 @@ use self::queue::Queue;
 
 /// What is logged. When it is dropped, what waits is written, if that takes no longer than a
 /// moment.
-pub struct Logs(Queue);
+pub struct Logs(Option<Queue>);
 
 /// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for; warnings if neither does.
 pub fn start(file: Option<&Path>) -> anyhow::Result<Logs> {
@@ -42,11 +42,19 @@ pub fn start(file: Option<&Path>) -> anyhow::Result<Logs> {
     let layer = fmt::layer().with_ansi(colour).with_writer(move || lines.clone());
     tracing_subscriber::registry().with(layer.with_filter(filter)).init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
-    Ok(Logs(queue))
+    Ok(Logs(Some(queue)))
+}
+
+/// Logs nothing, where there is no place that people could read it in.
+pub fn none() -> Logs {
+    std::panic::set_hook(Box::new(|_| ()));
+    Logs(None)
 }
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        self.0.finish();
+        if let Some(queue) = &self.0 {
+            queue.finish();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Command line, logging, run, exit code; nothing else.
 
-use std::io::{IsTerminal as _, Write as _, stderr, stdin};
+use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 use tandem::cli::{self, Cli, Command};
@@ -33,7 +33,14 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli) -> anyhow::Result<End> {
-    let _logs = logging::start(cli.log_file.as_deref())?;
+    let terminal =
+        cli.command.is_none() && !cli.agent.acp && stdin().is_terminal() && stdout().is_terminal();
+    // Logs would be written all over the screen.
+    let _logs = if terminal && cli.log_file.is_none() && stderr().is_terminal() {
+        logging::none()
+    } else {
+        logging::start(cli.log_file.as_deref())?
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &cli.command {
         Some(Command::Login) => return runtime.block_on(run::login()).map(|()| End::Done),
@@ -47,10 +54,15 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
         runtime.shutdown_background();
         return end;
     }
+    if terminal {
+        let end = runtime.block_on(run::terminal(&cli.agent));
+        runtime.shutdown_background();
+        return end;
+    }
     if !cli.agent.acp && stdin().is_terminal() {
         anyhow::bail!(
-            "standard input is a terminal, and this agent speaks ACP: let an editor start it, or \
-             try `tandem -p PROMPT`; `tandem --help` says more"
+            "standard input is a terminal and standard output is none: `tandem --help` says how to \
+             start it, and `tandem -p PROMPT` runs one prompt"
         );
     }
     let end = runtime.block_on(run::editor(&cli.agent));

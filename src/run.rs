@@ -3,6 +3,7 @@
 mod a2a;
 mod headless;
 mod models;
+mod terminal;
 
 use std::io::stderr;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use self::a2a::Joined;
 pub use self::a2a::serve;
 pub use self::headless::headless;
 use self::models::Choice;
+pub use self::terminal::terminal;
 use crate::cli::{Agent, Work};
 use crate::commands::Registry;
 use crate::config::{self, Check, Credentials, Env, Input, Trust};
@@ -63,6 +65,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     };
     let session = making.session(workspace, agent.work.mode())?;
     let joined = Joined::begin(agent, &session, &credentials).await?;
+    joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
         max_line: agent.work.limits().line_bytes,

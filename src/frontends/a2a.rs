@@ -43,7 +43,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
@@ -79,6 +79,8 @@ pub struct Options {
     pub head_time: Duration,
     /// Serves an ACP client on a WebSocket, if there is a session for it.
     pub acp: Option<ServeAcp>,
+    /// Told how many connections there are.
+    pub connected: watch::Sender<usize>,
 }
 
 /// Serves an ACP client at the other end of a stream, one message a line.
@@ -132,7 +134,8 @@ pub async fn serve(
             let Ok(slot) = Arc::clone(&connections).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    serving.spawn(connection(Arc::clone(&server), stream, slot));
+                    let place = Place::new(slot, &server.options.connected);
+                    serving.spawn(connection(Arc::clone(&server), stream, place));
                 }
                 Err(err) => {
                     tracing::warn!("a connection could not be accepted: {err}");
@@ -161,16 +164,35 @@ async fn sweeping(server: &Server) {
     }
 }
 
+/// A connection's place among those that there may be; it counts as long as it lives.
+struct Place {
+    connected: watch::Sender<usize>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn new(slot: OwnedSemaphorePermit, connected: &watch::Sender<usize>) -> Self {
+        connected.send_modify(|count| *count += 1);
+        Self { connected: connected.clone(), _slot: slot }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connected.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
 /// Serves one connection.
-async fn connection(server: Arc<Server>, stream: TcpStream, slot: OwnedSemaphorePermit) {
+async fn connection(server: Arc<Server>, stream: TcpStream, place: Place) {
     // Small events are to leave at once.
     let _ = stream.set_nodelay(true);
-    let slot = Arc::new(slot);
+    let place = Arc::new(place);
     let (head_time, ending) = (server.options.head_time, server.ending.clone());
     let router = http::router(server);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         // A WebSocket outlives this connection, and keeps its place.
-        request.extensions_mut().insert(Arc::clone(&slot));
+        request.extensions_mut().insert(Arc::clone(&place));
         router.clone().oneshot(request.map(Body::new))
     });
     let mut talk = std::pin::pin!(

@@ -1,4 +1,4 @@
-//! The A2A server: on the editor's session, or alone with sessions of its own.
+//! The A2A server: on the session of an editor or a terminal, or alone with sessions of its own.
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +26,16 @@ use crate::tools::workspace::Workspace;
 /// What names the token in the environment.
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
-/// Those who have joined the editor's session, if anybody may.
-pub(super) struct Joined(Option<(JoinHandle<anyhow::Result<()>>, CancellationToken)>);
+/// Those who have joined a session that somebody drives, if anybody may.
+pub(super) struct Joined(Option<Server>);
+
+/// A server that runs.
+struct Server {
+    serving: JoinHandle<anyhow::Result<()>>,
+    ending: CancellationToken,
+    address: String,
+    connected: watch::Receiver<usize>,
+}
 
 impl Joined {
     /// Opens the session to others, if the user wants it.
@@ -38,16 +47,30 @@ impl Joined {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
         let mut options = options(&agent.a2a, &agent.work, credentials)?;
         options.acp = Some(over_websocket(session, credentials, agent.work.limits().line_bytes));
-        let listener = listen(port).await?;
+        let connected = options.connected.subscribe();
+        let listener = a2a::listen(port).await?;
+        let address = address(&listener)?;
         let ending = CancellationToken::new();
         let sessions = Sessions::Shared(Arc::clone(session));
         let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
-        Ok(Self(Some((serving, ending))))
+        Ok(Self(Some(Server { serving, ending, address, connected })))
+    }
+
+    /// Says on standard error where they can.
+    pub(super) fn announce(&self) {
+        if let Some(server) = &self.0 {
+            announce(&server.address);
+        }
+    }
+
+    /// Where they can, and how many have.
+    pub(super) fn place(&self) -> Option<(String, watch::Receiver<usize>)> {
+        self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
     }
 
     /// Says good-bye to them.
     pub(super) async fn end(self) {
-        if let Some((serving, ending)) = self.0 {
+        if let Some(Server { serving, ending, .. }) = self.0 {
             ending.cancel();
             // What it says of a fault it has logged.
             let _ = serving.await;
@@ -72,7 +95,8 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
         most: limits.sessions,
         idle: limits.session_idle,
     };
-    let listener = listen(serve.port).await?;
+    let listener = a2a::listen(serve.port).await?;
+    announce(&address(&listener)?);
     let ending = CancellationToken::new();
     let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
     let signal = signals.next().await;
@@ -104,13 +128,14 @@ fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
     }))
 }
 
-/// Takes the port, and says which it is.
-async fn listen(port: u16) -> anyhow::Result<TcpListener> {
-    let listener = a2a::listen(port).await?;
+fn address(listener: &TcpListener) -> anyhow::Result<String> {
     let port = listener.local_addr().context("the port is not known")?.port();
+    Ok(format!("http://127.0.0.1:{port}/"))
+}
+
+fn announce(address: &str) {
     // If standard error is closed there is nobody to tell.
-    let _ = writeln!(stderr(), "tandem: A2A at http://127.0.0.1:{port}/");
-    Ok(listener)
+    let _ = writeln!(stderr(), "tandem: A2A at {address}");
 }
 
 fn options(a2a: &A2a, work: &Work, credentials: &Arc<Credentials>) -> anyhow::Result<Options> {
@@ -123,6 +148,7 @@ fn options(a2a: &A2a, work: &Work, credentials: &Arc<Credentials>) -> anyhow::Re
         requests: limits.requests,
         head_time: limits.head_time,
         acp: None,
+        connected: watch::Sender::new(0),
     })
 }
 

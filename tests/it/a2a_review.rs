@@ -44,6 +44,7 @@ impl Server {
             requests: 64,
             head_time: LONG,
             acp: Some(acp),
+            connected: tokio::sync::watch::Sender::new(0),
         };
         let listener = listen(0).await.unwrap();
         let port = listener.local_addr().unwrap().port();

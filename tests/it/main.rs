@@ -27,6 +27,7 @@ mod policy;
 mod read;
 mod session;
 mod shared;
+mod terminal;
 mod tidy;
 mod told;
 mod transcripts;

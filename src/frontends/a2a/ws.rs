@@ -16,7 +16,6 @@ use futures::future::{BoxFuture, select_all};
 use futures::stream::{FuturesUnordered, SplitStream};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use self::out::{Out, Over};
 use super::context::Context;
@@ -43,7 +42,7 @@ pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Res
     let query = request.uri().query().unwrap_or_default().as_bytes();
     let flat =
         form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
-    let slot = request.extensions().get::<Arc<OwnedSemaphorePermit>>().map(Arc::clone);
+    let slot = request.extensions().get::<Arc<super::Place>>().map(Arc::clone);
     let (mut parts, _) = request.into_parts();
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => upgrade,

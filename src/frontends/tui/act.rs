@@ -1,0 +1,321 @@
+//! What the user does: keys become changes of the state and calls of the session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::KeyEvent;
+use tokio::time::Instant;
+
+use super::complete::{self, Wanted};
+use super::dialog::Choice;
+use super::input::Edit;
+use super::keys::{self, Focus, Intent};
+use super::{Ui, editor, now, prompt};
+use crate::session::{Answer, AnswerError, Mode, Origin};
+
+/// Ctrl+C twice within this time quits.
+const TWICE: Duration = Duration::from_secs(2);
+
+/// How many files are offered from.
+const FILES: usize = 20_000;
+
+/// Rows that a question scrolls by.
+const PAGE: usize = 8;
+
+impl Ui {
+    /// Whom the keys are for.
+    fn focus(&self) -> Focus {
+        match self.state.dialogs.front() {
+            Some(dialog) if dialog.saying.is_some() => Focus::Saying,
+            Some(dialog) if dialog.ready(now()) => Focus::Question,
+            _ => Focus::Input {
+                empty: self.state.input.is_empty(),
+                completing: self.state.completion.is_some(),
+            },
+        }
+    }
+
+    pub(super) async fn key(&mut self, key: KeyEvent) -> anyhow::Result<()> {
+        let focus = self.focus();
+        let Some(intent) = keys::intent(key, focus) else { return Ok(()) };
+        let had_help = self.state.help;
+        self.state.unhint();
+        match intent {
+            Intent::Edit(edit) => self.edit(&edit),
+            Intent::Enter => return self.enter(focus).await,
+            Intent::Up | Intent::Down => self.vertical(intent == Intent::Down, focus),
+            Intent::Complete => self.complete(),
+            Intent::Escape => self.escape(focus, had_help),
+            Intent::Interrupt => self.interrupt(),
+            Intent::Quit => self.quits = true,
+            Intent::Suspend => return self.suspend(),
+            Intent::Search => {
+                let typed = self.state.input.text();
+                self.state.completion = complete::history(typed, self.history.prompts());
+                if self.state.completion.is_none() {
+                    self.state.hint = Some("no earlier prompt has this in it".to_owned());
+                }
+            }
+            Intent::CycleMode => self.session.set_mode(after(self.session.mode())),
+            Intent::Unfold => {
+                self.state.unfolded = !self.state.unfolded;
+                let what = if self.state.unfolded { "in full" } else { "in short" };
+                let hint = format!("thoughts and outputs are shown {what} from now on");
+                self.state.hint = Some(hint);
+            }
+            Intent::Help => self.state.help = !had_help,
+            Intent::Editor => return self.edit_prompt().await,
+            Intent::Redraw => self.resized().await,
+            Intent::Choose(key) => {
+                let choice = self.state.dialogs.front().and_then(|dialog| dialog.chosen(key));
+                if let Some(choice) = choice {
+                    return self.choose(choice).await;
+                }
+            }
+            Intent::ScrollUp | Intent::ScrollDown => {
+                if let Some(dialog) = self.state.dialogs.front_mut() {
+                    dialog.scroll = match intent {
+                        Intent::ScrollUp => dialog.scroll.saturating_sub(PAGE),
+                        _ => dialog.scroll + PAGE,
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn pasted(&mut self, text: String) {
+        match self.focus() {
+            Focus::Question => {}
+            Focus::Saying | Focus::Input { .. } => self.edit(&Edit::Insert(text)),
+        }
+    }
+
+    fn edit(&mut self, edit: &Edit) {
+        if let Some(saying) = self.state.dialogs.front_mut().and_then(|it| it.saying.as_mut()) {
+            return saying.edit(edit);
+        }
+        let searches = self.state.completion.as_ref().is_some_and(|it| it.searches);
+        self.state.input.edit(edit);
+        self.history.leave();
+        if searches {
+            let typed = self.state.input.text();
+            self.state.completion = complete::history(typed, self.history.prompts());
+        } else {
+            self.offer();
+        }
+    }
+
+    /// Offers what the word at the cursor may become.
+    pub(super) fn offer(&mut self) {
+        self.state.completion = match complete::wanted(&self.state.input) {
+            Some(Wanted::Command(typed)) => complete::commands(typed),
+            Some(Wanted::File(typed, from)) => match &self.files {
+                Some(files) => complete::files(typed, from, files),
+                None => None,
+            },
+            None => return self.state.completion = None,
+        };
+        let file = matches!(complete::wanted(&self.state.input), Some(Wanted::File(..)));
+        let begins = matches!(complete::wanted(&self.state.input), Some(Wanted::File("", _)));
+        // Files come and go: they are looked for each time a name begins.
+        if file && self.finding.is_none() && (begins || self.files.is_none()) {
+            let session = Arc::clone(&self.session);
+            self.finding = Some(tokio::task::spawn_blocking(move || session.files(FILES)));
+        }
+    }
+
+    fn complete(&mut self) {
+        match self.state.completion.take() {
+            Some(completion) => {
+                completion.accept(&mut self.state.input);
+                if !completion.searches {
+                    self.offer();
+                }
+            }
+            None => self.offer(),
+        }
+    }
+
+    async fn enter(&mut self, focus: Focus) -> anyhow::Result<()> {
+        match focus {
+            Focus::Question => {
+                let marked = self.state.dialogs.front().and_then(super::dialog::Dialog::marked);
+                if let Some(choice) = marked {
+                    return self.choose(choice).await;
+                }
+            }
+            Focus::Saying => self.say(),
+            Focus::Input { .. } => {
+                if let Some(completion) = self.state.completion.take()
+                    && completion.accept(&mut self.state.input)
+                {
+                    return Ok(());
+                }
+                self.submit();
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) {
+        let parts = prompt::parts(self.state.input.text());
+        if parts.is_empty() {
+            return;
+        }
+        let typed = self.state.take_input();
+        self.history.add(typed.trim());
+        self.session.prompt(parts, Origin::Terminal);
+    }
+
+    /// Rejects, with what is typed.
+    fn say(&mut self) {
+        let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
+        let why = saying.map(super::input::Input::into_text).unwrap_or_default();
+        let why = why.trim();
+        self.answer(match why {
+            "" => Answer::Reject,
+            why => Answer::RejectSaying(why.to_owned()),
+        });
+    }
+
+    async fn choose(&mut self, choice: Choice) -> anyhow::Result<()> {
+        match choice {
+            Choice::Answer(answer) => self.answer(answer),
+            Choice::Say => {
+                if let Some(dialog) = self.state.dialogs.front_mut() {
+                    dialog.saying = Some(super::input::Input::default());
+                }
+            }
+            Choice::Edit => return self.edit_proposal().await,
+        }
+        Ok(())
+    }
+
+    /// Answers the question that is shown, unless somebody was faster.
+    fn answer(&mut self, answer: Answer) {
+        let Some(call) = self.state.dialogs.front().map(|dialog| dialog.call().to_owned()) else {
+            return;
+        };
+        self.answer_to(&call, answer);
+    }
+
+    fn answer_to(&mut self, call: &str, answer: Answer) {
+        if let Err(error) = self.session.answer(call, answer, Origin::Terminal) {
+            self.state.hint = Some(match error {
+                AnswerError::AlreadyAnswered { by, .. } => format!("{by} has answered already"),
+                _ => "nobody waits for this answer any more".to_owned(),
+            });
+        }
+        self.state.dialogs.retain(|dialog| dialog.call() != call);
+        // What comes up now has not been read yet.
+        if let Some(next) = self.state.dialogs.front_mut() {
+            next.shown_at(now());
+        }
+    }
+
+    fn vertical(&mut self, down: bool, focus: Focus) {
+        if let (Focus::Question, Some(dialog)) = (focus, self.state.dialogs.front_mut()) {
+            return dialog.select(down);
+        }
+        if let Some(completion) = &mut self.state.completion {
+            return completion.select(down);
+        }
+        let input = &mut self.state.input;
+        if down {
+            if !input.on_last_line() {
+                input.edit(&Edit::Down);
+            } else if let Some(text) = self.history.next() {
+                input.set(&text);
+            }
+        } else if !input.on_first_line() {
+            input.edit(&Edit::Up);
+        } else if !self.take_back() {
+            let typed = self.state.input.text().to_owned();
+            if let Some(text) = self.history.previous(&typed) {
+                self.state.input.set(&text);
+            }
+        }
+    }
+
+    /// Takes the last prompt that waits back for editing, if nothing else is typed.
+    fn take_back(&mut self) -> bool {
+        let Some(queued) = self.state.last_queued().filter(|_| self.state.input.is_empty()) else {
+            return false;
+        };
+        let (turn, text) = (queued.turn, queued.text.clone());
+        let taken = self.session.running() != Some(turn) && self.session.cancel(turn);
+        if taken {
+            self.state.input.set(&text);
+        }
+        taken
+    }
+
+    fn escape(&mut self, focus: Focus, had_help: bool) {
+        if focus == Focus::Saying {
+            self.state.dialogs.iter_mut().for_each(|dialog| dialog.saying = None);
+        } else if self.state.completion.take().is_none() && !had_help {
+            self.cancel();
+        }
+    }
+
+    fn cancel(&mut self) -> bool {
+        let running = self.state.running.as_ref().map(|running| running.turn);
+        running.is_some_and(|turn| self.session.cancel(turn))
+    }
+
+    fn interrupt(&mut self) {
+        if self.interrupted.replace(Instant::now()).is_some_and(|at| at.elapsed() < TWICE) {
+            self.quits = true;
+            return;
+        }
+        if !self.cancel() {
+            self.state.take_input();
+        }
+        self.state.hint = Some("Ctrl+C again quits".to_owned());
+    }
+
+    /// The prompt in the user's editor.
+    async fn edit_prompt(&mut self) -> anyhow::Result<()> {
+        let text = self.state.input.text().to_owned();
+        if let Some(text) = self.edited(&text, ".md").await? {
+            self.state.input.set(text.trim_end());
+        }
+        Ok(())
+    }
+
+    /// What a question proposes in the user's editor; when it is saved, that is the answer.
+    async fn edit_proposal(&mut self) -> anyhow::Result<()> {
+        let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
+        let Some((path, text)) = dialog.proposal() else { return Ok(()) };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let suffix = name.rfind('.').map_or("", |at| &name[at..]).to_owned();
+        let (call, text) = (dialog.call().to_owned(), text.to_owned());
+        if let Some(edited) = self.edited(&text, &suffix).await? {
+            let edited = Some(edited).filter(|edited| *edited != text);
+            self.answer_to(&call, Answer::Once { edited });
+        }
+        Ok(())
+    }
+
+    /// A text as the user leaves it in their editor; none if that fails, and it is said why.
+    async fn edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<Option<String>> {
+        self.terminal.written().await;
+        self.leave();
+        let edited = editor::edit(&self.editor, text, suffix).await;
+        self.come_back()?;
+        match edited {
+            Ok(text) => Ok(Some(text)),
+            Err(err) => {
+                self.state.hint = Some(format!("not edited: {err:#}"));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The mode that follows this one.
+fn after(mode: Mode) -> Mode {
+    let at = Mode::ALL.iter().position(|(_, known)| *known == mode).unwrap_or(0);
+    Mode::ALL[(at + 1) % Mode::ALL.len()].1
+}

@@ -1,0 +1,200 @@
+//! What the word at the cursor may become: a command, a file, an earlier prompt.
+
+use std::cmp::Reverse;
+
+use super::input::Input;
+use crate::commands::{Command, Registry};
+
+/// How many are offered.
+const MOST: usize = 8;
+
+/// What is offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Completion {
+    /// Where what is completed begins.
+    pub(super) from: usize,
+    pub(super) candidates: Vec<Candidate>,
+    /// Which one is marked.
+    pub(super) selected: usize,
+    /// Whether these are earlier prompts.
+    pub(super) searches: bool,
+}
+
+/// Something that may be meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// What is put in.
+    pub(super) text: String,
+    /// What it is.
+    pub(super) help: String,
+}
+
+/// What could be completed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wanted<'a> {
+    Command(&'a str),
+    /// A file's name, and where it begins.
+    File(&'a str, usize),
+}
+
+impl Completion {
+    fn new(from: usize, candidates: Vec<Candidate>, searches: bool) -> Option<Self> {
+        (!candidates.is_empty()).then_some(Self { from, candidates, selected: 0, searches })
+    }
+
+    /// Marks the next, or the one before.
+    pub(super) fn select(&mut self, down: bool) {
+        let count = self.candidates.len();
+        self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
+    }
+
+    /// Puts in what is marked. False if it was there already.
+    pub(super) fn accept(&self, input: &mut Input) -> bool {
+        let Some(candidate) = self.candidates.get(self.selected) else { return false };
+        let there = input.text()[self.from..].trim_end() == candidate.text.trim_end();
+        if !there {
+            let to = if self.searches { input.text().len() } else { input.cursor() };
+            input.replace(self.from, to, &candidate.text);
+        }
+        !there
+    }
+}
+
+/// What could be completed at the cursor.
+pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
+    let before = &input.text()[..input.cursor()];
+    if before.starts_with('/') && !before.contains('\n') {
+        return Some(Wanted::Command(before));
+    }
+    let at = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let name = before[at..].strip_prefix('@')?;
+    Some(Wanted::File(name, at))
+}
+
+/// The commands that begin like this.
+pub(super) fn commands(typed: &str) -> Option<Completion> {
+    let mut known = Vec::new();
+    flatten("/", Registry::default().list(), &mut known);
+    known.retain(|candidate| {
+        candidate.text.starts_with(typed) && candidate.text.trim_end() != typed
+    });
+    Completion::new(0, known, false)
+}
+
+fn flatten(above: &str, commands: &[Command], known: &mut Vec<Candidate>) {
+    for command in commands {
+        let path = format!("{above}{}", command.name);
+        flatten(&format!("{path} "), command.sub_commands, known);
+        if command.sub_commands.is_empty() {
+            let takes = if command.arguments.is_empty() { "" } else { " " };
+            let help = command.description.to_owned();
+            known.push(Candidate { text: format!("{path}{takes}"), help });
+        }
+    }
+}
+
+/// The files whose names fit best.
+pub(super) fn files(typed: &str, from: usize, files: &[String]) -> Option<Completion> {
+    let typed = typed.replace('\\', "").to_lowercase();
+    let mut fitting: Vec<_> =
+        files.iter().filter_map(|file| Some((fits(&typed, file)?, file))).collect();
+    fitting.sort_by_key(|(how_well, file)| (Reverse(*how_well), file.len(), (*file).clone()));
+    let candidates = fitting.into_iter().take(MOST).map(|(_, file)| {
+        let text = format!("@{} ", file.replace(' ', "\\ "));
+        Candidate { text, help: String::new() }
+    });
+    Completion::new(from, candidates.collect(), false)
+}
+
+/// How well a file's name fits what was typed.
+fn fits(typed: &str, file: &str) -> Option<u8> {
+    let file = file.to_lowercase();
+    let name = file.rsplit('/').next().unwrap_or_default();
+    if file.starts_with(typed) || name.starts_with(typed) {
+        return Some(3);
+    }
+    if name.contains(typed) {
+        return Some(2);
+    }
+    if file.contains(typed) {
+        return Some(1);
+    }
+    let mut chars = file.chars();
+    typed.chars().all(|wanted| chars.any(|c| c == wanted)).then_some(0)
+}
+
+/// The earlier prompts with this in them, the last first.
+pub(super) fn history(typed: &str, history: &[String]) -> Option<Completion> {
+    let typed = typed.to_lowercase();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for text in history.iter().rev().filter(|text| text.to_lowercase().contains(&typed)) {
+        if candidates.len() < MOST && candidates.iter().all(|known| known.text != *text) {
+            candidates.push(Candidate { text: text.clone(), help: String::new() });
+        }
+    }
+    Completion::new(0, candidates, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str) -> Input {
+        let mut input = Input::default();
+        input.set(text);
+        input
+    }
+
+    #[test]
+    fn what_is_wanted_depends_on_the_word() {
+        assert_eq!(wanted(&typed("/mem")), Some(Wanted::Command("/mem")));
+        assert_eq!(wanted(&typed("see @src/m")), Some(Wanted::File("src/m", 4)));
+        assert_eq!(wanted(&typed("a@b")), None);
+        assert_eq!(wanted(&typed("see")), None);
+    }
+
+    fn texts(completion: Option<Completion>) -> Vec<String> {
+        let candidates = completion.into_iter().flat_map(|completion| completion.candidates);
+        candidates.map(|candidate| candidate.text).collect()
+    }
+
+    #[test]
+    fn commands_come_with_those_in_them() {
+        assert_eq!(texts(commands("/mo")), ["/model show", "/model set "]);
+        assert_eq!(texts(commands("/xyz")), [""; 0]);
+        assert_eq!(texts(commands("/clear")), [""; 0], "it is all there");
+    }
+
+    #[test]
+    fn the_file_that_fits_best_comes_first() {
+        let known = ["docs/main notes.md", "src/main.rs", "src/domain.rs", "maintain"];
+        let known = known.map(ToOwned::to_owned);
+        let found = texts(files("main", 0, &known));
+        assert_eq!(
+            found,
+            ["@maintain ", "@src/main.rs ", "@docs/main\\ notes.md ", "@src/domain.rs "]
+        );
+        assert_eq!(texts(files("smr", 0, &known)), ["@src/main.rs ", "@src/domain.rs "]);
+    }
+
+    #[test]
+    fn what_is_marked_is_put_in_the_place_of_the_word() {
+        let mut input = typed("see @ma");
+        let Some(mut completion) = files("ma", 4, &["main.rs".to_owned(), "make".to_owned()])
+        else {
+            panic!("nothing fits")
+        };
+        completion.select(true);
+        completion.select(true);
+        completion.select(false);
+        assert!(completion.accept(&mut input));
+        assert_eq!(input.text(), "see @main.rs ");
+        assert!(!completion.accept(&mut input));
+    }
+
+    #[test]
+    fn history_is_searched_backwards() {
+        let history = ["run tests", "fix it", "Run all", "run tests"].map(ToOwned::to_owned);
+        assert_eq!(texts(super::history("run", &history)), ["run tests", "Run all"]);
+    }
+}

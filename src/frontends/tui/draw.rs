@@ -1,0 +1,255 @@
+//! What the state looks like: rows for the scrollback, and the live rows below them.
+
+mod card;
+mod question;
+mod status;
+
+use ratatui::text::{Line, Span};
+
+use super::item::{Body, Item, Tone};
+use super::keys::HELP;
+use super::markdown;
+use super::state::State;
+use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
+use super::wrap::{Margin, clean, cut, width, wrap};
+use crate::session::{Millis, Origin, Todo, TodoStatus};
+
+/// Rows of the todo list at most.
+const TODOS: usize = 7;
+
+/// The spinner, an image after the other.
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
+
+/// How long an image of the spinner is shown, in milliseconds.
+pub(super) const SPIN: Millis = 120;
+
+/// The live rows, and where the cursor is in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// From the top.
+    pub(super) rows: Vec<Line<'static>>,
+    /// Row and column, if it is seen.
+    pub(super) cursor: Option<(usize, usize)>,
+}
+
+/// The rows of an item that goes into the scrollback.
+pub(super) fn finished(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    if item.apart {
+        rows.push(Line::default());
+    }
+    rows.extend(body(item, unfolded, columns));
+    rows
+}
+
+/// The live rows; not more than `height`.
+pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) -> Frame {
+    let mut below = Vec::new();
+    below.extend(todos(&state.todos, columns));
+    below.extend(queue_and_spinner(state, columns, now));
+    let mut frame = match state.dialogs.front() {
+        Some(dialog) if dialog.ready(now) || state.input.is_empty() => {
+            question::rows(dialog, state.dialogs.len(), columns, height.saturating_sub(3))
+        }
+        _ => composer(state, columns, height),
+    };
+    frame.rows.extend(status::rows(state, columns, now));
+    let room = height.saturating_sub(frame.rows.len());
+    let cut_off = below.len().saturating_sub(room);
+    below.drain(..cut_off);
+    let room = room - below.len();
+    let mut above = Vec::new();
+    // What is asked about is shown with the question.
+    let asked = |item: &&Item| matches!(&item.body, Body::Call(card) if card.asked);
+    for item in state.items.iter().filter(|item| !asked(item)) {
+        above.extend(finished(item, state.unfolded, columns));
+    }
+    let cut_off = above.len().saturating_sub(room);
+    above.drain(..cut_off);
+    above.append(&mut below);
+    let over = (above.len() + frame.rows.len()).saturating_sub(height.max(1));
+    let top = above.len();
+    above.append(&mut frame.rows);
+    above.drain(..over.min(above.len()));
+    let cursor = frame.cursor.map(|(row, column)| ((row + top).saturating_sub(over), column));
+    Frame { rows: above, cursor }
+}
+
+fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
+    match &item.body {
+        Body::Prompt(text, origin) => prompt(text, origin, columns),
+        Body::Said(text) => markdown::render(text, columns),
+        Body::Thought(text) => thought(text, item.done, unfolded, columns),
+        Body::Call(call) => card::rows(call, unfolded, columns),
+        Body::Note(tone, text) => {
+            let (mark, style) = match tone {
+                Tone::Aside => ("· ", DIM),
+                Tone::Error => ("✗ ", BAD),
+            };
+            plain(text, &Margin::mark(mark, style), style, columns)
+        }
+    }
+}
+
+/// Lines of text in one style.
+fn plain(
+    text: &str,
+    margin: &Margin,
+    style: ratatui::style::Style,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let mut margin = margin.clone();
+    let mut rows = Vec::new();
+    for line in clean(text).lines() {
+        rows.extend(wrap(&[Span::styled(line.to_owned(), style)], &margin, columns));
+        margin.first.clone_from(&margin.rest);
+    }
+    rows
+}
+
+fn prompt(text: &str, origin: &Origin, columns: usize) -> Vec<Line<'static>> {
+    let from = match origin {
+        Origin::Terminal => "",
+        Origin::Editor => "[editor] ",
+        Origin::A2a(_) => "[A2A] ",
+    };
+    plain(&format!("{from}{text}"), &Margin::mark("› ", USER), BOLD, columns)
+}
+
+/// A thought: its subject, or all of it, dimmed.
+fn thought(text: &str, done: bool, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
+    let text = text.trim();
+    if !unfolded {
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let subject = first.strip_prefix("**").and_then(|rest| rest.split_once("**"));
+        let subject = subject.map_or(first, |(subject, _)| subject);
+        let verb = if done { "thought" } else { "thinking" };
+        let line = cut(&clean(&format!("∴ {verb}: {subject}")), columns);
+        return vec![Line::styled(line, DIM)];
+    }
+    let margin = Margin::mark("∴ ", DIM);
+    let mut rows = markdown::render(text, columns.saturating_sub(2));
+    for (at, row) in rows.iter_mut().enumerate() {
+        let margin = if at == 0 { &margin.first } else { &margin.rest };
+        row.spans.splice(0..0, margin.iter().cloned());
+        row.spans.iter_mut().for_each(|span| span.style = span.style.patch(DIM));
+    }
+    rows
+}
+
+fn todos(todos: &[Todo], columns: usize) -> Vec<Line<'static>> {
+    if todos.is_empty() {
+        return Vec::new();
+    }
+    let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+    let heading = format!("todo {done}/{}", todos.len());
+    let mut rows = vec![Line::default(), Line::styled(heading, BOLD)];
+    // Those that are done make room first.
+    let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
+    let first = first.min(todos.len().saturating_sub(TODOS));
+    rows.extend(todos.iter().skip(first).take(TODOS).map(|it| todo(it, columns)));
+    if todos.len() > first + TODOS {
+        rows.push(Line::styled(format!("  … {} more", todos.len() - first - TODOS), DIM));
+    }
+    rows
+}
+
+/// One line of a todo list.
+fn todo(todo: &Todo, columns: usize) -> Line<'static> {
+    let (mark, style) = match todo.status {
+        TodoStatus::Completed => ("✓", DIM),
+        TodoStatus::InProgress => ("▸", BOLD),
+        TodoStatus::Pending => ("○", ratatui::style::Style::new()),
+        TodoStatus::Blocked => ("⊘", BAD),
+        TodoStatus::Cancelled => ("–", DIM),
+    };
+    let text = clean(todo.description.lines().next().unwrap_or_default());
+    Line::from(vec![
+        Span::styled(format!("  {mark} "), if mark == "✓" { GOOD } else { style }),
+        Span::styled(cut(&text, columns.saturating_sub(4)), style),
+    ])
+}
+
+fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    if let Some(activity) = state.activity(now) {
+        let image = usize::try_from(now / SPIN).unwrap_or(0) % SPINNER.len();
+        rows.push(Line::default());
+        let room = columns.saturating_sub(2);
+        let mut line = vec![
+            Span::styled(format!("{} ", SPINNER[image]), ASKS),
+            Span::raw(cut(&clean(&activity), room)),
+        ];
+        let hint = " (Esc cancels)";
+        if super::wrap::width_of(&line) + width(hint) <= columns {
+            line.push(Span::styled(hint, DIM));
+        }
+        rows.push(Line::from(line));
+    }
+    for queued in &state.queued {
+        let from = match queued.origin {
+            Origin::Terminal => "",
+            Origin::Editor => "[editor] ",
+            Origin::A2a(_) => "[A2A] ",
+        };
+        let first = clean(queued.text.lines().next().unwrap_or_default());
+        rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
+    }
+    rows
+}
+
+/// The text that is typed, and what is offered for it.
+fn composer(state: &State, columns: usize, height: usize) -> Frame {
+    let mut rows = vec![Line::default(), Line::styled("─".repeat(columns), DIM)];
+    let (shell, most) = (state.input.text().starts_with('!'), (height / 3).clamp(1, 10));
+    let (text, (row, column)) = state.input.rows(columns.saturating_sub(3));
+    let hidden = (row + 1).saturating_sub(most);
+    for (at, line) in text.iter().enumerate().skip(hidden).take(most) {
+        let mark = match at {
+            0 if shell => Span::styled("! ", ASKS),
+            0 => Span::styled("› ", USER),
+            _ => Span::raw("  "),
+        };
+        let line = if at == 0 && shell { line[1..].to_owned() } else { line.clone() };
+        rows.push(Line::from(vec![mark, Span::raw(line)]));
+    }
+    if state.input.is_empty() {
+        let hint = "a prompt; /command, @file, !shell, ? for the keys";
+        rows.pop();
+        let hint = Span::styled(cut(hint, columns.saturating_sub(2)), DIM);
+        rows.push(Line::from(vec![Span::styled("› ", USER), hint]));
+    }
+    let column = if shell && row == 0 { column.saturating_sub(1) } else { column };
+    let cursor = Some((2 + row - hidden, column + 2));
+    rows.extend(offered(state, columns));
+    Frame { rows, cursor }
+}
+
+/// What the text can be completed to; or all keys.
+fn offered(state: &State, columns: usize) -> Vec<Line<'static>> {
+    if let Some(completion) = &state.completion {
+        let row = |(at, candidate): (usize, &super::complete::Candidate)| {
+            let (mark, style) =
+                if at == completion.selected { ("› ", USER) } else { ("  ", CODE) };
+            let text = clean(&candidate.text.replace('\n', " "));
+            let text = cut(text.trim_end(), columns.saturating_sub(2));
+            let room = columns.saturating_sub(width(&text) + 4);
+            let help = cut(&candidate.help, room);
+            Line::from(vec![
+                Span::styled(format!("{mark}{text}"), style),
+                Span::styled(format!("  {help}"), DIM),
+            ])
+        };
+        return completion.candidates.iter().take(8).enumerate().map(row).collect();
+    }
+    if !state.help {
+        return Vec::new();
+    }
+    let row = |(key, what): &(&str, &str)| {
+        Line::from(vec![
+            Span::styled(format!("  {key:<24}"), CODE),
+            Span::raw(cut(what, columns.saturating_sub(26))),
+        ])
+    };
+    HELP.iter().map(row).collect()
+}

@@ -1,0 +1,80 @@
+//! The last row: who answers, how freely, at what cost, where, and who else is there.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::super::state::{State, seconds};
+use super::super::theme::{ASKS, BOLD, DIM};
+use super::super::wrap::{cut, width};
+use crate::session::{Millis, Mode};
+
+/// Between two things.
+const BETWEEN: &str = " · ";
+
+/// The row; and above it what is said once.
+pub(super) fn rows(state: &State, columns: usize, now: Millis) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    if let Some(hint) = &state.hint {
+        rows.push(Line::styled(cut(hint, columns), BOLD));
+    }
+    rows.push(status(state, columns, now));
+    rows
+}
+
+/// As many of the parts as fit, the less important ones left out first.
+fn status(state: &State, columns: usize, now: Millis) -> Line<'static> {
+    let about = &state.about;
+    let mode = match about.mode {
+        Mode::Default => DIM,
+        Mode::AutoEdit | Mode::Plan => BOLD,
+        Mode::Yolo => ASKS,
+    };
+    // Importance, style, text.
+    let mut parts: Vec<(u8, Style, String)> =
+        vec![(5, BOLD, about.model.clone()), (6, mode, about.mode.to_string())];
+    if let Some(usage) = state.usage.as_ref().filter(|usage| usage.input > 0) {
+        parts.push((4, DIM, context(usage.input, about.input_limit)));
+        parts.push((1, DIM, format!("{} tokens", count(state.tokens))));
+    }
+    if let Some(running) = &state.running {
+        parts.push((3, DIM, seconds(now - running.since)));
+    }
+    if let Some((address, clients)) = &about.a2a {
+        parts.push((2, DIM, format!("A2A {address} ({clients})")));
+    }
+    parts.push((0, DIM, about.workspace.clone()));
+    parts.retain(|(_, _, text)| !text.is_empty());
+    let total = |parts: &[(u8, Style, String)]| {
+        let texts: usize = parts.iter().map(|(_, _, text)| width(text)).sum();
+        texts + width(BETWEEN) * parts.len().saturating_sub(1)
+    };
+    while parts.len() > 1 && total(&parts) > columns {
+        let least = parts.iter().map(|(importance, ..)| *importance).min();
+        parts.retain(|(importance, ..)| Some(*importance) != least);
+    }
+    let mut spans = Vec::new();
+    for (_, style, text) in parts {
+        if !spans.is_empty() {
+            spans.push(Span::styled(BETWEEN, DIM));
+        }
+        spans.push(Span::styled(cut(&text, columns), style));
+    }
+    Line::from(spans)
+}
+
+/// How full the model's memory is.
+fn context(used: u64, limit: Option<u64>) -> String {
+    match limit.filter(|limit| *limit > 0) {
+        Some(limit) => format!("context {} ({}%)", count(used), used * 100 / limit),
+        None => format!("context {}", count(used)),
+    }
+}
+
+/// A number for people: `950`, `12k`, `1.5M`.
+fn count(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        1000..1_000_000 => format!("{}k", number / 1000),
+        _ => format!("{}.{}M", number / 1_000_000, number / 100_000 % 10),
+    }
+}

@@ -1,0 +1,136 @@
+//! The prompts of this and earlier sessions, in a file of the user's.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// How many are kept.
+const MOST: usize = 1000;
+
+/// How long one may be to be kept in the file.
+const LONG: usize = 16 * 1024;
+
+/// The prompts, and which of them is in the input.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    file: Option<PathBuf>,
+    prompts: Vec<String>,
+    /// The one that is shown, and what was typed before.
+    shown: Option<(usize, String)>,
+}
+
+impl History {
+    /// Reads the file, if there is one.
+    pub(super) fn open(file: Option<PathBuf>) -> Self {
+        let text = file.as_deref().and_then(|file| fs::read_to_string(file).ok());
+        let lines = text.as_deref().unwrap_or_default().lines();
+        let mut prompts: Vec<String> =
+            lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let written = prompts.len();
+        prompts.drain(..written.saturating_sub(MOST));
+        let history = Self { file, prompts, shown: None };
+        if written > 2 * MOST
+            && let Some(file) = &history.file
+            && let Err(err) = history.rewrite(file)
+        {
+            tracing::debug!("the history cannot be shortened: {err}");
+        }
+        history
+    }
+
+    pub(super) fn prompts(&self) -> &[String] {
+        &self.prompts
+    }
+
+    /// One more, in the file too.
+    pub(super) fn add(&mut self, prompt: &str) {
+        self.shown = None;
+        if self.prompts.last().is_some_and(|last| last == prompt) {
+            return;
+        }
+        self.prompts.push(prompt.to_owned());
+        if prompt.len() <= LONG
+            && let Some(file) = &self.file
+            && let Err(err) = append(file, prompt)
+        {
+            tracing::debug!("the history cannot be written: {err}");
+        }
+    }
+
+    /// The one before the one that is shown, or before `typed`.
+    pub(super) fn previous(&mut self, typed: &str) -> Option<String> {
+        let (at, draft) = self.shown.take().unwrap_or((self.prompts.len(), typed.to_owned()));
+        let before = at.saturating_sub(1);
+        self.shown = Some((before, draft));
+        self.prompts.get(before).filter(|_| at > 0).cloned()
+    }
+
+    /// The one after the one that is shown; at last what was typed.
+    pub(super) fn next(&mut self) -> Option<String> {
+        let (at, draft) = self.shown.take()?;
+        if let Some(prompt) = self.prompts.get(at + 1) {
+            self.shown = Some((at + 1, draft));
+            return Some(prompt.clone());
+        }
+        Some(draft)
+    }
+
+    /// What is shown is edited: it is a draft of its own now.
+    pub(super) fn leave(&mut self) {
+        self.shown = None;
+    }
+
+    /// Writes what is kept into a new file, which takes the place of the old one.
+    fn rewrite(&self, file: &Path) -> io::Result<()> {
+        let dir = file.parent().unwrap_or(Path::new("."));
+        let mut new = tempfile::NamedTempFile::new_in(dir)?;
+        for prompt in &self.prompts {
+            writeln!(new, "{}", serde_json::Value::from(prompt.as_str()))?;
+        }
+        new.persist(file)?;
+        Ok(())
+    }
+}
+
+fn append(file: &Path, prompt: &str) -> io::Result<()> {
+    if let Some(dir) = file.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
+    file.write_all(format!("{}\n", serde_json::Value::from(prompt)).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_walked_through_and_the_draft_is_kept() {
+        let mut history = History::default();
+        history.add("one");
+        history.add("two\nlines");
+        history.add("two\nlines");
+        assert_eq!(history.previous("draft").as_deref(), Some("two\nlines"));
+        assert_eq!(history.previous("").as_deref(), Some("one"));
+        assert_eq!(history.previous(""), None);
+        assert_eq!(history.next().as_deref(), Some("two\nlines"));
+        assert_eq!(history.next().as_deref(), Some("draft"));
+        assert_eq!(history.next(), None);
+    }
+
+    #[test]
+    fn the_file_is_kept_short_and_read_again() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("config/history.jsonl");
+        let mut history = History::open(Some(path.clone()));
+        for number in 0..2 * MOST + 5 {
+            history.add(&format!("prompt {number}"));
+        }
+        history.add(&"long ".repeat(LONG));
+        let history = History::open(Some(path.clone()));
+        assert_eq!(history.prompts().len(), MOST);
+        assert_eq!(history.prompts().last().unwrap(), &format!("prompt {}", 2 * MOST + 4));
+        assert_eq!(fs::read_to_string(path).unwrap().lines().count(), MOST);
+    }
+}

@@ -1,0 +1,276 @@
+//! The text that the user types: several lines, with the keys that shells have.
+
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
+
+use super::wrap::{clean, width};
+
+/// A change of the text, or of the place in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Edit {
+    Insert(String),
+    Backspace,
+    Delete,
+    Left,
+    Right,
+    WordLeft,
+    WordRight,
+    LineStart,
+    LineEnd,
+    Up,
+    Down,
+    KillToStart,
+    KillToEnd,
+    KillWordBack,
+    KillWordForward,
+    Yank,
+    Transpose,
+}
+
+/// A text and a place in it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Input {
+    text: String,
+    /// A byte, between two graphemes.
+    cursor: usize,
+    /// What was taken out last, to be put in again.
+    killed: String,
+}
+
+impl Input {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Another text, with the cursor at its end.
+    pub(super) fn set(&mut self, text: &str) {
+        self.text = clean(text);
+        self.cursor = self.text.len();
+    }
+
+    /// Puts something in the place of what is between two bytes.
+    pub(super) fn replace(&mut self, from: usize, to: usize, with: &str) {
+        self.text.replace_range(from..to, with);
+        self.cursor = from + with.len();
+    }
+
+    pub(super) fn on_first_line(&self) -> bool {
+        !self.text[..self.cursor].contains('\n')
+    }
+
+    pub(super) fn on_last_line(&self) -> bool {
+        !self.text[self.cursor..].contains('\n')
+    }
+
+    pub(super) fn edit(&mut self, edit: &Edit) {
+        match edit {
+            Edit::Insert(text) => {
+                let text = clean(&text.replace("\r\n", "\n").replace('\r', "\n"));
+                self.text.insert_str(self.cursor, &text);
+                self.cursor += text.len();
+            }
+            Edit::Backspace => _ = self.remove(self.left(), self.cursor),
+            Edit::Delete => _ = self.remove(self.cursor, self.right()),
+            Edit::Left => self.cursor = self.left(),
+            Edit::Right => self.cursor = self.right(),
+            Edit::WordLeft => self.cursor = self.word_left(),
+            Edit::WordRight => self.cursor = self.word_right(),
+            Edit::LineStart => self.cursor = self.line_start(),
+            Edit::LineEnd => self.cursor = self.line_end(),
+            Edit::Up => self.vertical(true),
+            Edit::Down => self.vertical(false),
+            Edit::KillToStart => self.kill(self.line_start(), self.cursor),
+            Edit::KillToEnd => {
+                // At the end of a line, the newline goes.
+                let end = self.line_end();
+                self.kill(self.cursor, if end == self.cursor { self.right() } else { end });
+            }
+            Edit::KillWordBack => self.kill(self.word_left(), self.cursor),
+            Edit::KillWordForward => self.kill(self.cursor, self.word_right()),
+            Edit::Yank => self.edit(&Edit::Insert(self.killed.clone())),
+            Edit::Transpose => self.transpose(),
+        }
+    }
+
+    fn remove(&mut self, from: usize, to: usize) -> String {
+        self.cursor = from;
+        self.text.drain(from..to).collect()
+    }
+
+    fn kill(&mut self, from: usize, to: usize) {
+        if from < to {
+            self.killed = self.remove(from, to);
+        }
+    }
+
+    fn transpose(&mut self) {
+        if self.cursor == self.text.len() {
+            self.cursor = self.left();
+        }
+        let (before, after) = (self.left(), self.right());
+        if before < self.cursor {
+            let swapped =
+                format!("{}{}", &self.text[self.cursor..after], &self.text[before..self.cursor]);
+            self.replace(before, after, &swapped);
+        }
+    }
+
+    fn left(&self) -> usize {
+        let mut cursor = GraphemeCursor::new(self.cursor, self.text.len(), true);
+        cursor.prev_boundary(&self.text, 0).ok().flatten().unwrap_or(0)
+    }
+
+    fn right(&self) -> usize {
+        let mut cursor = GraphemeCursor::new(self.cursor, self.text.len(), true);
+        cursor.next_boundary(&self.text, 0).ok().flatten().unwrap_or(self.text.len())
+    }
+
+    fn word_left(&self) -> usize {
+        let mut words = self.text[..self.cursor].unicode_word_indices();
+        words.next_back().map_or(0, |(at, _)| at)
+    }
+
+    fn word_right(&self) -> usize {
+        let mut words = self.text[self.cursor..].unicode_word_indices();
+        words.next().map_or(self.text.len(), |(at, word)| self.cursor + at + word.len())
+    }
+
+    fn line_start(&self) -> usize {
+        self.text[..self.cursor].rfind('\n').map_or(0, |at| at + 1)
+    }
+
+    fn line_end(&self) -> usize {
+        self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
+    }
+
+    /// One line up or down, in the same column if that is there.
+    fn vertical(&mut self, up: bool) {
+        let column = width(&self.text[self.line_start()..self.cursor]);
+        let target = if up {
+            let Some(end) = self.line_start().checked_sub(1) else { return };
+            self.text[..end].rfind('\n').map_or(0, |at| at + 1)..end
+        } else {
+            let end = self.line_end();
+            if end == self.text.len() {
+                return;
+            }
+            let start = end + 1;
+            start..self.text[start..].find('\n').map_or(self.text.len(), |at| start + at)
+        };
+        let mut used = 0;
+        self.cursor = target.end;
+        for (at, grapheme) in self.text[target.clone()].grapheme_indices(true) {
+            if used >= column {
+                self.cursor = target.start + at;
+                break;
+            }
+            used += width(grapheme);
+        }
+    }
+
+    /// The rows of the text, and the row and column of the cursor.
+    pub(super) fn rows(&self, columns: usize) -> (Vec<String>, (usize, usize)) {
+        let columns = columns.max(2);
+        let mut rows = vec![String::new()];
+        let (mut used, mut place) = (0, (0, 0));
+        for (at, grapheme) in self.text.grapheme_indices(true) {
+            let wide = width(grapheme);
+            if grapheme != "\n" && used + wide > columns {
+                rows.push(String::new());
+                used = 0;
+            }
+            if at == self.cursor {
+                place = (rows.len() - 1, used);
+            }
+            if grapheme == "\n" {
+                rows.push(String::new());
+                used = 0;
+            } else if let Some(row) = rows.last_mut() {
+                row.push_str(grapheme);
+                used += wide;
+            }
+        }
+        if self.cursor == self.text.len() {
+            if used >= columns {
+                rows.push(String::new());
+                used = 0;
+            }
+            place = (rows.len() - 1, used);
+        }
+        (rows, place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Edit::*;
+    use super::*;
+
+    /// Edits a text in which `|` is the cursor.
+    #[track_caller]
+    fn check(text: &str, edits: &[Edit], expected: &str) {
+        let cursor = text.find('|').unwrap();
+        let text = text.replace('|', "");
+        let mut input = Input { text, cursor, killed: String::new() };
+        for edit in edits {
+            input.edit(edit);
+        }
+        input.text.insert(input.cursor, '|');
+        assert_eq!(input.text, expected);
+    }
+
+    #[test]
+    fn characters_are_what_people_take_for_them() {
+        check("a👩‍👩‍👧|b", &[Backspace], "a|b");
+        check("|é日b", &[Right, Delete], "é|b");
+        check("|", &[Backspace, Delete, Left, Right], "|");
+    }
+
+    #[test]
+    fn words_and_lines_are_moved_over() {
+        check("one two| three", &[WordLeft, WordLeft], "|one two three");
+        check("one| two, three", &[WordRight, WordRight], "one two, three|");
+        check("a\nbc|d\ne", &[LineStart], "a\n|bcd\ne");
+        check("a\nbc|d\ne", &[LineEnd], "a\nbcd|\ne");
+        check("日本\nab|c\nd", &[Up], "日|本\nabc\nd");
+        check("日本|\nabcdef\nd", &[Down], "日本\nabcd|ef\nd");
+        check("ab|c\nd", &[Up], "ab|c\nd");
+        check("ab|c\nd", &[Down, Down], "abc\nd|");
+    }
+
+    #[test]
+    fn what_is_killed_can_be_yanked() {
+        check("one two|", &[KillWordBack, LineStart, Yank], "two|one ");
+        check("a\nb|c", &[KillToStart, LineEnd, Yank], "a\ncb|");
+        check("a|b\nc", &[KillToEnd, KillToEnd, Yank], "a\n|c");
+        check("one| two x", &[KillWordForward], "one| x");
+        check("ab|", &[Transpose], "ba|");
+        check("a|bc", &[Transpose], "ba|c");
+    }
+
+    #[test]
+    fn what_is_pasted_is_text() {
+        check("|", &[Insert("a\r\nb\rc\x1b[2Jd\te".to_owned())], "a\nb\ncd  e|");
+    }
+
+    #[test]
+    fn long_lines_go_on_in_the_next_row() {
+        let input =
+            |text: &str| Input { cursor: text.len(), text: text.to_owned(), ..Input::default() };
+        assert_eq!(input("abcd").rows(3), (vec!["abc".to_owned(), "d".to_owned()], (1, 1)));
+        assert_eq!(input("abc").rows(3), (vec!["abc".to_owned(), String::new()], (1, 0)));
+        assert_eq!(input("日本").rows(3).1, (1, 2));
+        assert_eq!(input("a\n").rows(3).1, (1, 0));
+    }
+}

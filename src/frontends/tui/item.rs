@@ -1,0 +1,106 @@
+//! What the history is made of: things said, calls, notes. Each is shown while it grows, and goes
+//! into the terminal's scrollback when it has its last form.
+
+use std::sync::Arc;
+
+use super::markdown;
+use crate::session::{Answer, CallStarted, Millis, Origin, StopReason, ToolOutcome};
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    /// What it is.
+    pub(super) body: Body,
+    /// Whether an empty row sets it apart from what is above.
+    pub(super) apart: bool,
+    /// Whether it has its last form.
+    pub(super) done: bool,
+}
+
+/// What it is.
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    /// What a user said, and where.
+    Prompt(String, Origin),
+    /// What the model, or a command, says: Markdown.
+    Said(String),
+    /// What the model thinks: Markdown.
+    Thought(String),
+    /// A call.
+    Call(Card),
+    /// Something else to know.
+    Note(Tone, String),
+}
+
+/// How grave a note is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// To be known.
+    Aside,
+    /// Something went wrong.
+    Error,
+}
+
+/// A call as it is shown.
+#[derive(Debug, Clone)]
+pub(super) struct Card {
+    /// What is called.
+    pub(super) started: Arc<CallStarted>,
+    /// When it began, or was allowed to.
+    pub(super) since: Millis,
+    /// Whether a question about it is open.
+    pub(super) asked: bool,
+    /// What it has written so far.
+    pub(super) output: String,
+    /// What was answered, if it was asked about.
+    pub(super) answer: Option<(Answer, Origin)>,
+    /// What came of it.
+    pub(super) outcome: Option<ToolOutcome>,
+}
+
+impl Item {
+    pub(super) fn new(body: Body) -> Self {
+        let done = matches!(body, Body::Prompt(..) | Body::Note(..));
+        Self { body, apart: true, done }
+    }
+
+    /// Of a text that grows, what will stay as it is: it is taken out, and the rest stays.
+    pub(super) fn settle(&mut self) -> Option<Self> {
+        let Body::Said(text) = &mut self.body else { return None };
+        if self.done || !text.contains('\n') && text.len() < 3000 {
+            return None;
+        }
+        let cut = markdown::settled(text)?;
+        let rest = format!("{}{}", cut.reopen, &text[cut.at..]);
+        text.truncate(cut.at);
+        let head =
+            Self { body: Body::Said(std::mem::replace(text, rest)), apart: self.apart, done: true };
+        self.apart = cut.block;
+        Some(head)
+    }
+}
+
+/// Why a turn ended early, for the user to read.
+pub(super) fn explanation(reason: &StopReason) -> Option<(Tone, String)> {
+    let error = |text: String| Some((Tone::Error, text));
+    match reason {
+        StopReason::EndTurn => None,
+        StopReason::Cancelled { .. } => Some((Tone::Aside, "Cancelled.".to_owned())),
+        StopReason::MaxTokens => error(
+            "The answer was cut at the model's output limit. Say \"continue\" for the rest."
+                .to_owned(),
+        ),
+        StopReason::MaxRounds(rounds) => error(format!(
+            "Stopped after {rounds} rounds of tool calls. Say \"continue\" to go on."
+        )),
+        StopReason::Refused(why) => error(format!(
+            "The model's provider would not answer: {why}. This message is left out of the \
+             conversation; say it another way."
+        )),
+        StopReason::Failed(failure) => error(failure.to_string()),
+        StopReason::Crashed => error(
+            "The turn ended because of a fault in the agent; its log (--log-file) says more."
+                .to_owned(),
+        ),
+    }
+}

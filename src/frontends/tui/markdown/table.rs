@@ -1,0 +1,90 @@
+//! Tables: columns as wide as they need to be, or as there is room for.
+
+use ratatui::text::{Line, Span};
+
+use super::super::theme::{BOLD, DIM};
+use super::super::wrap::{Margin, width_of, wrap};
+
+/// Between two columns.
+const BETWEEN: &str = " │ ";
+
+/// No column is made narrower, so long as there is any room.
+const NARROW: usize = 5;
+
+/// The cells so far.
+#[derive(Default)]
+pub(super) struct Table {
+    rows: Vec<Vec<Vec<Span<'static>>>>,
+    /// The row that is being read.
+    row: Vec<Vec<Span<'static>>>,
+}
+
+impl Table {
+    pub(super) fn cell(&mut self, cell: Vec<Span<'static>>) {
+        self.row.push(cell);
+    }
+
+    pub(super) fn row(&mut self) {
+        self.rows.push(std::mem::take(&mut self.row));
+    }
+
+    /// The table; the first row is its head.
+    pub(super) fn rows(mut self, columns: usize) -> Vec<Line<'static>> {
+        for span in self.rows.iter_mut().take(1).flatten().flatten() {
+            span.style = span.style.patch(BOLD);
+        }
+        let widths = self.widths(columns);
+        let mut lines = Vec::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            if at == 1 {
+                let rules: Vec<_> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                lines.push(Line::styled(rules.join("─┼─"), DIM));
+            }
+            lines.extend(laid_out(row, &widths));
+        }
+        lines
+    }
+
+    /// How wide each column may be: the widest give way first.
+    fn widths(&self, columns: usize) -> Vec<usize> {
+        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let wanted = |column| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell: &Vec<_>| width_of(cell)).max().unwrap_or(0).max(1)
+        };
+        let mut widths: Vec<usize> = (0..count).map(wanted).collect();
+        let room = columns.saturating_sub(3 * count.saturating_sub(1));
+        let mut over = widths.iter().sum::<usize>().saturating_sub(room);
+        while over > 0 {
+            let Some(widest) = widths.iter_mut().max().filter(|width| **width > NARROW) else {
+                break;
+            };
+            *widest -= 1;
+            over -= 1;
+        }
+        widths
+    }
+}
+
+/// One row of a table, whose cells may take several.
+fn laid_out(row: &[Vec<Span<'static>>], widths: &[usize]) -> Vec<Line<'static>> {
+    let none = Vec::new();
+    let cells: Vec<_> = (0..widths.len())
+        .map(|at| wrap(row.get(at).unwrap_or(&none), &Margin::default(), widths[at]))
+        .collect();
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |at: usize| {
+        let mut spans = Vec::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            if !spans.is_empty() {
+                spans.push(Span::styled(BETWEEN, DIM));
+            }
+            let text = cell.get(at).map_or_else(Vec::new, |line| line.spans.clone());
+            let missing = width.saturating_sub(width_of(&text));
+            spans.extend(text);
+            spans.push(Span::raw(" ".repeat(missing)));
+        }
+        Line::from(spans)
+    };
+    (0..height).map(line).collect()
+}

@@ -1,0 +1,160 @@
+//! The live rows on a terminal, emulated.
+
+use std::num::NonZero;
+
+use ratatui::text::{Line, Span};
+
+use super::super::draw::Frame;
+use super::super::theme::{BAD, BOLD};
+use super::Screen;
+
+fn terminal(rows: u16, columns: u16) -> vt100::Parser {
+    let size = |size| NonZero::new(size).unwrap();
+    vt100::Parser::new(size(rows), size(columns), 100)
+}
+
+/// A terminal, and what we believe of it.
+struct Stage {
+    terminal: vt100::Parser,
+    screen: Screen,
+}
+
+impl Stage {
+    fn new(rows: u16, columns: u16) -> Self {
+        let screen = Screen::new(usize::from(columns), true);
+        Self { terminal: terminal(rows, columns), screen }
+    }
+
+    fn update(&mut self, finished: &[&str], live: &[&str], cursor: Option<(usize, usize)>) {
+        let lines = |texts: &[&str]| -> Vec<Line<'static>> {
+            texts.iter().map(|text| Line::raw((*text).to_owned())).collect()
+        };
+        let frame = Frame { rows: lines(live), cursor };
+        let written = self.screen.update(&lines(finished), frame);
+        self.terminal.process(written.as_bytes());
+    }
+
+    /// The screen without the empty rows at its end.
+    fn rows(&self) -> Vec<String> {
+        let screen = self.terminal.screen();
+        let (_, columns) = screen.size();
+        let rows = screen.rows(0, columns.get()).map(|row| row.trim_end().to_owned());
+        let mut rows: Vec<_> = rows.collect();
+        while rows.last().is_some_and(String::is_empty) {
+            rows.pop();
+        }
+        rows
+    }
+
+    /// All that has been scrolled off, too.
+    fn everything(&mut self) -> Vec<String> {
+        let screen = self.terminal.screen_mut();
+        screen.set_scrollback(usize::MAX);
+        let off = screen.scrollback();
+        let (_, columns) = screen.size();
+        let mut all: Vec<_> =
+            screen.rows(0, columns.get()).take(off).map(|row| row.trim_end().to_owned()).collect();
+        screen.set_scrollback(0);
+        all.extend(self.rows());
+        all
+    }
+
+    #[track_caller]
+    fn check(&self, expected: &[&str], cursor: (u16, u16)) {
+        assert_eq!(self.rows(), expected);
+        assert_eq!(self.terminal.screen().cursor_position(), cursor);
+    }
+}
+
+#[test]
+fn live_rows_change_in_place() {
+    let mut stage = Stage::new(6, 20);
+    stage.terminal.process(b"$ tandem\r\n");
+    stage.update(&[], &["one", "> "], Some((1, 2)));
+    stage.check(&["$ tandem", "one", ">"], (2, 2));
+    stage.update(&[], &["one", "two", "> x"], Some((2, 3)));
+    stage.check(&["$ tandem", "one", "two", "> x"], (3, 3));
+    stage.update(&[], &["> x"], Some((0, 3)));
+    stage.check(&["$ tandem", "> x"], (1, 3));
+}
+
+#[test]
+fn finished_rows_go_above_and_scroll_off() {
+    let mut stage = Stage::new(4, 20);
+    stage.update(&[], &["> "], Some((0, 2)));
+    stage.update(&["a", "b"], &["live", "> "], Some((1, 2)));
+    stage.check(&["a", "b", "live", ">"], (3, 2));
+    stage.update(&["c", "d", "e"], &["> "], Some((0, 2)));
+    stage.check(&["c", "d", "e", ">"], (3, 2));
+    assert_eq!(stage.everything(), ["a", "b", "c", "d", "e", ">"]);
+}
+
+#[test]
+fn more_live_rows_than_there_is_room_scroll() {
+    let mut stage = Stage::new(3, 20);
+    stage.terminal.process(b"above\r\n\r\n");
+    stage.update(&[], &["1", "2", "3"], Some((2, 0)));
+    stage.check(&["1", "2", "3"], (2, 0));
+    assert_eq!(stage.everything(), ["above", "", "1", "2", "3"]);
+    stage.update(&[], &["1", "x", "3"], Some((0, 1)));
+    stage.check(&["1", "x", "3"], (0, 1));
+}
+
+#[test]
+fn rows_that_fill_the_width_lose_nothing() {
+    let mut stage = Stage::new(5, 4);
+    stage.update(&["full"], &["abcd", "efgh"], None);
+    stage.check(&["full", "abcd", "efgh"], (2, 4));
+    stage.update(&["more"], &["ijkl"], Some((0, 0)));
+    stage.check(&["full", "more", "ijkl"], (2, 0));
+    stage.update(&[], &["日本", "x"], Some((1, 1)));
+    stage.check(&["full", "more", "日本", "x"], (3, 1));
+}
+
+#[test]
+fn what_is_the_same_is_not_written() {
+    let mut stage = Stage::new(5, 10);
+    let frame = || Frame { rows: vec![Line::raw("a"), Line::raw("b")], cursor: Some((1, 1)) };
+    assert!(!stage.screen.update(&[], frame()).is_empty());
+    assert_eq!(stage.screen.update(&[], frame()), "");
+    let mut changed = frame();
+    changed.rows[1] = Line::raw("c");
+    let written = stage.screen.update(&[], changed);
+    assert!(!written.contains('a') && written.contains('c'), "{written:?}");
+}
+
+#[test]
+fn another_width_leaves_nothing_behind() {
+    for columns in [5_u16, 7, 12, 40] {
+        let mut stage = Stage::new(10, 12);
+        stage.update(&["history"], &["------------", "> text", "status is ok"], Some((1, 3)));
+        // A terminal that breaks its rows anew, as most do.
+        let rows_of = |width: u16| width.div_ceil(columns).max(1);
+        let cursor_row = 1 + rows_of(12) + 3 / columns;
+        let mut anew = terminal(10, columns);
+        let text = if columns == 12 {
+            "history\r\n------------> text\r\nstatus is ok"
+        } else {
+            "history\r\n------------\r\n> text\r\nstatus is ok"
+        };
+        anew.process(text.as_bytes());
+        anew.process(
+            format!("\x1b[{};{}H", cursor_row + 1 + rows_of(7) - 1, 3 % columns + 1).as_bytes(),
+        );
+        stage.terminal = anew;
+        let clear = stage.screen.resized(usize::from(columns), 10);
+        stage.terminal.process(clear.as_bytes());
+        let kept = stage.rows();
+        assert!(kept.iter().all(|row| !row.contains(['-', '>'])), "{columns}: {kept:?}");
+    }
+}
+
+#[test]
+fn colours_are_left_out_if_that_is_wanted() {
+    let line = Line::from(vec![Span::styled("bad", BAD.patch(BOLD)), Span::raw(" x\x1b[2J\u{9b}")]);
+    let frame = || Frame { rows: vec![line.clone()], cursor: None };
+    let coloured = Screen::new(20, true).update(&[], frame());
+    assert!(coloured.contains("\x1b[0;1;31mbad\x1b[0m x[2J\x1b[K"), "{coloured:?}");
+    let plain = Screen::new(20, false).update(&[], frame());
+    assert!(plain.contains("\x1b[0;1mbad\x1b[0m x"), "{plain:?}");
+}

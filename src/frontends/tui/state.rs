@@ -1,0 +1,316 @@
+//! What the screen shows, made from the session's events and the user's keys. Pure: it reaches
+//! neither the terminal nor the session, and the time is given to it.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+
+use super::complete::Completion;
+use super::dialog::Dialog;
+use super::input::Input;
+use super::item::{Body, Card, Item, Tone, explanation};
+use crate::session::{
+    CallStarted, Content, Event, Millis, Mode, Origin, Retry, StopReason, Todo, TodoStatus,
+    ToolOutcome, TurnId, Usage,
+};
+
+/// What the status line says, apart from what the events tell.
+#[derive(Debug, Clone, Default)]
+pub(super) struct About {
+    /// Who answers.
+    pub(super) model: String,
+    /// How much is allowed without a question.
+    pub(super) mode: Mode,
+    /// Where the agent works.
+    pub(super) workspace: String,
+    /// Where others can join, and how many have.
+    pub(super) a2a: Option<(String, usize)>,
+    /// How many tokens the model can be told.
+    pub(super) input_limit: Option<u64>,
+}
+
+/// The turn that runs.
+#[derive(Debug, Clone)]
+pub(super) struct Running {
+    pub(super) turn: TurnId,
+    pub(super) since: Millis,
+}
+
+/// A prompt that waits.
+#[derive(Debug, Clone)]
+pub(super) struct Queued {
+    pub(super) turn: TurnId,
+    pub(super) text: String,
+    pub(super) origin: Origin,
+}
+
+/// What the screen shows.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) about: About,
+    /// What is not in the scrollback yet, in order.
+    pub(super) items: VecDeque<Item>,
+    pub(super) running: Option<Running>,
+    pub(super) queued: Vec<Queued>,
+    /// The questions that are open; the first is shown.
+    pub(super) dialogs: VecDeque<Dialog>,
+    pub(super) todos: Vec<Todo>,
+    /// Of the last request.
+    pub(super) usage: Option<Usage>,
+    /// Of all requests, without what was cached.
+    pub(super) tokens: u64,
+    /// A request that is tried again, and when.
+    pub(super) retry: Option<(Retry, Millis)>,
+    pub(super) input: Input,
+    pub(super) completion: Option<Completion>,
+    /// Whether thoughts are shown in full.
+    pub(super) unfolded: bool,
+    pub(super) help: bool,
+    /// Said once, beside the status line, until the next key.
+    pub(super) hint: Option<String>,
+    /// Whether the last thing that went into the history was a call.
+    after_call: bool,
+    /// Whether the status of the prompt that runs is a command's.
+    pub(super) command: Option<String>,
+}
+
+impl State {
+    pub(super) fn new(about: About) -> Self {
+        Self { about, ..Self::default() }
+    }
+
+    /// Takes in what happened, and when.
+    pub(super) fn apply(&mut self, event: &Event, at: Millis) {
+        if !matches!(event, Event::Retry(_) | Event::TurnQueued { .. }) {
+            self.retry = None;
+        }
+        match event {
+            Event::TurnQueued { turn, prompt, origin } => {
+                let text = prompt.iter().map(ToString::to_string).collect();
+                self.queued.push(Queued { turn: *turn, text, origin: origin.clone() });
+            }
+            Event::TurnStarted { turn } => self.begin(*turn, at),
+            Event::CommandStarted { name } => self.command = Some(name.clone()),
+            Event::Output(text) => {
+                self.close();
+                self.push(Body::Said(text.clone()));
+                self.close();
+            }
+            Event::Text(more) => self.grow(more, false),
+            Event::Thought(more) => self.grow(more, true),
+            Event::Retry(retry) => self.retry(retry, at),
+            Event::Notice(notice) => self.note(Tone::Aside, notice.clone()),
+            Event::AnswerFinished { usage, .. } => {
+                self.close();
+                self.tokens += usage.input.saturating_sub(usage.cached) + usage.output;
+                self.tokens += usage.thoughts;
+                self.usage = Some(*usage);
+            }
+            Event::CallStarted(started) => self.call(started, at),
+            Event::CallProgress { call, output } => {
+                self.card(call).into_iter().for_each(|card| card.output.clone_from(output));
+            }
+            Event::QuestionClosed { call, answer } => {
+                self.dialogs.retain(|dialog| dialog.call() != call);
+                if let Some(card) = self.card(call) {
+                    card.asked = false;
+                    card.since = at;
+                    card.answer.clone_from(answer);
+                }
+            }
+            Event::CallFinished { call, outcome } => self.called(call, outcome),
+            Event::TurnFinished { turn, reason } => self.end(*turn, reason),
+            Event::Forgotten => {
+                self.usage = None;
+                self.todos.clear();
+            }
+            Event::ModelChanged { model } => self.about.model.clone_from(model),
+            Event::ModeChanged { mode } => self.about.mode = *mode,
+            Event::Asked(_) => {}
+        }
+    }
+
+    fn begin(&mut self, turn: TurnId, at: Millis) {
+        self.close();
+        self.running = Some(Running { turn, since: at });
+        if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
+            let Queued { text, origin, .. } = self.queued.remove(place);
+            self.push(Body::Prompt(text, origin));
+        }
+    }
+
+    fn end(&mut self, turn: TurnId, reason: &StopReason) {
+        self.queued.retain(|queued| queued.turn != turn);
+        if self.running.take_if(|running| running.turn == turn).is_none() {
+            return;
+        }
+        self.close();
+        self.command = None;
+        if let Some((tone, why)) = explanation(reason) {
+            self.note(tone, why);
+        }
+        if !self.todos.iter().any(open) {
+            self.todos.clear();
+        }
+    }
+
+    fn retry(&mut self, retry: &Retry, at: Millis) {
+        let until = at.saturating_add(Millis::try_from(retry.delay.as_millis()).unwrap_or(0));
+        if retry.discard {
+            self.items.retain(|item| item.done || !matches!(item.body, Body::Said(_)));
+        }
+        let again = if retry.discard { "; the answer begins again" } else { "" };
+        self.note(Tone::Aside, format!("{retry}{again}"));
+        self.retry = Some((retry.clone(), until));
+    }
+
+    fn call(&mut self, started: &Arc<CallStarted>, at: Millis) {
+        self.close();
+        let asked = started.question.is_some();
+        self.push(Body::Call(Card {
+            started: Arc::clone(started),
+            since: at,
+            asked,
+            output: String::new(),
+            answer: None,
+            outcome: None,
+        }));
+        if asked {
+            self.dialogs.push_back(Dialog::new(Arc::clone(started), at));
+        }
+    }
+
+    fn called(&mut self, call: &str, outcome: &ToolOutcome) {
+        if let ToolOutcome::Done(output) = outcome
+            && let Some(Content::Todos(todos)) = &output.shown
+        {
+            self.todos.clone_from(todos);
+        }
+        self.dialogs.retain(|dialog| dialog.call() != call);
+        let ended = self.items.iter_mut().find(|item| is_call(item, call));
+        if let Some(Item { body: Body::Call(card), done, .. }) = ended {
+            card.outcome = Some(outcome.clone());
+            card.output.clear();
+            *done = true;
+        }
+    }
+
+    fn card(&mut self, call: &str) -> Option<&mut Card> {
+        self.items.iter_mut().find_map(|item| match &mut item.body {
+            Body::Call(card) if card.started.call.id == call && !item.done => Some(card),
+            _ => None,
+        })
+    }
+
+    /// More of what is being said or thought.
+    fn grow(&mut self, more: &str, thinks: bool) {
+        if let Some(Item { body, done: false, .. }) = self.items.back_mut() {
+            match body {
+                Body::Said(text) if !thinks => return text.push_str(more),
+                Body::Thought(text) if thinks => return text.push_str(more),
+                _ => {}
+            }
+        }
+        self.close();
+        if thinks {
+            self.push(Body::Thought(more.to_owned()));
+        } else if !more.trim().is_empty() {
+            self.push(Body::Said(more.trim_start_matches('\n').to_owned()));
+        }
+    }
+
+    pub(super) fn note(&mut self, tone: Tone, text: String) {
+        self.close();
+        self.push(Body::Note(tone, text));
+    }
+
+    fn push(&mut self, body: Body) {
+        let call = matches!(body, Body::Call(_));
+        let apart = !(call && self.after_call);
+        self.after_call = call;
+        self.items.push_back(Item { apart, ..Item::new(body) });
+    }
+
+    /// What is being said or thought has been.
+    fn close(&mut self) {
+        for item in &mut self.items {
+            if matches!(item.body, Body::Said(_) | Body::Thought(_)) {
+                item.done = true;
+            }
+        }
+    }
+
+    /// Takes out what has its last form and nothing unfinished above it.
+    pub(super) fn take_finished(&mut self) -> Vec<Item> {
+        let mut finished = Vec::new();
+        while let Some(item) = self.items.pop_front_if(|item| item.done) {
+            finished.push(item);
+        }
+        if let Some(first) = self.items.front_mut() {
+            finished.extend(first.settle());
+        }
+        finished
+    }
+
+    /// The last prompt of this terminal that waits.
+    pub(super) fn last_queued(&self) -> Option<&Queued> {
+        self.queued.iter().rfind(|queued| queued.origin == Origin::Terminal)
+    }
+
+    /// What is going on, if anything is; and since when.
+    pub(super) fn activity(&self, now: Millis) -> Option<String> {
+        let running = self.running.as_ref()?;
+        if let Some((retry, until)) = &self.retry {
+            let wait = seconds(until - now + 999);
+            return Some(format!("{}, retrying in {wait}", retry.reason));
+        }
+        if !self.dialogs.is_empty() {
+            return Some("waiting for an answer".to_owned());
+        }
+        let card = self.items.iter().rev().find_map(|item| match &item.body {
+            Body::Call(card) if !item.done => Some(card),
+            _ => None,
+        });
+        if let Some(card) = card {
+            let label = card.started.summary.label.lines().next().unwrap_or_default();
+            return Some(format!("{label}, {}", seconds(now - card.since)));
+        }
+        let since = seconds(now - running.since);
+        Some(match (self.items.back().map(|item| (&item.body, item.done)), &self.command) {
+            (Some((Body::Said(_), false)), _) => format!("answering, {since}"),
+            (Some((Body::Thought(_), false)), _) => format!("thinking, {since}"),
+            (_, Some(command)) => format!("{command}, {since}"),
+            _ => format!("waiting for the model, {since}"),
+        })
+    }
+
+    /// Forgets what was said once.
+    pub(super) fn unhint(&mut self) {
+        self.hint = None;
+        self.help = false;
+    }
+
+    /// What is typed so far, which is then gone.
+    pub(super) fn take_input(&mut self) -> String {
+        self.completion = None;
+        mem::take(&mut self.input).into_text()
+    }
+}
+
+fn is_call(item: &Item, id: &str) -> bool {
+    matches!(&item.body, Body::Call(card) if card.started.call.id == id)
+}
+
+fn open(todo: &Todo) -> bool {
+    !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled)
+}
+
+/// A time for people: `7 s`, `2 min 5 s`.
+pub(super) fn seconds(millis: Millis) -> String {
+    let seconds = millis.max(0) / 1000;
+    match seconds / 60 {
+        0 => format!("{seconds} s"),
+        minutes if minutes < 60 => format!("{minutes} min {} s", seconds % 60),
+        minutes => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}

@@ -1,0 +1,350 @@
+//! Screens: what is shown of what has happened, each compared with a file in `fixtures/tui`.
+//!
+//! `UPDATE_SCREENS=1 cargo test screens` writes them anew: look at the difference.
+
+#![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+
+use std::fs;
+use std::path::Path;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use serde_json::{Value, json};
+
+use super::complete;
+use super::draw;
+use super::screen::Screen;
+use super::state::{About, State};
+use crate::session::{Event, Millis};
+
+/// Where the scrollback ends.
+const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
+
+/// A screen, and what has gone into its scrollback.
+struct Stage {
+    state: State,
+    now: Millis,
+    columns: u16,
+    rows: u16,
+    scrollback: Vec<Line<'static>>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let about = About {
+            model: "gemini-3.8-flash".to_owned(),
+            workspace: "~/src/project".to_owned(),
+            input_limit: Some(1_000_000),
+            ..About::default()
+        };
+        let state = State::new(about);
+        Self { state, now: 1_000_000, columns: 80, rows: 24, scrollback: Vec::new() }
+    }
+
+    fn sized(mut self, columns: u16, rows: u16) -> Self {
+        (self.columns, self.rows) = (columns, rows);
+        self
+    }
+
+    /// Something happens.
+    fn see(mut self, event: Value) -> Self {
+        let event: Event = serde_json::from_value(event).unwrap();
+        self.state.apply(&event, self.now);
+        for item in self.state.take_finished() {
+            let rows = draw::finished(&item, self.state.unfolded, self.columns.into());
+            self.scrollback.extend(rows);
+        }
+        self
+    }
+
+    fn wait(mut self, millis: Millis) -> Self {
+        self.now += millis;
+        self
+    }
+
+    fn typed(mut self, text: &str) -> Self {
+        self.state.input.set(text);
+        self
+    }
+
+    fn turn(self, prompt: &str) -> Self {
+        self.turn_of(prompt, json!("Terminal"))
+    }
+
+    fn turn_of(self, prompt: &str, origin: Value) -> Self {
+        let queued = json!({ "turn": 1, "prompt": [{ "Text": prompt }], "origin": origin });
+        self.see(json!({ "TurnQueued": queued })).see(json!({ "TurnStarted": { "turn": 1 } }))
+    }
+
+    fn finished(self, id: &str, outcome: Value) -> Self {
+        self.see(json!({ "CallFinished": { "call": id, "outcome": outcome } }))
+    }
+
+    fn frame(&self) -> draw::Frame {
+        draw::live(&self.state, self.columns.into(), self.rows.into(), self.now)
+    }
+
+    #[track_caller]
+    fn check(&self, name: &str) {
+        let frame = self.frame();
+        let mut shown = self.scrollback.clone();
+        shown.push(Line::raw(BELOW));
+        shown.extend(frame.rows.iter().cloned());
+        let mut text = drawn(&shown, self.columns);
+        if let Some((row, column)) = frame.cursor {
+            text.push_str(&format!("(cursor: row {row}, column {column})\n"));
+        }
+        assert!(frame.rows.len() <= self.rows.into(), "{} rows", frame.rows.len());
+        compare(name, &text);
+    }
+}
+
+/// The rows as a terminal of this width has them.
+fn drawn(rows: &[Line<'static>], columns: u16) -> String {
+    let height = u16::try_from(rows.len()).unwrap();
+    let mut terminal = Terminal::new(TestBackend::new(columns, height)).unwrap();
+    let draw = |frame: &mut ratatui::Frame<'_>| {
+        for (y, row) in (0..).zip(rows) {
+            frame.render_widget(row, Rect::new(0, y, columns, 1));
+        }
+    };
+    terminal.draw(draw).unwrap();
+    let text = terminal.backend().to_string();
+    // After a row with wide characters it says which cells they cover.
+    let row = |row: &str| {
+        let row = row.split("\" Hidden by").next().unwrap_or_default();
+        row.trim_matches('"').trim_end().to_owned() + "\n"
+    };
+    text.lines().map(row).collect()
+}
+
+#[track_caller]
+fn compare(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tui").join(name);
+    if std::env::var_os("UPDATE_SCREENS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return fs::write(path, text).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{name}: the screen is another");
+}
+
+/// A call that begins.
+fn call(id: &str, kind: &str, label: &str, access: Value) -> Value {
+    json!({ "CallStarted": {
+        "call": { "id": id, "name": "tool", "args": {} },
+        "caller": "Model",
+        "kind": kind,
+        "summary": { "label": label, "locations": [], "diff": null },
+        "access": access,
+        "question": null,
+    } })
+}
+
+fn shell(id: &str, command: &str) -> Value {
+    let access = json!({ "Execute": { "command": command, "directory": "/home/me/src/project" } });
+    call(id, "Execute", command, access)
+}
+
+fn change() -> Value {
+    let old = "fn main() {\n    println!(\"hi\");\n}\n";
+    let new = "fn main() {\n    println!(\"hello\");\n    run();\n}\n";
+    json!({ "path": "/home/me/src/project/src/main.rs", "old": old, "new": new })
+}
+
+fn edit(id: &str) -> Value {
+    let access = json!({ "Edit": { "path": "/home/me/src/project/src/main.rs" } });
+    let mut call = call(id, "Edit", "src/main.rs: `hi` => `hello`", access);
+    call["CallStarted"]["summary"]["diff"] = change();
+    call
+}
+
+fn asked(mut call: Value, why: &str, commands: Value, scopes: Value) -> Value {
+    let question = json!({ "why": why, "commands": commands, "scopes": scopes });
+    call["CallStarted"]["question"] = question;
+    call
+}
+
+fn asked_command(id: &str) -> Value {
+    let scopes = json!([{ "Commands": ["cargo test"] }, { "Tool": "run_shell_command" }]);
+    let command = "cargo test --workspace 2>&1 | tee \"out.txt\"";
+    let why = "`cargo test` runs what the project says; `tee` writes a file";
+    asked(shell(id, command), why, json!(["cargo test", "tee"]), scopes)
+}
+
+fn asked_edit(id: &str) -> Value {
+    let why = "this mode asks before it changes files";
+    asked(edit(id), why, json!([]), json!(["Edits", { "Tool": "replace" }]))
+}
+
+fn done(shown: Value) -> Value {
+    json!({ "Done": { "text": "", "media": [], "shown": shown } })
+}
+
+fn todos() -> Value {
+    json!([
+        { "description": "read the code", "status": "completed" },
+        { "description": "fix the bug", "status": "in_progress" },
+        { "description": "run the tests", "status": "pending" },
+    ])
+}
+
+#[test]
+fn the_start() {
+    Stage::new().check("start.txt");
+    Stage::new().typed("two\nlines").check("typed.txt");
+    let mut stage = Stage::new();
+    stage.state.help = true;
+    stage.check("keys.txt");
+}
+
+#[test]
+fn an_answer_as_it_streams() {
+    let stage = Stage::new()
+        .turn("why does the test fail?")
+        .see(json!({ "Thought": "**Looking at the test** It asserts that" }));
+    stage.check("thinking.txt");
+    let text =
+        "# Why\nThe test is **wrong**: it\n\n- asserts `1`\n- and\n\n```rust\nfn x() {\n    1";
+    let stage = stage.see(json!({ "Text": text })).wait(12_345);
+    stage.check("streaming.txt");
+}
+
+#[test]
+fn thoughts_in_full() {
+    let mut stage = Stage::new().turn("go");
+    stage.state.unfolded = true;
+    let thought = "**Looking** at the test.\n\nIt asserts that one is two.";
+    stage.see(json!({ "Thought": thought })).see(json!({ "Text": "So.\n" })).check("unfolded.txt");
+}
+
+#[test]
+fn tools() {
+    let many: Vec<_> = (1..=20).map(|line| format!("test {line} ... ok")).collect();
+    let stage = Stage::new()
+        .turn("go")
+        .see(call("1", "Read", "README.md", json!("Read")))
+        .finished("1", done(json!(null)))
+        .see(call("2", "Search", "'main' in src", json!("Read")))
+        .finished("2", done(json!({ "Markdown": "Found 3 matches in 2 files." })))
+        .see(edit("3"))
+        .finished("3", done(json!({ "Diff": change() })))
+        .see(shell("4", "false"))
+        .finished(
+            "4",
+            json!({ "Failed": {
+            "kind": "exit", "message": "Exit code 1", "shown": { "Output": "it broke\n" } } }),
+        )
+        .see(shell("5", "cargo test"))
+        .wait(12_000)
+        .see(json!({ "CallProgress": { "call": "5", "output": many.join("\n") } }));
+    stage.check("tools.txt");
+    stage.finished("5", json!("Cancelled")).check("tools_cancelled.txt");
+}
+
+#[test]
+fn todo_lists() {
+    Stage::new()
+        .turn("go")
+        .see(call("1", "Think", "3 todos", json!("Nothing")))
+        .finished("1", done(json!({ "Todos": todos() })))
+        .check("todos.txt");
+}
+
+#[test]
+fn questions() {
+    let stage = Stage::new().turn("go").see(asked_edit("1")).wait(1000);
+    stage.check("question_edit.txt");
+    let mut stage = Stage::new().turn("go").see(asked_command("1")).wait(1000);
+    stage.check("question_command.txt");
+    let mut saying = super::input::Input::default();
+    saying.set("use make instead");
+    stage.state.dialogs[0].saying = Some(saying);
+    stage.check("question_saying.txt");
+}
+
+#[test]
+fn a_question_takes_no_more_than_there_is() {
+    Stage::new().sized(60, 14).turn("go").see(asked_edit("1")).wait(1000).check("question_low.txt");
+}
+
+#[test]
+fn who_types_goes_on_typing_when_a_question_comes_up() {
+    Stage::new().turn("go").typed("some words").see(asked_edit("1")).check("question_typing.txt");
+}
+
+#[test]
+fn a_question_that_is_answered_elsewhere() {
+    let closed = |answer: Value| json!({ "QuestionClosed": { "call": "1", "answer": answer } });
+    Stage::new()
+        .turn("go")
+        .see(asked_edit("1"))
+        .see(closed(json!([{ "Once": { "edited": null } }, { "A2a": 2 }])))
+        .check("answered_elsewhere.txt");
+    Stage::new()
+        .turn("go")
+        .see(asked_command("1"))
+        .see(closed(json!([{ "RejectSaying": "use make" }, "Editor"])))
+        .finished("1", json!("Rejected"))
+        .check("rejected_elsewhere.txt");
+}
+
+#[test]
+fn prompts_from_elsewhere_and_those_that_wait() {
+    let queued = |turn: u64, text: &str, origin: Value| json!({ "TurnQueued": { "turn": turn, "prompt": [{ "Text": text }], "origin": origin } });
+    let mut stage = Stage::new();
+    stage.state.about.a2a = Some(("http://127.0.0.1:41242/".to_owned(), 2));
+    stage
+        .turn_of("run the tests", json!({ "A2a": 1 }))
+        .see(queued(2, "and then this", json!("Terminal")))
+        .see(queued(3, "from the editor", json!("Editor")))
+        .typed("!git status")
+        .check("queue.txt");
+}
+
+#[test]
+fn errors_and_retries() {
+    let retry = json!({ "reason": "rate limited", "delay": { "secs": 9, "nanos": 0 },
+        "attempt": 2, "of": 10, "discard": false });
+    let stage = Stage::new().turn("go").see(json!({ "Retry": retry })).wait(2500);
+    stage.check("retry.txt");
+    let failed = json!({ "Failed": { "unavailable": "The API cannot be reached." } });
+    stage.see(json!({ "TurnFinished": { "turn": 1, "reason": failed } })).check("error.txt");
+}
+
+#[test]
+fn narrow_and_wide() {
+    Stage::new()
+        .sized(24, 16)
+        .turn("日本語で答えてください。お願いします")
+        .see(json!({ "Text": "はい、日本語で答えます。\n\n| a | b |\n|---|---|\n| 長い説明です | x |\n" }))
+        .check("narrow.txt");
+    Stage::new().sized(30, 10).turn("go").see(asked_command("1")).wait(1000).check("tiny.txt");
+}
+
+#[test]
+fn completion() {
+    let mut stage = Stage::new().typed("/m");
+    stage.state.completion = complete::commands("/m");
+    stage.check("completion.txt");
+}
+
+#[test]
+fn no_colour() {
+    let stage = Stage::new().turn("go").see(asked_edit("1")).wait(1000);
+    let written = Screen::new(80, false).update(&stage.scrollback, stage.frame());
+    let written = written.replace('\x1b', "␛").replace("\r\n", "\n").replace('\r', "");
+    compare("no_colour.txt", &(written + "\n"));
+}
+
+#[test]
+fn no_screen_is_too_small() {
+    for (columns, rows) in [(1, 1), (2, 3), (10, 2), (5, 40), (200, 5)] {
+        let stage = Stage::new().sized(columns, rows).turn("日本").see(asked_edit("1")).wait(1000);
+        assert!(stage.frame().rows.len() <= rows.into());
+        let stage = Stage::new().sized(columns, rows).typed("some\ntext").turn("go");
+        assert!(stage.frame().rows.len() <= rows.into());
+    }
+}

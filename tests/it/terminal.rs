@@ -1,0 +1,251 @@
+//! The real binary in a real terminal (tmux), and the person in front of it.
+//!
+//! Without tmux these tests do nothing and say so; `.ci/run` installs it.
+
+use std::fs;
+use std::io::{Write as _, stderr};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::agent::HANG;
+
+/// Longer than a question waits until keys answer it.
+const GRACE: Duration = Duration::from_millis(700);
+
+/// A terminal with a shell, in which the agent is started.
+struct Terminal {
+    home: TempDir,
+    socket: String,
+}
+
+impl Terminal {
+    /// Starts the agent with a script of one line; none if there is no tmux.
+    fn start(answers: Value, args: &str) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            let _ = writeln!(stderr(), "skipped: there is no tmux, which these tests need");
+            return None;
+        }
+        let home = TempDir::new().unwrap();
+        fs::create_dir(home.path().join("project")).unwrap();
+        let script = json!({ "when": "", "answers": answers }).to_string();
+        fs::write(home.path().join("script.jsonl"), script).unwrap();
+        let name = home.path().file_name().unwrap().to_string_lossy().into_owned();
+        let terminal = Self { socket: format!("tandem-test-{name}"), home };
+        let shell = "sh -i";
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", shell]);
+        let home = terminal.home.path().display();
+        terminal.line(&format!("cd {home}/project; PS1='ready> '; clear"));
+        terminal.until("ready>");
+        terminal.line(&format!(
+            "env -i HOME={home} PATH=\"$PATH\" TERM=\"$TERM\" EDITOR='{home}/editor' \
+             {} --model replay:{home}/script.jsonl {args}",
+            env!("CARGO_BIN_EXE_tandem")
+        ));
+        terminal.until("? for the keys");
+        Some(terminal)
+    }
+
+    fn tmux(&self, args: &[&str]) -> Output {
+        let home = self.home.path();
+        let output =
+            Command::new("tmux").env("HOME", home).args(["-L", &self.socket]).args(args).output();
+        output.unwrap()
+    }
+
+    /// Types keys as tmux names them.
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn text(&self, text: &str) {
+        self.keys(&["-l", text]);
+    }
+
+    fn line(&self, text: &str) {
+        self.text(text);
+        self.keys(&["Enter"]);
+    }
+
+    /// The screen and the scrollback.
+    fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-S", "-"]).stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn until(&self, text: &str) -> String {
+        self.wait(text, |seen| seen.contains(text))
+    }
+
+    #[track_caller]
+    fn wait(&self, what: &str, found: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let seen = self.seen();
+            if found(&seen) {
+                return seen;
+            }
+            assert!(begun.elapsed() < HANG, "{what} is not there:\n{seen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The shell has the terminal again, as it was: lines are edited and echoed.
+    #[track_caller]
+    fn check_given_back(&self) {
+        self.line("stty -a | tr ' ' '\\n' | grep -cx -e icanon -e echo");
+        self.wait("icanon and echo", |seen| seen.trim_end().lines().any(|line| line == "2"));
+    }
+
+    fn file(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.home.path().join(name)).ok()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn write_file() -> Value {
+    let args = json!({ "file_path": "a.txt", "content": "proposed\n" });
+    json!({ "call": { "name": "write_file", "args": args } })
+}
+
+#[test]
+fn a_prompt_an_edit_that_is_allowed_and_the_end() {
+    let answers = json!([[{ "text": "I **write**." }, write_file()], [{ "text": "Written." }]]);
+    let Some(terminal) = Terminal::start(answers, "") else { return };
+    terminal.line("write it");
+    let asked = terminal.until("Change this file?");
+    assert!(asked.contains("› write it") && asked.contains("I write."), "{asked}");
+    assert!(asked.contains("+proposed"), "{asked}");
+    std::thread::sleep(GRACE);
+    terminal.text("y");
+    let seen = terminal.until("Written.");
+    assert!(seen.contains("✓ Writing to a.txt"), "{seen}");
+    assert_eq!(terminal.file("project/a.txt").unwrap(), "proposed\n");
+    terminal.keys(&["C-d"]);
+    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+    let seen = terminal.seen();
+    assert!(!seen.contains("? for the keys"), "only the history stays:\n{seen}");
+    terminal.check_given_back();
+    let history = terminal.file(".config/tandem/history.jsonl").unwrap();
+    assert_eq!(history, "\"write it\"\n");
+}
+
+#[test]
+fn what_is_proposed_can_be_edited_first() {
+    let answers = json!([[write_file()], [{ "text": "Written." }]]);
+    let Some(terminal) = Terminal::start(answers, "") else { return };
+    let editor = terminal.home.path().join("editor");
+    fs::write(&editor, "#!/bin/sh\nsed s/proposed/edited/ \"$1\" > x; cat x > \"$1\"; rm x\n")
+        .unwrap();
+    Command::new("chmod").arg("+x").arg(&editor).status().unwrap();
+    terminal.line("write it");
+    terminal.until("Change this file?");
+    std::thread::sleep(GRACE);
+    terminal.text("e");
+    terminal.until("Written.");
+    assert_eq!(terminal.file("project/a.txt").unwrap(), "edited\n");
+}
+
+#[test]
+fn a_turn_is_cancelled_a_prompt_waits_and_is_taken_back() {
+    let answers = json!([[{ "text": "Begun.\n\nMore" }, { "hang": null }]]);
+    let Some(terminal) = Terminal::start(answers, "") else { return };
+    terminal.line("one");
+    terminal.until("More");
+    terminal.line("two words");
+    terminal.until("queued: two words");
+    terminal.keys(&["Up"]);
+    terminal.wait("the prompt in the line", |seen| {
+        seen.contains("› two words") && !seen.contains("queued")
+    });
+    terminal.keys(&["Escape"]);
+    terminal.until("Cancelled.");
+    terminal.keys(&["BTab"]);
+    terminal.until("auto_edit");
+    terminal.keys(&["C-c", "C-c"]);
+    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+    terminal.check_given_back();
+}
+
+#[test]
+fn a_command_line_of_the_users_own_is_run() {
+    let Some(terminal) = Terminal::start(json!([[{ "text": "never" }]]), "") else { return };
+    terminal.line("!echo $((6 * 7)) > out; cat out");
+    terminal.until("│ 42");
+    assert_eq!(terminal.file("project/out").unwrap(), "42\n");
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    let answers = json!([[{ "text": "Begun." }, { "hang": null }]]);
+    for signal in ["TERM", "HUP"] {
+        let Some(terminal) = Terminal::start(answers.clone(), "") else { return };
+        terminal.line("one");
+        terminal.until("Begun.");
+        let pane = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();
+        let kill = format!("kill -{signal} $(ps -o pid= --ppid {shell})");
+        Command::new("sh").arg("-c").arg(kill).status().unwrap();
+        terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+        terminal.check_given_back();
+    }
+}
+
+#[test]
+fn a_stopped_agent_goes_on() {
+    let Some(terminal) = Terminal::start(json!([[{ "text": "Here." }]]), "") else { return };
+    terminal.text("draft");
+    terminal.until("› draft");
+    terminal.keys(&["C-z"]);
+    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+    terminal.check_given_back();
+    terminal.line("fg");
+    terminal.until("› draft");
+    terminal.keys(&["Enter"]);
+    terminal.until("Here.");
+}
+
+#[test]
+fn another_size_leaves_nothing_behind() {
+    let answers = json!([[{ "text": "A *sentence* that is long enough to need two rows when it is narrow." }]]);
+    let Some(terminal) = Terminal::start(answers, "") else { return };
+    terminal.line("one");
+    terminal.until("narrow.");
+    for columns in ["40", "100", "33", "80"] {
+        terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
+        let rule = "─".repeat(columns.parse().unwrap());
+        // tmux breaks the rows anew at once, and tells programs a quarter of a second later.
+        std::thread::sleep(Duration::from_millis(400));
+        terminal.wait("the new width", |seen| seen.lines().any(|line| line == rule));
+    }
+    let seen = terminal.until("? for the keys");
+    let rules = seen.lines().filter(|line| line.contains('─')).count();
+    assert_eq!(rules, 1, "{seen}");
+}
+
+#[test]
+fn the_address_for_others_is_in_the_last_row() {
+    let Some(terminal) = Terminal::start(json!([[{ "text": "x" }]]), "--a2a-port 0") else {
+        return;
+    };
+    let seen = terminal.until("A2A http://127.0.0.1:");
+    let address = seen.split("A2A http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let mut client = std::net::TcpStream::connect(&address).unwrap();
+    terminal.until("(1)");
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"from afar"}]}}}"#;
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    client.write_all(request.as_bytes()).unwrap();
+    terminal.until("› [A2A] from afar");
+    drop(client);
+    terminal.until("(0)");
+}
