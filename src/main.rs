@@ -33,8 +33,8 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli) -> anyhow::Result<End> {
-    let terminal =
-        cli.command.is_none() && !cli.agent.acp && stdin().is_terminal() && stdout().is_terminal();
+    let person = cli.command.is_none() && !cli.agent.acp && cli.agent.prompt.is_none();
+    let terminal = person && stdin().is_terminal() && stdout().is_terminal();
     // Logs would be written all over the screen.
     let _logs = if terminal && cli.log_file.is_none() && stderr().is_terminal() {
         logging::none()

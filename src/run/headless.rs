@@ -43,6 +43,7 @@ pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
         Ok(joined) => joined,
         Err(why) => return Ok(refuse(&Failure::Other(format!("{why:#}")), format).await),
     };
+    joined.announce();
     let signal = Arc::new(OnceLock::new());
     let options = Options {
         format,

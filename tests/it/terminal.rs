@@ -183,6 +183,44 @@ fn a_command_line_of_the_users_own_is_run() {
 }
 
 #[test]
+fn what_is_typed_is_completed_and_found_again() {
+    let Some(terminal) = Terminal::start(json!([[{ "text": "Seen." }]]), "") else { return };
+    let project = terminal.home.path().join("project");
+    fs::write(project.join("notes.txt"), "a note").unwrap();
+    fs::write(project.join("secret.txt"), "a secret").unwrap();
+    fs::write(project.join(".gitignore"), "secret.txt").unwrap();
+    terminal.text("read @t");
+    let offered = terminal.until("› @notes.txt");
+    assert!(!offered.contains("secret"), "{offered}");
+    terminal.keys(&["Tab", "C-j"]);
+    terminal.text("twice");
+    terminal.until("  twice");
+    terminal.keys(&["Enter"]);
+    let seen = terminal.until("Seen.");
+    assert!(seen.contains("› read @notes.txt"), "{seen}");
+    terminal.text("/abo");
+    terminal.until("› /about");
+    terminal.keys(&["Tab", "Enter"]);
+    terminal.until("approval mode");
+    terminal.keys(&["C-r"]);
+    terminal.text("rea");
+    terminal.until("› read @notes.txt  twice");
+    terminal.keys(&["Enter", "Enter"]);
+    terminal.wait("the answer again", |seen| seen.matches("Seen.").count() == 2);
+}
+
+#[test]
+fn pasted_lines_are_one_prompt() {
+    let Some(terminal) = Terminal::start(json!([[{ "text": "Seen." }]]), "") else { return };
+    terminal.tmux(&["set-buffer", "one\ntwo\n"]);
+    terminal.tmux(&["paste-buffer", "-p"]);
+    let seen = terminal.until("  two");
+    assert!(!seen.contains("Seen."), "{seen}");
+    terminal.keys(&["Enter"]);
+    terminal.until("Seen.");
+}
+
+#[test]
 fn a_signal_gives_the_terminal_back() {
     let answers = json!([[{ "text": "Begun." }, { "hang": null }]]);
     for signal in ["TERM", "HUP"] {

@@ -207,11 +207,7 @@ impl Ui {
                 _ => "nobody waits for this answer any more".to_owned(),
             });
         }
-        self.state.dialogs.retain(|dialog| dialog.call() != call);
-        // What comes up now has not been read yet.
-        if let Some(next) = self.state.dialogs.front_mut() {
-            next.shown_at(now());
-        }
+        self.state.close_dialog(call, now());
     }
 
     fn vertical(&mut self, down: bool, focus: Focus) {

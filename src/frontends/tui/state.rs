@@ -111,7 +111,7 @@ impl State {
                 self.card(call).into_iter().for_each(|card| card.output.clone_from(output));
             }
             Event::QuestionClosed { call, answer } => {
-                self.dialogs.retain(|dialog| dialog.call() != call);
+                self.close_dialog(call, at);
                 if let Some(card) = self.card(call) {
                     card.asked = false;
                     card.since = at;
@@ -124,7 +124,10 @@ impl State {
                 self.usage = None;
                 self.todos.clear();
             }
-            Event::ModelChanged { model } => self.about.model.clone_from(model),
+            Event::ModelChanged { model } => {
+                self.about.model.clone_from(model);
+                self.about.input_limit = None;
+            }
             Event::ModeChanged { mode } => self.about.mode = *mode,
             Event::Asked(_) => {}
         }
@@ -192,6 +195,17 @@ impl State {
             card.outcome = Some(outcome.clone());
             card.output.clear();
             *done = true;
+        }
+    }
+
+    /// Takes a question away. What comes up in its place has not been read yet.
+    pub(super) fn close_dialog(&mut self, call: &str, at: Millis) {
+        let shown = self.dialogs.front().map(|dialog| dialog.call().to_owned());
+        self.dialogs.retain(|dialog| dialog.call() != call);
+        if let Some(next) =
+            self.dialogs.front_mut().filter(|next| shown.as_deref() != Some(next.call()))
+        {
+            next.shown_at(at);
         }
     }
 

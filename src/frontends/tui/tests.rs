@@ -292,6 +292,17 @@ fn a_question_that_is_answered_elsewhere() {
 }
 
 #[test]
+fn what_comes_up_in_the_place_of_a_question_does_not_take_its_key() {
+    let closed = json!({ "QuestionClosed": { "call": "1", "answer": null } });
+    let stage = Stage::new().turn("go").see(asked_edit("1")).see(asked_edit("2")).wait(1000);
+    assert!(stage.state.dialogs[0].ready(stage.now));
+    let stage = stage.see(closed);
+    assert_eq!(stage.state.dialogs[0].call(), "2");
+    assert!(!stage.state.dialogs[0].ready(stage.now));
+    assert!(stage.state.dialogs[0].ready(stage.now + 1000));
+}
+
+#[test]
 fn prompts_from_elsewhere_and_those_that_wait() {
     let queued = |turn: u64, text: &str, origin: Value| json!({ "TurnQueued": { "turn": turn, "prompt": [{ "Text": text }], "origin": origin } });
     let mut stage = Stage::new();
