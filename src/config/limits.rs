@@ -34,6 +34,8 @@ pub struct A2a {
     pub body_bytes: usize,
     /// How long the head of a request may take.
     pub head_time: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub patience: Duration,
     /// Sessions at once.
     pub sessions: usize,
     /// How long a session lives that nobody uses.
@@ -47,6 +49,7 @@ impl Default for A2a {
             requests: 64,
             body_bytes: 4 << 20,
             head_time: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
             sessions: 1000,
             session_idle: Duration::from_hours(1),
         }
@@ -190,6 +193,11 @@ const NAMED: &[Named] = &[
         name: "a2a-head-seconds",
         what: "how long the head of a request may take",
         field: Field::Seconds(|limits| &mut limits.a2a.head_time),
+    },
+    Named {
+        name: "a2a-stuck-seconds",
+        what: "how long a client may take nothing it is sent",
+        field: Field::Seconds(|limits| &mut limits.a2a.patience),
     },
     Named {
         name: "sessions",

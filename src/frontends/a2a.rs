@@ -17,6 +17,7 @@ mod guard;
 mod http;
 mod list;
 mod methods;
+mod patience;
 mod push;
 mod read;
 mod rest;
@@ -50,6 +51,7 @@ use tower::ServiceExt as _;
 
 use self::contexts::Contexts;
 pub use self::contexts::{Open, Sessions, Settings};
+use self::patience::Patience;
 use self::webhook::Webhooks;
 use crate::commands::Registry;
 use crate::session::Origin;
@@ -77,6 +79,8 @@ pub struct Options {
     pub requests: usize,
     /// How long the head of a request may take.
     pub head_time: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub patience: Duration,
     /// Serves an ACP client on a WebSocket, if there is a session for it.
     pub acp: Option<ServeAcp>,
     /// Told how many connections there are.
@@ -188,7 +192,8 @@ async fn connection(server: Arc<Server>, stream: TcpStream, place: Place) {
     // Small events are to leave at once.
     let _ = stream.set_nodelay(true);
     let place = Arc::new(place);
-    let (head_time, ending) = (server.options.head_time, server.ending.clone());
+    let (head_time, patience) = (server.options.head_time, server.options.patience);
+    let ending = server.ending.clone();
     let router = http::router(server);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         // A WebSocket outlives this connection, and keeps its place.
@@ -199,7 +204,7 @@ async fn connection(server: Arc<Server>, stream: TcpStream, place: Place) {
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(head_time)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(TokioIo::new(Patience::new(stream, patience)), service)
             .with_upgrades()
     );
     let ended = tokio::select! {

@@ -147,6 +147,7 @@ fn options(a2a: &A2a, work: &Work, credentials: &Arc<Credentials>) -> anyhow::Re
         connections: limits.connections,
         requests: limits.requests,
         head_time: limits.head_time,
+        patience: limits.patience,
         acp: None,
         connected: watch::Sender::new(0),
     })

@@ -43,6 +43,7 @@ impl Server {
             connections: 64,
             requests: 64,
             head_time: LONG,
+            patience: Duration::from_secs(30),
             acp: Some(acp),
             connected: tokio::sync::watch::Sender::new(0),
         };

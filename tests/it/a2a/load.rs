@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpSocket;
 
-use super::server::{Client, Shared, ends, prompt, shared, text};
+use super::server::{Client, Shared, ends, prompt, serve, shared, text};
 use crate::agent::Setup;
 use crate::family::make_fifo;
 
@@ -101,5 +101,19 @@ async fn who_never_reads_delays_nobody() {
     let events = socket.events(ends).await;
     assert_eq!(text(&events).len(), (16 << 10) * 2000);
     drop((deaf, also_deaf));
+    assert_eq!(it.client.get("/listCommands").await.status, 200);
+}
+
+#[tokio::test]
+async fn who_never_reads_has_a_place_for_a_while_only() {
+    let chunk = json!({ "repeat": { "text": "x".repeat(16 << 10), "times": 2000 } });
+    let setup = Setup::answers(json!([[chunk]]));
+    let setup = setup.arg("--limit").arg("a2a-connections=1");
+    let it = serve(&setup.arg("--limit").arg("a2a-stuck-seconds=1")).await;
+    let mut sent = prompt("go");
+    sent["configuration"] = json!({ "blocking": false });
+    let task = it.client.result("message/send", sent).await["id"].clone();
+    let _deaf = never_reads(it.client, &task).await;
+    // There is one place, and it is taken until the other is given up.
     assert_eq!(it.client.get("/listCommands").await.status, 200);
 }
