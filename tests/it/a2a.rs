@@ -4,6 +4,7 @@ mod acp;
 mod errors;
 mod guard;
 mod http;
+mod in_process;
 mod limits;
 mod load;
 mod races;

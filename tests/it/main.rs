@@ -7,7 +7,6 @@
 #![expect(clippy::format_collect, reason = "speed does not matter here")]
 
 mod a2a;
-mod a2a_review;
 mod agent;
 mod bad_input;
 mod clients;

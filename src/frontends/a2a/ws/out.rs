@@ -9,9 +9,6 @@ use futures::stream::SplitSink;
 use super::super::http;
 use crate::protocol::a2a::Error;
 
-/// How long a client may not take what it is sent.
-const STUCK: Duration = Duration::from_secs(30);
-
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -45,16 +42,16 @@ impl Out {
         self.send(http::failure(id, error).into_bytes()).await
     }
 
-    /// Hands a frame over; a client that takes none for long is given up.
+    /// Hands a frame over. The connection fails if the client takes none for long.
     pub(super) async fn send(&mut self, json: Vec<u8>) -> Result<(), Over> {
         // JSON is UTF-8.
         let text = String::from_utf8(json).map_err(|_| Over)?;
-        in_time(self.0.feed(Message::Text(text.into()))).await
+        self.0.feed(Message::Text(text.into())).await.map_err(|_| Over)
     }
 
     /// Sees to it that all of it leaves.
     pub(super) async fn flush(&mut self) -> Result<(), Over> {
-        in_time(self.0.flush()).await
+        self.0.flush().await.map_err(|_| Over)
     }
 
     /// Says good-bye, or answers it; the other side may be gone.
@@ -66,15 +63,8 @@ impl Out {
     pub(super) async fn close(&mut self, code: u16, reason: &'static str) -> Over {
         let frame = CloseFrame { code, reason: reason.into() };
         // It may be gone already.
-        let _ = in_time(self.0.send(Message::Close(Some(frame)))).await;
+        let _ = self.0.send(Message::Close(Some(frame))).await;
         Over
-    }
-}
-
-async fn in_time(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
-    match tokio::time::timeout(STUCK, sent).await {
-        Ok(Ok(())) => Ok(()),
-        _ => Err(Over),
     }
 }
 

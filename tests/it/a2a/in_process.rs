@@ -1,4 +1,4 @@
-//! What went wrong in the A2A server once: ends of streams and tasks, versions, limits.
+//! A server of this process: ends of streams and of tasks, versions, limits.
 
 use std::future::pending;
 use std::sync::Arc;
