@@ -26,6 +26,7 @@ use crate::frontends::acp;
 use crate::model::{Model, gemini};
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
+use crate::tools::mcp::Hub;
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
@@ -131,12 +132,14 @@ impl Making {
 
     fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
         let (limits, models) = (self.work.limits(), self.models());
+        let servers = Hub::new(Vec::new(), &self.processes, workspace.roots(), limits.mcp);
         Ok(Session::new(Parts {
             model: self.model(&models)?,
             models: Arc::new(models),
             memory: memory(&self.credentials),
             commands: Arc::new(Registry::default()),
             tools: tools::all(),
+            servers,
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
             mode,

@@ -13,6 +13,7 @@ mod memory;
 mod mention;
 mod prompt;
 mod question;
+mod servers;
 mod toolbox;
 mod transcript;
 mod turn;
@@ -44,7 +45,10 @@ pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::Permissions;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
+use crate::tools::mcp::Hub;
+pub use crate::tools::mcp::{Reach as ServerReach, ServerConfig, Status as ServerStatus};
 use crate::tools::process::Processes;
+pub use crate::tools::process::Program;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
     Access, Content, FileDiff, Kind, Location, Summary, Todo, TodoStatus, ToolOutput,
@@ -63,6 +67,8 @@ pub struct Parts {
     pub commands: Arc<dyn Commands>,
     /// What it may call.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// What else it may call: what MCP servers offer.
+    pub servers: Arc<Hub>,
     /// The files.
     pub workspace: Arc<Workspace>,
     /// The programs.
@@ -82,6 +88,7 @@ pub struct Session {
     models: Arc<dyn Models>,
     commands: Arc<dyn Commands>,
     tools: Toolbox,
+    servers: Arc<Hub>,
     memory: Arc<Memory>,
     /// Who the model is told to be, once that has been asked for.
     instruction: Mutex<Option<Arc<Instruction>>>,
@@ -99,6 +106,8 @@ pub struct Session {
     log: Log,
     transcript: Mutex<Transcript>,
     turns: Mutex<Turns>,
+    /// What came up while no turn ran.
+    untold: Mutex<Vec<String>>,
 }
 
 /// The turns that have not ended. "A turn runs" and the log's word on it change under one lock.
@@ -125,7 +134,7 @@ impl Session {
     /// An empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
         let log = Log::default();
-        Arc::new(Self {
+        let session = Arc::new(Self {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
@@ -139,12 +148,16 @@ impl Session {
             models: parts.models,
             commands: parts.commands,
             memory: Arc::new(parts.memory),
-            tools: Toolbox::new(parts.tools),
+            tools: Toolbox::new(parts.tools, Arc::clone(&parts.servers)),
+            servers: parts.servers,
+            untold: Mutex::default(),
             workspace: parts.workspace,
             processes: parts.processes,
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
-        })
+        });
+        session.listen_to_servers();
+        session
     }
 
     /// Whether a model can be called, as far as is known without the network.
@@ -184,6 +197,9 @@ impl Session {
         };
         turns.running = Some(next.clone());
         self.log.append(Event::TurnStarted { turn: next.turn });
+        for notice in self.untold.lock().drain(..) {
+            self.log.append(Event::Notice(notice));
+        }
         let session = Arc::clone(self);
         tokio::spawn(async move {
             let run = turn::run(&session, &next.prompt, &next.cancel);
@@ -246,7 +262,7 @@ impl Session {
         self.questions.withdraw();
     }
 
-    /// Cancels every turn and lets none start.
+    /// Cancels every turn and lets none start; MCP servers are let go.
     pub fn close(self: &Arc<Self>) {
         let mut turns = self.turns.lock();
         turns.closed = true;
@@ -254,6 +270,8 @@ impl Session {
             self.cancel_running(running);
         }
         self.start_next(&mut turns);
+        drop(turns);
+        self.servers.close();
     }
 
     /// Waits until no turn runs.

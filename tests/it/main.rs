@@ -21,6 +21,7 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod mcp;
 mod peer;
 mod policy;
 mod read;
