@@ -1,4 +1,5 @@
-//! What the user has set up: the environment, `.env`, the key to call the model with, limits.
+//! What the user has set up: the environment, `.env`, settings, the key to call the model
+//! with, limits.
 //!
 //! [`Env`] is what the process was given, [`Credentials`] finds the key in it, in the one `.env`
 //! that counts, or in a file of its own. [`login`] and [`authenticate`] ask a person for one.
@@ -13,6 +14,7 @@ pub mod limits;
 mod login;
 mod login_page;
 mod owned_file;
+pub mod settings;
 mod trust;
 mod typed_key;
 
@@ -24,6 +26,7 @@ pub use self::credentials::Credentials;
 pub use self::env::Env;
 pub use self::login::{Input, login, logout};
 pub use self::login_page::authenticate;
+pub use self::settings::Settings;
 pub use self::trust::{Trust, trust};
 use crate::model::{self, gemini::Endpoint};
 

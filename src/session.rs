@@ -73,6 +73,8 @@ pub struct Parts {
     pub limits: Limits,
     /// How often the model may be asked in one turn.
     pub max_rounds: usize,
+    /// What people should know from the beginning: they are told in the first turn.
+    pub notices: Vec<String>,
 }
 
 /// A live conversation.
@@ -89,6 +91,8 @@ pub struct Session {
     processes: Arc<Processes>,
     limits: Arc<Limits>,
     max_rounds: usize,
+    /// What people have not been told yet.
+    notices: Mutex<Vec<String>>,
     permissions: Arc<Permissions>,
     questions: Questions,
     gate: Gate,
@@ -144,6 +148,7 @@ impl Session {
             processes: parts.processes,
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
+            notices: Mutex::new(parts.notices),
         })
     }
 
@@ -184,6 +189,9 @@ impl Session {
         };
         turns.running = Some(next.clone());
         self.log.append(Event::TurnStarted { turn: next.turn });
+        for notice in self.notices.lock().drain(..) {
+            self.log.append(Event::Notice(notice));
+        }
         let session = Arc::clone(self);
         tokio::spawn(async move {
             let run = turn::run(&session, &next.prompt, &next.cancel);

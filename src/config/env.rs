@@ -88,6 +88,8 @@ impl Env {
 #[derive(Default)]
 pub(super) struct DotEnv {
     values: HashMap<String, String>,
+    /// Everything it says, if it is the user's own or that of a folder that they trust.
+    all: HashMap<String, String>,
     /// Which one it is.
     pub file: Option<PathBuf>,
     /// What was not used, and why: sentences.
@@ -112,8 +114,16 @@ impl DotEnv {
         found
     }
 
+    /// What it has under any name at all, if it is trusted: for the values of settings.
+    pub(super) fn trusted(&self, name: &str) -> Option<&str> {
+        self.all.get(name).map(String::as_str)
+    }
+
     fn take(&mut self, text: &str, file: &Path, trust: Trust) {
         for (name, value) in dotenv::parse(text) {
+            if trust == Trust::Trusted {
+                self.all.insert(name.clone(), value.clone());
+            }
             let is_setting = SETTINGS.contains(&&*name);
             if KEYS.contains(&&*name) || is_setting && trust == Trust::Trusted {
                 self.values.insert(name, value);
@@ -154,7 +164,7 @@ fn read_file(
     if trust == Trust::Never {
         return Err("you have said not to trust its folder".to_owned());
     }
-    match owned_file::read(file) {
+    match owned_file::read(file, owned_file::SMALL) {
         Ok(Some(read)) if read.others_may_write() => {
             Err(format!("it may be written by others (`chmod go-w {}`)", file.display()))
         }

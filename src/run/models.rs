@@ -24,9 +24,9 @@ impl Choice {
     }
 
     /// The model to begin with. Errors in what the user wrote about it show at once for a script
-    /// and for `--thinking`, else with the first prompt: nothing of it is needed before.
-    pub(super) fn first(&self, asked: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
-        let id = asked.or_else(|| self.credentials.env().var("GEMINI_MODEL"));
+    /// and if it is said how much it thinks, else with the first prompt: nothing of it is needed
+    /// before.
+    pub(super) fn first(&self, id: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
         if let Some(replay) = id.and_then(replay) {
             return replay;
         }

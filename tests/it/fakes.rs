@@ -98,6 +98,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         mode: Mode::Default,
         limits: Limits::default(),
         max_rounds: 100,
+        notices: Vec::new(),
     }
 }
 

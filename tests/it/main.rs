@@ -25,6 +25,7 @@ mod peer;
 mod policy;
 mod read;
 mod session;
+mod settings;
 mod shared;
 mod terminal;
 mod tidy;
