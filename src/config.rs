@@ -8,6 +8,7 @@ mod credentials;
 mod dotenv;
 mod endpoint;
 mod env;
+mod folders;
 mod key_file;
 pub mod limits;
 mod login;
@@ -22,6 +23,7 @@ use futures::future::BoxFuture;
 
 pub use self::credentials::Credentials;
 pub use self::env::Env;
+pub use self::folders::consent;
 pub use self::login::{Input, login, logout};
 pub use self::login_page::authenticate;
 pub use self::trust::{Trust, trust};

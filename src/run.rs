@@ -131,6 +131,9 @@ impl Making {
 
     fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
         let (limits, models) = (self.work.limits(), self.models());
+        let env = self.credentials.env().clone();
+        // What projects can have the agent run of their own accord is listed here.
+        let consent = config::consent(env, workspace.root(), Vec::new);
         Ok(Session::new(Parts {
             model: self.model(&models)?,
             models: Arc::new(models),
@@ -140,6 +143,7 @@ impl Making {
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
             mode,
+            consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
         }))

@@ -23,6 +23,7 @@ const SETTINGS: [&str; 6] = [
 ];
 
 /// What the process was given: its environment, and the directory it works in.
+#[derive(Clone)]
 pub struct Env {
     vars: HashMap<String, String>,
     directory: PathBuf,
