@@ -26,7 +26,8 @@ use crate::commands::Registry;
 use crate::config::limits::Limits;
 use crate::config::{self, Check, Credentials, Env, Input, Settings, Trust, settings};
 use crate::frontends::acp;
-use crate::model::{Model, gemini};
+use crate::model::Model;
+use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
@@ -156,7 +157,7 @@ impl Making {
     fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
         let limits = self.limits(settings);
         let models = Choice::new(Arc::clone(&self.credentials), limits.model);
-        Ok((models.first(settings.model.name.as_deref())?, models))
+        Ok((models.first(settings)?, models))
     }
 
     /// The session of a program that has one, in the working directory.
@@ -178,6 +179,10 @@ impl Making {
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let (model, models) = self.model(settings)?;
+        let env = self.env().clone();
+        // What projects can have the agent run of their own accord is listed here.
+        let executables = settings.executables();
+        let consent = config::consent(env, workspace.root(), move || executables.clone());
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -187,6 +192,7 @@ impl Making {
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
             mode,
+            consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
             notices: settings.remarks().to_vec(),
@@ -211,17 +217,17 @@ async fn unread() {
     }
 }
 
-/// Asks for a Gemini API key, checks it, and stores it.
-pub async fn login() -> anyhow::Result<()> {
+/// Asks for a provider's API key, checks it, and stores it.
+pub async fn login(provider: Provider) -> anyhow::Result<()> {
     let credentials = credentials()?;
-    config::login(&credentials, &check(), Input::stdin(), &mut stderr())
+    config::login(&credentials, &check(), provider, Input::stdin(provider), &mut stderr())
         .await
         .map_err(|why| anyhow!(why))
 }
 
-/// Forgets the stored key.
-pub fn logout() -> anyhow::Result<()> {
-    config::logout(&*credentials()?, &mut stderr()).map_err(|why| anyhow!(why))
+/// Forgets a provider's stored key.
+pub fn logout(provider: Provider) -> anyhow::Result<()> {
+    config::logout(&*credentials()?, provider, &mut stderr()).map_err(|why| anyhow!(why))
 }
 
 fn credentials() -> anyhow::Result<Arc<Credentials>> {
@@ -230,7 +236,7 @@ fn credentials() -> anyhow::Result<Arc<Credentials>> {
 }
 
 fn check() -> Check {
-    Arc::new(|endpoint| async move { gemini::check(&endpoint).await }.boxed())
+    Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
 }
 
 /// What `authenticate` does: nothing if the model needs no key or has one.
@@ -239,11 +245,12 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     Arc::new(move || {
         let (session, credentials) = (Arc::clone(&session), Arc::clone(&credentials));
         async move {
-            credentials.refresh();
+            let (provider, _) = Provider::of(&session.model(), Provider::Gemini);
+            credentials.refresh(provider);
             if session.ready().is_ok() {
                 return Ok(());
             }
-            config::authenticate(&credentials, &check()).await
+            config::authenticate(&credentials, &check(), provider).await
         }
         .boxed()
     })

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::model::gemini;
+use crate::model;
 use crate::tools;
 
 /// How much is too much.
@@ -19,7 +19,7 @@ pub struct Limits {
     /// What tools may take and give.
     pub tools: tools::Limits,
     /// What a model may take and give.
-    pub model: gemini::Options,
+    pub model: model::options::Options,
     /// What is served over A2A.
     pub a2a: A2a,
 }
@@ -64,7 +64,7 @@ impl Default for Limits {
             stdin_bytes: 8 << 20,
             rounds: 100,
             tools: tools::Limits::default(),
-            model: gemini::Options::default(),
+            model: model::options::Options::default(),
             a2a: A2a::default(),
         }
     }

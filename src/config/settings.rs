@@ -24,8 +24,8 @@
 //!
 //! Of a folder that the user has said not to trust, nothing is read. Of one that nobody has judged,
 //! what is harmless counts; what would loosen a limit to what the agent may do is left out, with a
-//! remark; and what would be executed, [`McpServer`]s, is there and marked: whoever would start one
-//! for which [`McpServer::unjudged`] is true asks the user first.
+//! remark; and what would be executed, [`McpServer`]s, is there and marked: one for which
+//! [`McpServer::unjudged`] is true is started when the session's consent is given, not before.
 
 mod expand;
 mod file;
@@ -46,6 +46,7 @@ use self::merge::Merged;
 pub use self::origin::{Layer, Origin};
 use super::env::Env;
 use crate::permission::Mode;
+use crate::permission::consent::Executable;
 
 /// All settings that mean anything here, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -318,6 +319,18 @@ impl Settings {
     /// What was not followed, and why: sentences with file and line, for the user.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// What a project in a folder that nobody has judged would have the agent run: for
+    /// [`consent`](super::consent).
+    pub fn executables(&self) -> Vec<Executable> {
+        let unjudged = self.mcp_servers().filter(|(_, server)| server.unjudged());
+        let executable = |(name, server): (&String, &McpServer)| Executable {
+            kind: "MCP server",
+            name: name.clone(),
+            runs: server.runs(),
+        };
+        unjudged.map(executable).collect()
     }
 
     /// The MCP servers that count, by name: those that are allowed and not excluded.

@@ -49,15 +49,37 @@ pub struct McpServer {
     /// Where it is named. Always there in what [`Settings`](super::Settings) hold.
     #[serde(skip)]
     pub origin: Option<Origin>,
-    /// The environment variables whose values were put into it, for whoever is asked about it.
+    /// The environment variables whose values were put into it.
     #[serde(skip)]
     pub variables: Vec<String>,
+    /// As it is in the file: variables are still names.
+    #[serde(skip)]
+    pub(super) written: Value,
 }
 
 impl McpServer {
     /// How long a call may take.
     pub fn call_timeout(&self) -> Option<Duration> {
         self.timeout.map(Duration::from_millis)
+    }
+
+    /// All that decides what is started or reached, for people, and as it is written: no variable
+    /// has been put in.
+    pub(super) fn runs(&self) -> String {
+        let what = ["command", "httpUrl", "url"];
+        let what =
+            what.into_iter().find(|name| self.written[*name].is_string()).unwrap_or_default();
+        let mut runs: Vec<_> = self.written[what].as_str().map(str::to_owned).into_iter().collect();
+        if let Some(args) = self.written["args"].as_array() {
+            let word =
+                |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), ToOwned::to_owned);
+            runs.extend(args.iter().map(word));
+        }
+        let shown = [what, "args", "description", "timeout", "trust"];
+        let rest = self.written.as_object().into_iter().flatten();
+        let rest = rest.filter(|(name, _)| !shown.contains(&name.as_str()));
+        runs.extend(rest.map(|(name, value)| format!("{name}={value}")));
+        runs.join(" ")
     }
 
     /// Whether it is named by a project in a folder that the user has not judged: then the user is

@@ -25,8 +25,8 @@ pub(super) struct Merged<'a> {
     dotenv: OnceCell<DotEnv>,
     values: Value,
     origins: BTreeMap<String, Vec<Origin>>,
-    /// The variables that were put into an MCP server, by its name.
-    variables: BTreeMap<String, Vec<String>>,
+    /// MCP servers as they are written, and the variables that were put into them, by name.
+    servers: BTreeMap<String, (Value, Vec<String>)>,
     remarks: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Merged<'a> {
             dotenv: OnceCell::new(),
             values: Value::Object(Map::new()),
             origins: BTreeMap::new(),
-            variables: BTreeMap::new(),
+            servers: BTreeMap::new(),
             remarks: Vec::new(),
         }
     }
@@ -112,7 +112,8 @@ impl<'a> Merged<'a> {
         if self.say(Said { key, path: names.to_vec(), value, origin, node: Some(node) })
             && let Some(server) = server
         {
-            self.variables.insert(server.to_owned(), variables);
+            let written = node.value(&mut ToOwned::to_owned);
+            self.servers.insert(server.to_owned(), (written, variables));
         }
     }
 
@@ -204,7 +205,7 @@ impl<'a> Merged<'a> {
         for (name, server) in &mut settings.mcp_servers {
             let origins = self.origins.get(&format!("{MCP_SERVERS}.{name}"));
             server.origin = origins.and_then(|origins| origins.first().cloned());
-            server.variables = self.variables.remove(name).unwrap_or_default();
+            (server.written, server.variables) = self.servers.remove(name).unwrap_or_default();
         }
         let home = self.env.var("HOME").map(Path::new);
         let paths = settings

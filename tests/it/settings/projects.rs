@@ -135,6 +135,8 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     assert_eq!((own.command.as_deref(), own.trust, own.unjudged()), (Some("mine"), true, false));
     assert_eq!((new.command.as_deref(), new.trust, new.unjudged()), (Some("x"), false, true));
     assert_eq!(new.variables, ["TOKEN"]);
+    let executables: Vec<_> = settings.executables().iter().map(ToString::to_string).collect();
+    assert_eq!(executables, [r#"MCP server `new`: x env={"T":"$TOKEN"}"#]);
     let remarks = settings.remarks();
     assert_eq!(remarks.len(), 2, "{remarks:?}");
     assert!(remarks[0].contains(":2: `mcpServers.own` would take the place of your own"));
