@@ -9,7 +9,7 @@
 //!
 //! # To add an option
 //!
-//! A field here, with its default and in the files' spelling; a row in [`keys`] that says how the
+//! A field here, with its default and in the files' spelling; a row in `settings/keys.rs` that says how
 //! layers are merged and how far a project is followed of which nobody has said whether to trust it.
 //! Reading, checking, messages, `tandem config` and the README's table follow from the two.
 //!
