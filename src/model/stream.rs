@@ -5,8 +5,8 @@ use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use super::emit::Emit;
-use super::gemini::Options;
 use super::http;
+use super::options::Options;
 use super::retry::Failure;
 use super::sse::{Broken, Events};
 use super::words::too_big;
