@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::model::gemini;
+use super::settings::Settings;
+use crate::model;
 use crate::tools;
 
 /// How much is too much.
@@ -20,7 +21,7 @@ pub struct Limits {
     /// What MCP servers may take and give.
     pub mcp: tools::mcp::Limits,
     /// What a model may take and give.
-    pub model: gemini::Options,
+    pub model: model::options::Options,
     /// What is served over A2A.
     pub a2a: A2a,
 }
@@ -66,9 +67,33 @@ impl Default for Limits {
             rounds: 100,
             tools: tools::Limits::default(),
             mcp: tools::mcp::Limits::default(),
-            model: gemini::Options::default(),
+            model: model::options::Options::default(),
             a2a: A2a::default(),
         }
+    }
+}
+
+impl Limits {
+    /// The limits that the settings ask for, and then these changes.
+    pub fn new(settings: &Settings, changes: &[Change]) -> Self {
+        let mut limits = Self::default();
+        if let Some(attempts) = settings.general.max_attempts {
+            limits.model.retry.attempts = attempts;
+        }
+        if let Some(chars) = settings.tools.truncate_tool_output_threshold {
+            limits.tools.output_chars = chars;
+        }
+        if let Some(seconds) = settings.tools.shell.inactivity_timeout {
+            let time = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds) };
+            limits.tools.shell_idle = time.min(LONGEST);
+        }
+        let named = settings.limits.iter().map(|(name, value)| format!("{name}={value}").parse());
+        let named: Vec<Change> = named.filter_map(Result::ok).collect();
+        for change in named.iter().chain(changes) {
+            change.apply(&mut limits);
+        }
+        limits.model.thinking.clone_from(&settings.model.thinking);
+        limits
     }
 }
 

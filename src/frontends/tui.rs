@@ -97,6 +97,7 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         interrupted: None,
         quits: false,
     };
+    ui.session.start_servers();
     ui.run().await
 }
 

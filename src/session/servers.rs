@@ -18,9 +18,21 @@ const SHORT: Duration = Duration::from_millis(700);
 const UNTOLD: usize = 20;
 
 impl Session {
-    /// Begins to reach the MCP servers, and waits for none.
+    /// Begins to reach the MCP servers, and waits for none. Those that the project's own settings
+    /// name are reached when the user has agreed.
     pub fn start_servers(&self) {
         self.servers.start();
+        if !self.servers.holds() {
+            return;
+        }
+        let (consent, servers) = (Arc::clone(&self.consent), Arc::downgrade(&self.servers));
+        tokio::spawn(async move {
+            if consent.settled().await
+                && let Some(servers) = servers.upgrade()
+            {
+                servers.release();
+            }
+        });
     }
 
     /// Takes over MCP servers that a client brings, and begins to reach them.
@@ -36,6 +48,9 @@ impl Session {
     /// Waits for servers that are getting ready. That has an end, also if they have none.
     pub(super) async fn await_servers(&self, cancel: &CancellationToken) {
         self.servers.start();
+        if self.consent.given() {
+            self.servers.release();
+        }
         let settled = async {
             if timeout(SHORT, self.servers.settled()).await.is_ok() {
                 return;
@@ -64,7 +79,7 @@ impl Session {
             self.log.append(Event::Notice(notice));
             return;
         }
-        let mut untold = self.untold.lock();
+        let mut untold = self.notices.lock();
         if untold.len() < UNTOLD {
             untold.push(notice);
         }

@@ -145,6 +145,23 @@ impl Hub {
         self.servers.lock().values_mut().for_each(Kept::start);
     }
 
+    /// Whether there is a server that may not be reached yet.
+    pub fn holds(&self) -> bool {
+        let held = |kept: &Kept| matches!(kept.server.state().phase, Phase::Held(_));
+        self.servers.lock().values().any(held)
+    }
+
+    /// Reaches the servers, too, that could not be reached until the user agreed.
+    pub fn release(&self) {
+        for kept in self.servers.lock().values_mut() {
+            if matches!(kept.server.state().phase, Phase::Held(_)) {
+                let config = ServerConfig { held: None, ..kept.server.config.clone() };
+                *kept = Kept::new(config, &self.world);
+                kept.start();
+            }
+        }
+    }
+
     /// Takes over these servers, and begins to reach them. One that is known by that name already is
     /// replaced, unless it is the same.
     pub fn add(&self, servers: Vec<ServerConfig>) {

@@ -65,21 +65,49 @@ impl ServerConfig {
         !named(&self.exclude) && self.include.as_deref().is_none_or(named)
     }
 
-    /// The command line or the address, for people. Headers and variables may hold secrets.
+    /// The program or the address, for people. Arguments and queries may hold secrets.
     pub(super) fn place(&self) -> String {
         match &self.reach {
-            Reach::Stdio(program) => {
-                let words: Vec<_> = [&program.command]
-                    .into_iter()
-                    .chain(&program.args)
-                    .map(String::as_str)
-                    .collect();
-                words.join(" ")
-            }
-            Reach::Http { url, .. } => url.clone(),
+            Reach::Stdio(program) => program.command.clone(),
+            Reach::Http { url, .. } => without_secrets(url),
             Reach::Wrong(_) => String::new(),
         }
     }
+
+    /// What was said of it, or by it, without what only it is to know.
+    pub(super) fn concealed(&self, said: &str) -> String {
+        match &self.reach {
+            Reach::Stdio(program) => hidden(said, &program.env),
+            Reach::Http { url, headers } => hidden(&said.replace(url, &self.place()), headers),
+            Reach::Wrong(_) => said.to_owned(),
+        }
+    }
+}
+
+/// Shorter ones are hardly secrets, and would be found everywhere.
+const SECRET: usize = 8;
+
+fn hidden(said: &str, values: &[(String, String)]) -> String {
+    let mut said = said.to_owned();
+    for (_, value) in values {
+        // Of `Bearer abc` the second word is the secret.
+        for word in value.split_whitespace().filter(|word| word.len() >= SECRET) {
+            if said.contains(word) {
+                said = said.replace(word, "(hidden)");
+            }
+        }
+    }
+    said
+}
+
+/// An address without its password and its query.
+fn without_secrets(url: &str) -> String {
+    let Ok(mut url) = reqwest::Url::parse(url) else { return String::new() };
+    url.set_query(None);
+    url.set_fragment(None);
+    // Only addresses without a host have no place for these.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url.to_string()
 }
 
 /// How much is too much.
@@ -112,5 +140,22 @@ impl Default for Limits {
             tool_chars: 32 << 10,
             again: Duration::from_secs(1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_said() {
+        let reach = Reach::Http {
+            url: "https://me:pass@h.test/mcp?key=abc".to_owned(),
+            headers: vec![("Authorization".to_owned(), "Bearer 0123456789".to_owned())],
+        };
+        let config = ServerConfig::new("s", reach, "");
+        assert_eq!(config.place(), "https://h.test/mcp");
+        let said = "no 0123456789 at https://me:pass@h.test/mcp?key=abc";
+        assert_eq!(config.concealed(said), "no (hidden) at https://h.test/mcp");
     }
 }

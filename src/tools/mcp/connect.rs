@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,7 +261,7 @@ pub(super) fn causes(error: &dyn Error) -> String {
 }
 
 /// A directory as a URI.
-pub(super) fn file_uri(path: &PathBuf) -> String {
+pub(super) fn file_uri(path: &Path) -> String {
     const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
         .remove(b'/')
         .remove(b'.')

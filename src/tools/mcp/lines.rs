@@ -95,7 +95,7 @@ mod tests {
                 server.write_all(said.as_bytes()).await.unwrap();
                 drop(server);
             };
-            let (_, done) = tokio::join!(write, capped.read_to_string(&mut read));
+            let ((), done) = tokio::join!(write, capped.read_to_string(&mut read));
             done.unwrap();
             let lines: Vec<_> = read.lines().collect();
             assert_eq!(lines.len(), expected.len(), "{piece}: {lines:?}");

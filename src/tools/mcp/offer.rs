@@ -173,7 +173,8 @@ async fn list<T: DeserializeOwned>(
     let mut cursor = None;
     for _ in 0..PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = match connection.ask(request(params), Wanted::by_nobody()).await {
+        let asked = Box::pin(connection.ask(request(params), Wanted::by_nobody()));
+        let page = match asked.await {
             Ok(page) => page,
             Err(Failure::Gone | Failure::Cancelled) => return None,
             Err(Failure::Other(why)) => {

@@ -23,7 +23,9 @@ pub(super) struct Gathered {
 impl Gathered {
     pub(super) fn of(blocks: Vec<ContentBlock>) -> Self {
         let mut gathered = Self::default();
-        blocks.into_iter().for_each(|block| gathered.add(block));
+        for block in blocks {
+            gathered.add(block);
+        }
         gathered
     }
 
@@ -85,11 +87,6 @@ impl Gathered {
             self.text.push('\n');
         }
         self.text.push_str(text);
-    }
-
-    /// The text alone.
-    pub(super) fn text(&self) -> &str {
-        &self.text
     }
 
     /// The media alone.

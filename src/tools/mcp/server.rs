@@ -189,13 +189,14 @@ impl Server {
             match trouble {
                 Trouble::OtherWay => discover = true,
                 Trouble::Passing(why) if failures < RETRIES => {
+                    let why = self.config.concealed(&why);
                     let pause = limits.again * 2u32.pow(failures);
                     failures += 1;
                     self.pause(why, pause, failures == 1).await;
                 }
                 Trouble::Passing(why) | Trouble::Lasting(why) => {
                     failures = 0;
-                    self.stop(Phase::Down(why, None)).await;
+                    self.stop(Phase::Down(self.config.concealed(&why), None)).await;
                 }
                 Trouble::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
             }

@@ -115,6 +115,7 @@ pub(super) fn failed(server: &Server, failure: Failure) -> ToolError {
             ),
         ),
         Failure::Other(why) => {
+            let why = server.config.concealed(&why);
             ToolError::new("mcp_tool_error", format!("The MCP server `{name}`: {why}."))
         }
     }
