@@ -10,6 +10,7 @@ mod help;
 mod init;
 mod memory;
 mod model;
+mod restore;
 mod stats;
 mod tools;
 
@@ -27,6 +28,7 @@ const ALL: &[Command] = &[
     init::COMMAND,
     memory::COMMAND,
     model::COMMAND,
+    restore::COMMAND,
     tools::COMMAND,
     stats::COMMAND,
     clear::COMMAND,

@@ -27,6 +27,7 @@ use crate::model::{Model, gemini};
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
+use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
 
@@ -139,6 +140,7 @@ impl Making {
             tools: tools::all(),
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
+            scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             limits: limits.tools,
             max_rounds: limits.rounds,

@@ -16,6 +16,7 @@ mod question;
 mod toolbox;
 mod transcript;
 mod turn;
+mod undo;
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -39,12 +40,15 @@ pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
+pub use self::undo::{Change, Selection};
 use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::Permissions;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
+use crate::tools::preimages::Preimages;
 use crate::tools::process::Processes;
+use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
     Access, Content, FileDiff, Kind, Location, Summary, Todo, TodoStatus, ToolOutput,
@@ -67,6 +71,8 @@ pub struct Parts {
     pub workspace: Arc<Workspace>,
     /// The programs.
     pub processes: Arc<Processes>,
+    /// A place on the disk for what the session keeps beside its log.
+    pub scratch: Arc<Scratch>,
     /// How much is allowed without a question.
     pub mode: Mode,
     /// How much is too much, for tools.
@@ -87,6 +93,7 @@ pub struct Session {
     instruction: Mutex<Option<Arc<Instruction>>>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
+    preimages: Arc<Preimages>,
     limits: Arc<Limits>,
     max_rounds: usize,
     permissions: Arc<Permissions>,
@@ -142,6 +149,7 @@ impl Session {
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,
+            preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
         })
@@ -326,6 +334,11 @@ impl Session {
     /// Whether a directory that a client names is one of those, or below one. The error says not.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
         self.workspace.holds(directory)
+    }
+
+    /// A path (real) as people are shown it: without the directory that the session starts in.
+    pub fn relative(&self, path: &Path) -> String {
+        self.workspace.relative(path)
     }
 
     /// How many events there are.

@@ -31,6 +31,7 @@ mod tidy;
 mod told;
 mod transcripts;
 mod typed;
+mod undo;
 mod webhook;
 mod whole;
 mod workspace;
