@@ -11,6 +11,7 @@ use tandem::commands::Registry;
 use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
+use tandem::permission::consent::Consent;
 use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
 use tandem::tools::preimages::Preimages;
 use tandem::tools::process::Processes;
@@ -100,6 +101,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         processes: Processes::new(|_, _| false),
         scratch: Arc::new(Scratch::new(None)),
         mode: Mode::Default,
+        consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
     }
