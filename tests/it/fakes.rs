@@ -104,6 +104,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
+        notices: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod a2a;
 mod agent;
+mod api;
 mod bad_input;
 mod clients;
 mod commands;
@@ -26,6 +27,7 @@ mod peer;
 mod policy;
 mod read;
 mod session;
+mod settings;
 mod shared;
 mod terminal;
 mod tidy;
