@@ -33,6 +33,7 @@ use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::mcp::Hub;
 use crate::tools::process::Processes;
+use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
 
@@ -196,6 +197,7 @@ impl Making {
             servers,
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
+            scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             consent,
             limits: limits.tools,
