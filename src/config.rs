@@ -1,7 +1,8 @@
 //! What the user has set up: the environment, `.env`, the key to call the model with, limits.
 //!
 //! [`Env`] is what the process was given, [`Credentials`] finds the key in it, in the one `.env`
-//! that counts, or in a file of its own. [`login`] and [`authenticate`] ask a person for one.
+//! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and
+//! [`ask_in_browser`] get one from a person.
 
 mod browser;
 mod credentials;
@@ -22,8 +23,8 @@ use futures::future::BoxFuture;
 
 pub use self::credentials::Credentials;
 pub use self::env::Env;
-pub use self::login::{Input, login, logout};
-pub use self::login_page::authenticate;
+pub use self::login::{Input, accept_key, login, logout};
+pub use self::login_page::{ask_in_browser, authenticate};
 pub use self::trust::{Trust, trust};
 use crate::model::{self, gemini::Endpoint};
 
@@ -32,4 +33,4 @@ pub type Check =
     Arc<dyn Fn(Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;
 
 /// Where people get a key.
-const GET_A_KEY: &str = "https://aistudio.google.com/apikey";
+pub const GET_A_KEY: &str = "https://aistudio.google.com/apikey";

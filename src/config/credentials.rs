@@ -29,6 +29,8 @@ struct State {
     /// Kept once it was of use: what the agent itself writes into a `.env` must not change where
     /// its next request goes.
     dotenv: Option<Arc<DotEnv>>,
+    /// What the person has given to this process: it counts before all that is set up.
+    given: Option<Secret>,
     /// Every key that was found.
     keys: Vec<Secret>,
     /// What the log has been told already.
@@ -80,8 +82,14 @@ impl Credentials {
         Ok(path)
     }
 
+    /// Uses a key from now on, whatever else is set up: the person has just given it.
+    pub(super) fn give(&self, key: Secret) {
+        self.state.lock().given = Some(key);
+    }
+
     /// Removes the stored key. Returns the file, if there was a key in it.
     pub fn forget(&self) -> Result<Option<PathBuf>, String> {
+        self.state.lock().given = None;
         let path = self.key_file()?;
         if key_file::read(&path).is_ok_and(|stored| stored.key.is_none()) {
             return Ok(None);
@@ -101,8 +109,17 @@ impl Credentials {
         Ok(dir.join("credentials.json"))
     }
 
-    /// Looks for the key.
+    /// The key to use now.
     pub(super) fn look(&self) -> Result<Found, Unusable> {
+        let given = self.state.lock().given.clone();
+        match given {
+            Some(key) => Ok(Found { endpoint: self.endpoint_for(&key)?, variable: None }),
+            None => self.set_up(),
+        }
+    }
+
+    /// The key that another process would find.
+    pub(super) fn set_up(&self) -> Result<Found, Unusable> {
         let dotenv = self.dotenv();
         let found = endpoint::find(Vars { env: &self.env, dotenv: &dotenv }, || self.stored());
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {

@@ -1,4 +1,4 @@
-//! `tandem login` and `tandem logout`, in a terminal.
+//! `tandem login` and `tandem logout`, in a terminal; and a key that is typed into a session.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::credentials::Credentials;
+use super::endpoint::Unusable;
 use super::typed_key::{Refusal, accept};
 use super::{Check, GET_A_KEY};
 
@@ -71,6 +72,40 @@ pub async fn login(
     Err("No key was typed.".to_owned())
 }
 
+/// Checks a key that was typed, stores it, and uses it from now on. Returns what is worth knowing;
+/// the error says why not, without the key.
+pub async fn accept_key(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    typed: &str,
+) -> Result<String, String> {
+    match accept(credentials, check, typed).await {
+        Ok(_) => Ok(told(credentials)),
+        Err(Refusal::Key(why) | Refusal::Trouble(why)) => Err(why),
+    }
+}
+
+/// What is worth knowing of a key that this process has been given.
+pub(super) fn told(credentials: &Credentials) -> String {
+    let file = credentials.key_file().map(|file| file.display().to_string()).unwrap_or_default();
+    let mut told = format!("The key is good, and is stored in {file}.");
+    credentials.refresh();
+    let later = match credentials.set_up() {
+        Ok(found) => found.variable,
+        Err(Unusable::NoKey) => None,
+        Err(Unusable::Wrong(why)) => {
+            told.push_str(&format!(" It counts for this session only, because: {why}"));
+            None
+        }
+    };
+    if let Some(variable) = later {
+        told.push_str(&format!(
+            " It counts for this session only, as long as {variable} is set: that comes first."
+        ));
+    }
+    told
+}
+
 /// Removes the stored key.
 pub fn logout(credentials: &Credentials, out: &mut dyn Write) -> Result<(), String> {
     match credentials.forget()? {
@@ -78,7 +113,7 @@ pub fn logout(credentials: &Credentials, out: &mut dyn Write) -> Result<(), Stri
         None => say(out, "No key was stored."),
     }
     credentials.refresh();
-    if let Some(variable) = credentials.look().ok().and_then(|found| found.variable) {
+    if let Some(variable) = credentials.set_up().ok().and_then(|found| found.variable) {
         say(out, &format!("{variable} is still used."));
     }
     Ok(())
@@ -87,7 +122,7 @@ pub fn logout(credentials: &Credentials, out: &mut dyn Write) -> Result<(), Stri
 /// Says so if the key that was stored is not the one that is used.
 fn say_what_wins(credentials: &Credentials, out: &mut dyn Write) {
     credentials.refresh();
-    match credentials.look() {
+    match credentials.set_up() {
         Ok(found) => {
             if let Some(variable) = found.variable {
                 say(out, &format!("But {variable} is used instead, as long as it is set."));

@@ -15,7 +15,9 @@ mod history;
 mod input;
 mod item;
 mod keys;
+mod local;
 mod markdown;
+mod offer;
 mod prompt;
 mod screen;
 mod state;
@@ -29,13 +31,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use crossterm::event::{Event as Input, EventStream};
+use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use self::act::Entering;
 use self::history::History;
+use self::offer::{Cause, Then};
 use self::screen::Screen;
 use self::state::{About, State};
 use self::terminal::Terminal;
@@ -64,7 +69,25 @@ pub struct Service {
     pub editor: String,
     /// Whether colours are wanted.
     pub colour: bool,
+    /// How a key can be given, if it can.
+    pub login: Option<Login>,
 }
+
+/// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
+pub struct Login {
+    /// Where keys are made.
+    pub made_at: &'static str,
+    /// Checks a key that was typed, and uses it.
+    pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
+    /// Opens a page that asks for it, and tells its address.
+    pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
+}
+
+/// What comes of it.
+pub type GotKey = BoxFuture<'static, Result<String, String>>;
+
+/// Is told a page's address.
+pub type Opened = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Runs until the user quits. The terminal is given back even if this is dropped.
 pub async fn run(service: Service) -> anyhow::Result<()> {
@@ -77,8 +100,9 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         workspace: wrap::clean(&service.workspace),
         a2a: service.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
         input_limit: None,
+        keys_made_at: service.login.as_ref().map_or("", |login| login.made_at).to_owned(),
     };
-    let ui = Ui {
+    let mut ui = Ui {
         log: service.session.events(0),
         screen: Screen::new(columns, service.colour),
         history: History::open(service.history),
@@ -92,11 +116,17 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         height: rows,
         files: None,
         finding: None,
+        login: service.login,
+        entering: None,
+        before_demo: None,
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
         interrupted: None,
         quits: false,
     };
+    if ui.no_key(&[]) {
+        ui.offer_login(Cause::Missing, Then::Nothing);
+    }
     ui.run().await
 }
 
@@ -120,6 +150,11 @@ struct Ui {
     /// The files of the workspace, once they have been asked for.
     files: Option<Vec<String>>,
     finding: Option<JoinHandle<Vec<String>>>,
+    login: Option<Login>,
+    /// A key that is being got hold of.
+    entering: Option<Entering>,
+    /// The model that answered before the demonstration was chosen.
+    before_demo: Option<String>,
     /// When the screen is to be drawn, if anything has changed.
     due: Option<Instant>,
     last_drawn: Instant,
@@ -131,7 +166,7 @@ struct Ui {
 impl Ui {
     async fn run(mut self) -> anyhow::Result<()> {
         while !self.quits {
-            let turning = self.state.running.is_some().then(|| self.last_drawn + spin());
+            let turning = self.state.turns().then(|| self.last_drawn + spin());
             let due = match (self.due, turning) {
                 (Some(due), Some(turning)) => Some(due.min(turning)),
                 (due, turning) => due.or(turning),
@@ -151,6 +186,10 @@ impl Ui {
                     self.finding = None;
                     self.files = Some(files);
                     self.offer();
+                    self.changed();
+                }
+                step = act::step(&mut self.entering) => {
+                    self.entered(step);
                     self.changed();
                 }
                 clients = changed(&mut self.clients) => {
@@ -193,10 +232,10 @@ impl Ui {
         if !written.is_empty() {
             self.terminal.write(written);
         }
-        self.due = self.state.dialogs.front().filter(|dialog| !dialog.ready(now)).map(|_| {
-            // The question shows its keys when they count.
-            Instant::now() + FRAME * 4
-        });
+        let unread = self.state.dialogs.front().is_some_and(|dialog| !dialog.ready(now))
+            || self.state.offer.as_ref().is_some_and(|offer| !offer.ready(now));
+        // What is asked shows its keys when they count.
+        self.due = unread.then(|| Instant::now() + FRAME * 4);
         self.last_drawn = Instant::now();
     }
 

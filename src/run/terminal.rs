@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use futures::FutureExt as _;
 
 use super::a2a::Joined;
-use super::{End, Making, Signals, credentials, processes};
+use super::{End, Making, Signals, check, credentials, processes};
 use crate::cli::Agent;
-use crate::config::Env;
+use crate::config::{self, Credentials, Env};
 use crate::frontends::tui;
 use crate::tools::workspace::Workspace;
 
@@ -34,6 +35,7 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
         editor: env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned(),
         colour: env.var("NO_COLOR").is_none(),
+        login: Some(login(&credentials)),
     };
     let end = tokio::select! {
         served = tui::run(service) => served.map(|()| End::Done),
@@ -43,6 +45,22 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     joined.end().await;
     processes.end_all().await;
     end
+}
+
+/// How the person gives a key.
+fn login(credentials: &Arc<Credentials>) -> tui::Login {
+    let (for_typed, for_browser) = (Arc::clone(credentials), Arc::clone(credentials));
+    tui::Login {
+        made_at: config::GET_A_KEY,
+        typed: Box::new(move |key| {
+            let credentials = Arc::clone(&for_typed);
+            async move { config::accept_key(&credentials, &check(), &key).await }.boxed()
+        }),
+        browser: Box::new(move |opened| {
+            let credentials = Arc::clone(&for_browser);
+            async move { config::ask_in_browser(&credentials, &check(), &*opened).await }.boxed()
+        }),
+    }
 }
 
 /// A directory as people write it.
