@@ -1,6 +1,6 @@
-//! What the user has set up: the environment, `.env`, the key to call the model with, limits.
+//! What the user has set up: the environment, `.env`, the keys to call models with, limits.
 //!
-//! [`Env`] is what the process was given, [`Credentials`] finds the key in it, in the one `.env`
+//! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
 //! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and
 //! [`ask_in_browser`] get one from a person.
 
@@ -23,14 +23,13 @@ use futures::future::BoxFuture;
 
 pub use self::credentials::Credentials;
 pub use self::env::Env;
-pub use self::login::{Input, accept_key, login, logout};
+pub use self::login::{Input, accept_key, keys_made_at, login, logout};
 pub use self::login_page::{ask_in_browser, authenticate};
 pub use self::trust::{Trust, trust};
-use crate::model::{self, gemini::Endpoint};
+use crate::model;
+use crate::model::endpoint::Endpoint;
+use crate::model::provider::Provider;
 
-/// Asks the API whether it can be called as an endpoint says.
+/// Asks a provider whether it can be called as an endpoint says.
 pub type Check =
-    Arc<dyn Fn(Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;
-
-/// Where people get a key.
-pub const GET_A_KEY: &str = "https://aistudio.google.com/apikey";
+    Arc<dyn Fn(Provider, Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;

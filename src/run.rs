@@ -23,7 +23,8 @@ use crate::cli::{Agent, Work};
 use crate::commands::Registry;
 use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
-use crate::model::{Model, gemini};
+use crate::model::Model;
+use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
@@ -163,17 +164,17 @@ async fn unread() {
     }
 }
 
-/// Asks for a Gemini API key, checks it, and stores it.
-pub async fn login() -> anyhow::Result<()> {
+/// Asks for a provider's API key, checks it, and stores it.
+pub async fn login(provider: Provider) -> anyhow::Result<()> {
     let credentials = credentials()?;
-    config::login(&credentials, &check(), Input::stdin(), &mut stderr())
+    config::login(&credentials, &check(), provider, Input::stdin(provider), &mut stderr())
         .await
         .map_err(|why| anyhow!(why))
 }
 
-/// Forgets the stored key.
-pub fn logout() -> anyhow::Result<()> {
-    config::logout(&*credentials()?, &mut stderr()).map_err(|why| anyhow!(why))
+/// Forgets a provider's stored key.
+pub fn logout(provider: Provider) -> anyhow::Result<()> {
+    config::logout(&*credentials()?, provider, &mut stderr()).map_err(|why| anyhow!(why))
 }
 
 fn credentials() -> anyhow::Result<Arc<Credentials>> {
@@ -182,7 +183,7 @@ fn credentials() -> anyhow::Result<Arc<Credentials>> {
 }
 
 fn check() -> Check {
-    Arc::new(|endpoint| async move { gemini::check(&endpoint).await }.boxed())
+    Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
 }
 
 /// What `authenticate` does: nothing if the model needs no key or has one.
@@ -191,11 +192,12 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     Arc::new(move || {
         let (session, credentials) = (Arc::clone(&session), Arc::clone(&credentials));
         async move {
-            credentials.refresh();
+            let (provider, _) = Provider::of(&session.model(), Provider::Gemini);
+            credentials.refresh(provider);
             if session.ready().is_ok() {
                 return Ok(());
             }
-            config::authenticate(&credentials, &check()).await
+            config::authenticate(&credentials, &check(), provider).await
         }
         .boxed()
     })

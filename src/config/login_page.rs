@@ -20,10 +20,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::Credentials;
-use super::endpoint::Unusable;
+use super::endpoint::{Unusable, api};
 use super::login::told;
 use super::typed_key::{Refusal, accept};
-use super::{Check, GET_A_KEY, browser};
+use super::{Check, browser};
+use crate::model::Secret;
+use crate::model::provider::Provider;
 
 /// How long the page waits for a key.
 const MINUTES: u64 = 10;
@@ -43,30 +45,36 @@ const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     <title>tandem: done</title>\n<h1>The key is good, and is stored.</h1>\n\
     <p>You can close this page and go back to where you were.\n";
 
-/// Looks again for a key; if there is none, asks the person. Returns when there is one: it was
-/// checked and is stored. The error says what to do. Dropped, it closes the page.
-pub async fn authenticate(credentials: &Arc<Credentials>, check: &Check) -> Result<(), String> {
+/// Looks again for a provider's key; if there is none, asks the person. Returns when there is one: it
+/// was checked and is stored. The error says what to do. Dropped, it closes the page.
+pub async fn authenticate(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+) -> Result<(), String> {
     // Whoever waits here finds the key that was given to the one before; so there is one page.
     let _asking = credentials.asking.acquire().await;
-    credentials.refresh();
-    let what_to_do = match credentials.look() {
+    credentials.refresh(provider);
+    let what_to_do = match credentials.look(provider) {
         Ok(_) => return Ok(()),
-        Err(wrong @ Unusable::Wrong(_)) => return Err(credentials.explain(wrong)),
-        Err(missing) => credentials.explain(missing),
+        Err(wrong @ Unusable::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
+        Err(missing) => credentials.explain(provider, missing),
     };
-    let asked = ask(credentials, check, &|_| {}).await;
+    let asked = ask(credentials, check, provider, &|_| {}).await;
     asked.map(drop).map_err(|why| format!("{why} {what_to_do}"))
 }
 
-/// Asks the person for a key, also if there is one: it may not be accepted any more. `opened` is
-/// told the page's address. Returns what is worth knowing of the key. Dropped, it closes the page.
+/// Asks the person for a provider's key, also if there is one: it may not be accepted any more.
+/// `opened` is told the page's address. Returns what is worth knowing of the key. Dropped, it closes
+/// the page.
 pub async fn ask_in_browser(
     credentials: &Arc<Credentials>,
     check: &Check,
+    provider: Provider,
     opened: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<String, String> {
     let _asking = credentials.asking.acquire().await;
-    ask(credentials, check, opened).await
+    ask(credentials, check, provider, opened).await
 }
 
 /// Serves a page that asks for a key, until there is one; what is worth knowing of it. The error is
@@ -74,6 +82,7 @@ pub async fn ask_in_browser(
 async fn ask(
     credentials: &Arc<Credentials>,
     check: &Check,
+    provider: Provider,
     opened: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<String, String> {
     let programs = browser::programs(credentials.env())?;
@@ -85,13 +94,14 @@ async fn ask(
         path: format!("/{}", random().map_err(no_page)?),
         credentials: Arc::clone(credentials),
         check: Arc::clone(check),
+        provider,
         checking: Semaphore::new(1),
         done: CancellationToken::new(),
         ending: CancellationToken::new(),
     });
     let url = format!("http://{}{}", page.hosts[0], page.path);
     opened(&url);
-    let replaces = credentials.look().is_ok();
+    let replaces = credentials.look(provider).is_ok();
     let _end_on_drop = page.ending.clone().drop_guard();
     let router = Router::new().fallback(answer).with_state(Arc::clone(&page));
     let server = axum::serve(listener, router)
@@ -100,7 +110,7 @@ async fn ask(
     tokio::pin!(server);
 
     let outcome = tokio::select! {
-        () = page.done.cancelled() => Ok(told(credentials)),
+        () = page.done.cancelled() => Ok(told(credentials, provider)),
         () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
         why = browser::open(&programs, &url, credentials) => Err(why),
         () = sleep(Duration::from_mins(MINUTES)) => Err(format!(
@@ -126,6 +136,7 @@ struct Page {
     path: String,
     credentials: Arc<Credentials>,
     check: Check,
+    provider: Provider,
     /// One key at a time.
     checking: Semaphore,
     /// A key is stored.
@@ -139,8 +150,8 @@ impl Page {
         loop {
             sleep(LOOK).await;
             let _checking = self.checking.acquire().await;
-            self.credentials.refresh();
-            if self.credentials.look().is_ok() {
+            self.credentials.refresh(self.provider);
+            if self.credentials.look(self.provider).is_ok() {
                 return;
             }
         }
@@ -178,7 +189,7 @@ impl Page {
             return Ok(());
         }
         tokio::select! {
-            accepted = accept(&self.credentials, &self.check, key) => accepted?,
+            accepted = accept(&self.credentials, &self.check, self.provider, key) => accepted?,
             () = self.ending.cancelled() => {
                 return Err(Refusal::Trouble("The time is over: authenticate again.".to_owned()));
             }
@@ -194,7 +205,8 @@ impl Page {
         // The message is last: it is not ours, and may look like one of the others.
         [
             ("{{nonce}}", nonce),
-            ("{{get}}", GET_A_KEY),
+            ("{{provider}}", self.provider.title()),
+            ("{{get}}", api(self.provider).get_a_key),
             ("{{api}}", &self.api()),
             ("{{file}}", &file),
             ("{{minutes}}", &MINUTES.to_string()),
@@ -206,8 +218,8 @@ impl Page {
 
     /// The host that a key would be sent to.
     fn api(&self) -> String {
-        let endpoint = self.credentials.endpoint_for(&crate::model::Secret::new(""));
-        let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.models_url).ok());
+        let endpoint = self.credentials.endpoint_for(self.provider, &Secret::new(""));
+        let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.url).ok());
         url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
     }
 }

@@ -69,13 +69,18 @@ pub struct Service {
     pub editor: String,
     /// Whether colours are wanted.
     pub colour: bool,
-    /// How a key can be given, if it can.
-    pub login: Option<Login>,
+    /// How the user can give a key, if that can be done here.
+    pub login: Option<LogIn>,
 }
+
+/// How a key can be given for the model with this id.
+pub type LogIn = Box<dyn Fn(&str) -> Login>;
 
 /// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
 pub struct Login {
-    /// Where keys are made.
+    /// Whose key it is: a provider, as people write it.
+    pub whose: &'static str,
+    /// Where such keys are made.
     pub made_at: &'static str,
     /// Checks a key that was typed, and uses it.
     pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
@@ -100,7 +105,6 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         workspace: wrap::clean(&service.workspace),
         a2a: service.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
         input_limit: None,
-        keys_made_at: service.login.as_ref().map_or("", |login| login.made_at).to_owned(),
     };
     let mut ui = Ui {
         log: service.session.events(0),
@@ -125,7 +129,7 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         quits: false,
     };
     if ui.no_key(&[]) {
-        ui.offer_login(Cause::Missing, Then::Nothing);
+        ui.offer_login(Cause::Missing, None, Then::Nothing);
     }
     ui.run().await
 }
@@ -150,7 +154,7 @@ struct Ui {
     /// The files of the workspace, once they have been asked for.
     files: Option<Vec<String>>,
     finding: Option<JoinHandle<Vec<String>>>,
-    login: Option<Login>,
+    login: Option<LogIn>,
     /// A key that is being got hold of.
     entering: Option<Entering>,
     /// The model that answered before the demonstration was chosen.
@@ -209,6 +213,12 @@ impl Ui {
         for _ in 0..BATCH {
             let Some(entry) = self.log.try_next_entry() else { break };
             self.state.apply(&entry.event, entry.at);
+        }
+        if let Some((at, then)) = self.state.refused.take()
+            && self.login.is_some()
+            && self.state.offer.is_none()
+        {
+            self.offer_login(Cause::Refused, Some(at), then);
         }
         if self.state.usage.is_some() && self.state.about.input_limit.is_none() {
             self.state.about.input_limit = self.session.input_limit();
@@ -355,5 +365,4 @@ async fn changed(clients: &mut Option<watch::Receiver<usize>>) -> usize {
 }
 
 #[cfg(test)]
-#[path = "tui/tests.rs"]
 mod screens;

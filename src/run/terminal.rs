@@ -11,6 +11,7 @@ use super::{End, Making, Signals, check, credentials, processes};
 use crate::cli::Agent;
 use crate::config::{self, Credentials, Env};
 use crate::frontends::tui;
+use crate::model::provider::Provider;
 use crate::tools::workspace::Workspace;
 
 /// Serves a person in the terminal, until they quit.
@@ -35,7 +36,7 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
         editor: env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned(),
         colour: env.var("NO_COLOR").is_none(),
-        login: Some(login(&credentials)),
+        login: Some(Box::new(login(&credentials))),
     };
     let end = tokio::select! {
         served = tui::run(service) => served.map(|()| End::Done),
@@ -47,19 +48,29 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     end
 }
 
-/// How the person gives a key.
-fn login(credentials: &Arc<Credentials>) -> tui::Login {
-    let (for_typed, for_browser) = (Arc::clone(credentials), Arc::clone(credentials));
-    tui::Login {
-        made_at: config::GET_A_KEY,
-        typed: Box::new(move |key| {
-            let credentials = Arc::clone(&for_typed);
-            async move { config::accept_key(&credentials, &check(), &key).await }.boxed()
-        }),
-        browser: Box::new(move |opened| {
-            let credentials = Arc::clone(&for_browser);
-            async move { config::ask_in_browser(&credentials, &check(), &*opened).await }.boxed()
-        }),
+/// How the person gives a key for a model.
+fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> {
+    let credentials = Arc::clone(credentials);
+    move |model| {
+        let (provider, _) = Provider::of(model, Provider::Gemini);
+        let (typed, browser) = (Arc::clone(&credentials), Arc::clone(&credentials));
+        tui::Login {
+            whose: provider.title(),
+            made_at: config::keys_made_at(provider),
+            typed: Box::new(move |key| {
+                let credentials = Arc::clone(&typed);
+                let accept =
+                    async move { config::accept_key(&credentials, &check(), provider, &key).await };
+                accept.boxed()
+            }),
+            browser: Box::new(move |opened| {
+                let credentials = Arc::clone(&browser);
+                let ask = async move {
+                    config::ask_in_browser(&credentials, &check(), provider, &*opened).await
+                };
+                ask.boxed()
+            }),
+        }
     }
 }
 

@@ -78,7 +78,9 @@ impl Ui {
             Intent::Editor => return self.edit_prompt().await,
             Intent::Redraw => self.resized().await,
             Intent::Choose(key) if focus == Focus::Offer => {
-                Offer::chosen(key).into_iter().for_each(|choice| self.choose_login(choice));
+                if let Some(choice) = Offer::chosen(key) {
+                    self.choose_login(choice);
+                }
             }
             Intent::Choose(key) => {
                 let choice = self.state.dialogs.front().and_then(|dialog| dialog.chosen(key));
@@ -167,7 +169,9 @@ impl Ui {
             Focus::Saying => self.say(),
             Focus::Offer => {
                 let marked = self.state.offer.as_ref().map(Offer::marked);
-                marked.into_iter().for_each(|choice| self.choose_login(choice));
+                if let Some(choice) = marked {
+                    self.choose_login(choice);
+                }
             }
             Focus::Key => self.check_key(),
             Focus::Waiting => {}
@@ -191,10 +195,10 @@ impl Ui {
         let typed = self.state.take_input();
         self.history.add(typed.trim());
         match local::of(&typed) {
-            Some(Local::Auth) => self.offer_login(Cause::Wanted, Then::Nothing),
+            Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
             Some(Local::Help) => self.state.aside(Body::Help),
             Some(Local::Quit) => self.quits = true,
-            None if self.no_key(&parts) => self.offer_login(Cause::Missing, Then::Say(typed)),
+            None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => _ = self.session.prompt(parts, Origin::Terminal),
         }
     }

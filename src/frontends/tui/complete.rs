@@ -79,7 +79,8 @@ pub(super) fn commands(typed: &str) -> Option<Completion> {
         .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
-    known.sort_by(|one, other| one.text.cmp(&other.text));
+    let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
+    known.sort_by_key(name);
     known.dedup_by(|one, other| one.text.trim_end() == other.text.trim_end());
     known.retain(|candidate| {
         candidate.text.starts_with(typed) && candidate.text.trim_end() != typed

@@ -54,7 +54,7 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
         }
         _ => match &state.offer {
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
-                login::rows(offer, &state.about.keys_made_at, columns, now)
+                login::rows(offer, columns, now)
             }
             _ => composer(state, columns, height),
         },

@@ -101,9 +101,8 @@ pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
         return Some(intent);
     }
     match focus {
-        Focus::Question => question(key, control || alt),
         Focus::Offer if control && key.code == KeyCode::Char('d') => Some(Intent::Quit),
-        Focus::Offer => question(key, control || alt),
+        Focus::Question | Focus::Offer => question(key, control || alt),
         Focus::Saying | Focus::Key => match key.code {
             KeyCode::Enter if !alt => Some(Intent::Enter),
             _ => edit(key, control, alt).map(Intent::Edit),

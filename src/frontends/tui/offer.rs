@@ -1,5 +1,6 @@
 //! The offer to log in: there is no key, or it is not accepted.
 
+use super::Login;
 use super::input::Input;
 use crate::session::Millis;
 
@@ -11,6 +12,9 @@ const GRACE: Millis = 600;
 pub(super) struct Offer {
     /// Why it is made.
     pub(super) cause: Cause,
+    /// Whose key is wanted, and where such keys are made.
+    pub(super) whose: &'static str,
+    pub(super) made_at: &'static str,
     /// When it came up; none if the user asked for it.
     opened: Option<Millis>,
     pub(super) stage: Stage,
@@ -70,9 +74,9 @@ pub(super) const CHOICES: [(char, Choice, &str); 3] = [
 ];
 
 impl Offer {
-    pub(super) fn new(cause: Cause, opened: Option<Millis>, then: Then) -> Self {
-        let stage = Stage::Choosing;
-        Self { cause, opened, stage, selected: 0, failure: None, then }
+    pub(super) fn new(cause: Cause, login: &Login, opened: Option<Millis>, then: Then) -> Self {
+        let (whose, made_at, stage) = (login.whose, login.made_at, Stage::Choosing);
+        Self { cause, whose, made_at, opened, stage, selected: 0, failure: None, then }
     }
 
     /// Whether keys are for it.

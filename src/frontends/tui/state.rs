@@ -9,7 +9,7 @@ use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
 use super::item::{Body, Card, Item, Tone, explanation};
-use super::offer::{Cause, Offer, Then};
+use super::offer::{Offer, Then};
 use crate::session::{
     CallStarted, Content, Event, Millis, Mode, ModelError, Origin, Retry, StopReason, Todo,
     TodoStatus, ToolOutcome, TurnId, Usage,
@@ -28,8 +28,6 @@ pub(super) struct About {
     pub(super) a2a: Option<(String, usize)>,
     /// How many tokens the model can be told.
     pub(super) input_limit: Option<u64>,
-    /// Where keys are made, if one can be given here.
-    pub(super) keys_made_at: String,
 }
 
 /// The turn that runs.
@@ -60,6 +58,8 @@ pub(super) struct State {
     pub(super) dialogs: VecDeque<Dialog>,
     /// The offer to log in, if it is made.
     pub(super) offer: Option<Offer>,
+    /// A turn has ended because the key was refused: when, and what follows when there is another.
+    pub(super) refused: Option<(Millis, Then)>,
     pub(super) todos: Vec<Todo>,
     /// Of the last request.
     pub(super) usage: Option<Usage>,
@@ -158,11 +158,9 @@ impl State {
         if let Some((tone, why)) = explanation(reason) {
             self.note(tone, why);
         }
-        let refused = matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_)));
-        if refused && !self.about.keys_made_at.is_empty() && self.offer.is_none() {
+        if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
             let own = ended.origin == Some(Origin::Terminal);
-            let then = if own { Then::GoOn } else { Then::Nothing };
-            self.offer = Some(Offer::new(Cause::Refused, Some(at), then));
+            self.refused = Some((at, if own { Then::GoOn } else { Then::Nothing }));
         }
         if !self.todos.iter().any(open) {
             self.todos.clear();

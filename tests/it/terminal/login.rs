@@ -17,7 +17,7 @@ const NO_NETWORK: &str = "HTTPS_PROXY=http://127.0.0.1:9";
 fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "-y");
-    let offered = terminal.until("there is no key for that yet");
+    let offered = terminal.until("it needs an API key for Gemini");
     assert!(offered.contains("https://aistudio.google.com/apikey"), "{offered}");
     assert!(offered.contains("› b  log in"), "{offered}");
     terminal.keys(&["Escape"]);
@@ -39,7 +39,7 @@ fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() 
 fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "");
-    terminal.until("there is no key for that yet");
+    terminal.until("it needs an API key for Gemini");
     terminal.keys(&["Down", "Enter"]);
     terminal.until("Key:");
     terminal.tmux(&["set-buffer", "AIza-secret\n"]);
@@ -66,7 +66,7 @@ async fn refused(replies: Vec<Reply>, vars: &str) -> Option<(Terminal, Server)> 
     terminal.agent(&base, "--model gemini-3.8-flash");
     terminal.until("? for the keys");
     terminal.line("say something");
-    let offered = terminal.until("Another one, or a changed one, may be.");
+    let offered = terminal.until("Gemini does not accept the key.");
     assert!(offered.contains("Pass a valid API key."), "{offered}");
     std::thread::sleep(GRACE);
     Some((terminal, server))
@@ -88,7 +88,7 @@ async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
     terminal.line("new-key");
     let seen = terminal.until("Going on.");
     assert!(seen.contains("The key is good, and is stored in"), "{seen}");
-    assert!(seen.contains("as long as GEMINI_API_KEY in the"), "{seen}");
+    assert!(seen.contains("GEMINI_API_KEY in the environment comes first"), "{seen}");
     assert!(seen.contains("› continue"), "{seen}");
     assert!(!seen.contains("new-key") && !seen.contains("another-bad"), "{seen}");
     terminal.line("and more");

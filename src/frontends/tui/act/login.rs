@@ -7,7 +7,7 @@ use super::super::input::Input;
 use super::super::item::{Body, Tone};
 use super::super::offer::{Cause, Choice, Offer, Stage, Then};
 use super::super::{Login, Ui, now};
-use crate::session::{ModelError, PromptPart};
+use crate::session::{Millis, ModelError, PromptPart};
 
 /// The command that changes the model.
 const SET_MODEL: &str = "/model set";
@@ -49,12 +49,25 @@ impl Ui {
     }
 
     /// Offers to log in, if that can be done from here.
-    pub(in super::super) fn offer_login(&mut self, cause: Cause, then: Then) {
-        if self.login.is_none() {
-            let hint = "this session gets its key from where it runs".to_owned();
-            return self.state.hint = Some(hint);
+    pub(in super::super) fn offer_login(
+        &mut self,
+        cause: Cause,
+        opened: Option<Millis>,
+        then: Then,
+    ) {
+        let offer = self.way_in().map(|login| Offer::new(cause, &login, opened, then));
+        if offer.is_none() {
+            let hint = "this session gets its key from where it runs";
+            self.state.hint = Some(hint.to_owned());
         }
-        self.state.offer = Some(Offer::new(cause, None, then));
+        self.state.offer = offer;
+    }
+
+    /// How a key for the model can be given: for that which the demonstration stands in for.
+    fn way_in(&self) -> Option<Login> {
+        let model = self.session.model();
+        let before = self.before_demo.as_ref().filter(|_| model == DEMO);
+        self.login.as_ref().map(|login| login(before.unwrap_or(&model)))
     }
 
     pub(super) fn choose_login(&mut self, choice: Choice) {
@@ -83,7 +96,7 @@ impl Ui {
 
     /// Has a key checked, or asked for in the browser.
     fn enter_key(&mut self, typed: Option<String>) {
-        let Some(Login { typed: check, browser, .. }) = &self.login else { return };
+        let Some(Login { typed: check, browser, .. }) = self.way_in() else { return };
         let (told, steps) = mpsc::unbounded_channel();
         let opened = told.clone();
         // Nobody listens any more when the user has left.

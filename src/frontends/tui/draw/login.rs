@@ -11,10 +11,10 @@ use super::{Frame, plain, spinner};
 use crate::session::Millis;
 
 /// The rows of it.
-pub(super) fn rows(offer: &Offer, made_at: &str, columns: usize, now: Millis) -> Frame {
+pub(super) fn rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
     let mut rows = vec![Line::default(), Line::styled("─".repeat(columns), ASKS)];
     let text = |text: &str, style| plain(text, &Margin::default(), style, columns);
-    rows.extend(text(title(offer.cause), BOLD));
+    rows.extend(text(&title(offer), BOLD));
     if matches!(offer.then, Then::Say(_)) && matches!(offer.stage, Stage::Choosing) {
         rows.extend(text("What you have said waits until then.", DIM));
     }
@@ -24,12 +24,12 @@ pub(super) fn rows(offer: &Offer, made_at: &str, columns: usize, now: Millis) ->
     let mut cursor = None;
     match &offer.stage {
         Stage::Choosing => {
-            rows.extend(text(&format!("Keys are made at {made_at}"), DIM));
+            rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
             rows.extend(choices(offer.selected, columns));
             rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
         }
         Stage::Typing(input) => {
-            rows.extend(text(&format!("Keys are made at {made_at}"), DIM));
+            rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
             let (row, column) = typed(input, columns);
             cursor = Some((rows.len(), column));
             rows.push(row);
@@ -49,11 +49,18 @@ pub(super) fn rows(offer: &Offer, made_at: &str, columns: usize, now: Millis) ->
     Frame { rows, cursor }
 }
 
-fn title(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Missing => "Welcome. tandem answers with Gemini, and there is no key for that yet.",
-        Cause::Refused => "The key is not accepted. Another one, or a changed one, may be.",
-        Cause::Wanted => "Log in with a Gemini API key; it takes the place of the one there is.",
+fn title(offer: &Offer) -> String {
+    let whose = offer.whose;
+    match offer.cause {
+        Cause::Missing => {
+            format!("Welcome to tandem. To answer you, it needs an API key for {whose}.")
+        }
+        Cause::Refused => {
+            format!("{whose} does not accept the key. Another one, or a changed one, may do.")
+        }
+        Cause::Wanted => {
+            format!("Log in with a key for {whose}; it takes the place of the one there is.")
+        }
     }
 }
 

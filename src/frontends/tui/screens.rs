@@ -4,6 +4,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
+mod first;
+
 use std::fs;
 use std::path::Path;
 
@@ -16,8 +18,6 @@ use serde_json::{Value, json};
 use super::complete;
 use super::draw;
 use super::input::Input;
-use super::item::Body;
-use super::offer::{self, Cause, Offer, Then};
 use super::screen::Screen;
 use super::state::{About, State};
 use crate::session::{Event, Millis};
@@ -134,14 +134,6 @@ fn compare(name: &str, text: &str) {
     assert_eq!(text, expected, "{name}: the screen is another");
 }
 
-/// The offer to log in, at a stage.
-fn offered(cause: Cause, then: Then, offered: offer::Stage) -> Stage {
-    let mut stage = Stage::new();
-    stage.state.about.keys_made_at = "https://keys.example/".to_owned();
-    stage.state.offer.insert(Offer::new(cause, None, then)).stage = offered;
-    stage
-}
-
 /// A call that begins.
 fn call(id: &str, kind: &str, label: &str, access: Value) -> Value {
     json!({ "CallStarted": {
@@ -209,53 +201,6 @@ fn the_start() {
     let mut stage = Stage::new();
     stage.state.help = true;
     stage.check("keys.txt");
-}
-
-#[test]
-fn what_matters_is_on_one_screen() {
-    let mut stage = Stage::new();
-    stage.state.aside(Body::Help);
-    let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
-    assert!(stage.scrollback.len() + stage.frame().rows.len() <= 24);
-    stage.check("help.txt");
-}
-
-#[test]
-fn help_does_not_break_what_is_being_said() {
-    let mut stage = Stage::new().turn("go").see(json!({ "Text": "One " }));
-    stage.state.aside(Body::Help);
-    let stage = stage.see(json!({ "Text": "sentence." }));
-    assert!(drawn(&stage.frame().rows, 80).contains("One sentence."));
-}
-
-#[test]
-fn the_offer_to_log_in() {
-    use offer::Stage::{Browser, Checking, Choosing, Typing};
-    offered(Cause::Missing, Then::Nothing, Choosing).check("login.txt");
-    offered(Cause::Missing, Then::Say("hi".to_owned()), Choosing).check("login_waits.txt");
-    let mut key = Input::default();
-    key.set("AIza-secret");
-    let mut typing = offered(Cause::Wanted, Then::Nothing, Typing(key));
-    typing.state.offer.as_mut().unwrap().failure = Some("The key was not accepted.".to_owned());
-    typing.check("login_key.txt");
-    offered(Cause::Refused, Then::Nothing, Checking).check("login_checking.txt");
-    let page = Browser(Some("http://127.0.0.1:40000/f00d".to_owned()));
-    offered(Cause::Missing, Then::Nothing, page).check("login_page.txt");
-}
-
-#[test]
-fn a_refused_key_is_offered_to_be_replaced_when_what_is_typed_has_been_seen() {
-    let refused = json!({ "Failed": { "not_authenticated": "No." } });
-    let end = json!({ "TurnFinished": { "turn": 1, "reason": refused } });
-    let stage = Stage::new().turn("go").see(end.clone());
-    assert!(stage.state.offer.is_none(), "there is no way to give one here");
-    let mut stage = Stage::new();
-    stage.state.about.keys_made_at = "https://keys.example/".to_owned();
-    let stage = stage.turn("go").typed("more").see(end);
-    assert!(drawn(&stage.frame().rows, 80).contains("› more"));
-    let stage = stage.wait(1000);
-    assert!(drawn(&stage.frame().rows, 80).contains("The key is not accepted."));
-    assert_eq!(stage.state.offer.unwrap().then, Then::GoOn);
 }
 
 #[test]
