@@ -1,4 +1,5 @@
-//! What the user has set up: the environment, `.env`, the keys to call models with, limits.
+//! What the user has set up: the environment, `.env`, settings, the keys to call models with,
+//! limits.
 //!
 //! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
 //! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and
@@ -9,11 +10,13 @@ mod credentials;
 mod dotenv;
 mod endpoint;
 mod env;
+mod folders;
 mod key_file;
 pub mod limits;
 mod login;
 mod login_page;
 mod owned_file;
+pub mod settings;
 mod trust;
 mod typed_key;
 
@@ -23,8 +26,10 @@ use futures::future::BoxFuture;
 
 pub use self::credentials::Credentials;
 pub use self::env::Env;
+pub use self::folders::consent;
 pub use self::login::{Input, accept_key, keys_made_at, login, logout};
 pub use self::login_page::{ask_in_browser, authenticate};
+pub use self::settings::Settings;
 pub use self::trust::{Trust, trust};
 use crate::model;
 use crate::model::endpoint::Endpoint;

@@ -12,8 +12,11 @@ pub mod retry;
 pub mod sse;
 pub mod tokens;
 
+mod again;
 mod emit;
 mod http;
+mod stream;
+mod words;
 
 #[cfg(test)]
 mod arbitrary;

@@ -6,6 +6,7 @@
 
 mod call;
 mod command;
+mod consent;
 mod event;
 mod gate;
 mod log;
@@ -42,6 +43,7 @@ use self::transcript::Transcript;
 use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::Permissions;
+use crate::permission::consent::Consent;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
 use crate::tools::process::Processes;
@@ -69,10 +71,14 @@ pub struct Parts {
     pub processes: Arc<Processes>,
     /// How much is allowed without a question.
     pub mode: Mode,
+    /// Whether what the project's own settings would run may be used.
+    pub consent: Arc<Consent>,
     /// How much is too much, for tools.
     pub limits: Limits,
     /// How often the model may be asked in one turn.
     pub max_rounds: usize,
+    /// What people should know from the beginning: they are told in the first turn.
+    pub notices: Vec<String>,
 }
 
 /// A live conversation.
@@ -89,7 +95,10 @@ pub struct Session {
     processes: Arc<Processes>,
     limits: Arc<Limits>,
     max_rounds: usize,
+    /// What people have not been told yet.
+    notices: Mutex<Vec<String>>,
     permissions: Arc<Permissions>,
+    consent: Arc<Consent>,
     questions: Questions,
     gate: Gate,
     progress: ProgressAt,
@@ -131,6 +140,7 @@ impl Session {
             call_ids: Mutex::default(),
             instruction: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
+            consent: parts.consent,
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
@@ -144,6 +154,7 @@ impl Session {
             processes: parts.processes,
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
+            notices: Mutex::new(parts.notices),
         })
     }
 
@@ -184,6 +195,9 @@ impl Session {
         };
         turns.running = Some(next.clone());
         self.log.append(Event::TurnStarted { turn: next.turn });
+        for notice in self.notices.lock().drain(..) {
+            self.log.append(Event::Notice(notice));
+        }
         let session = Arc::clone(self);
         tokio::spawn(async move {
             let run = turn::run(&session, &next.prompt, &next.cancel);
@@ -342,6 +356,11 @@ impl Session {
     pub fn set_mode(&self, mode: Mode) {
         self.permissions.set_mode(mode);
         self.log.append(Event::ModeChanged { mode });
+    }
+
+    /// Whether what the project's own settings would run may be used.
+    pub fn consent(&self) -> &Arc<Consent> {
+        &self.consent
     }
 
     /// How many tokens the model can be told, if that is known.

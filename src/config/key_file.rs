@@ -1,9 +1,8 @@
 //! The file that stored keys are in, each under its provider's name, `{"gemini":{"api_key":"…"}}`,
 //! and whatever else was put there.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde_json::Value;
@@ -55,8 +54,11 @@ pub(super) fn write(path: &Path, provider: Provider, key: Option<&Secret>) -> Re
     if of.is_empty() {
         content.shift_remove(provider.name());
     }
-    let written = if content.is_empty() { remove(path) } else { replace(path, &content.into()) };
-    written.map_err(|err| format!("{} cannot be written: {err}.", path.display()))
+    if content.is_empty() {
+        return remove(path).map_err(|err| format!("{} cannot be removed: {err}.", path.display()));
+    }
+    let text = serde_json::to_string_pretty(&content).map_err(|err| err.to_string())?;
+    owned_file::write(path, &format!("{text}\n")).map_err(|why| format!("{why}."))
 }
 
 /// The file's content, which must be an object, and whether others may see it. What is wrong is
@@ -65,7 +67,7 @@ fn load(path: &Path) -> Result<Option<(Object, bool)>, String> {
     let wrong = |why: String| {
         format!("{} {why}: correct it, or remove it and run `tandem login`.", path.display())
     };
-    let Some(file) = owned_file::read(path).map_err(wrong)? else {
+    let Some(file) = owned_file::read(path, owned_file::SMALL).map_err(wrong)? else {
         return Ok(None);
     };
     let content: Value = serde_json::from_str(&file.text)
@@ -74,20 +76,6 @@ fn load(path: &Path) -> Result<Option<(Object, bool)>, String> {
         Value::Object(content) => Ok(Some((content, file.others_may_touch()))),
         _ => Err(wrong("is not a JSON object".to_owned())),
     }
-}
-
-fn replace(path: &Path, content: &Value) -> io::Result<()> {
-    let Some(dir) = path.parent() else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // Only this user may touch what `tempfile` makes.
-    let mut file = tempfile::Builder::new().prefix(".credentials-").tempfile_in(dir)?;
-    serde_json::to_writer_pretty(&mut file, content)?;
-    file.write_all(b"\n")?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -1,25 +1,28 @@
-//! Reads small files that must be this user's own.
+//! Reads and writes small files that must be this user's own.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-const MAX_KIB: u64 = 64;
+/// KiB of a file with a few lines in it.
+pub(super) const SMALL: u64 = 64;
 
 /// What was in a file, and who may touch it.
 pub(super) struct OwnedFile {
     pub text: String,
     mode: u32,
+    /// Whether its group has the user's own number: by custom nobody else is in that.
+    private_group: bool,
 }
 
 impl OwnedFile {
-    /// Whether group or others may write it.
+    /// Whether others may write it, or a group that is not the user's alone.
     pub(super) fn others_may_write(&self) -> bool {
-        self.mode & 0o022 != 0
+        self.mode & if self.private_group { 0o002 } else { 0o022 } != 0
     }
 
     /// Whether group or others may read it, or more.
@@ -28,9 +31,9 @@ impl OwnedFile {
     }
 }
 
-/// Reads a regular file that belongs to this user or to root; `None` if there is none. The error
-/// goes on after the file's name: `is not a regular file`.
-pub(super) fn read(path: &Path) -> Result<Option<OwnedFile>, String> {
+/// Reads a regular file of at most `max_kib` that belongs to this user or to root; `None` if there
+/// is none. The error goes on after the file's name: `is not a regular file`.
+pub(super) fn read(path: &Path, max_kib: u64) -> Result<Option<OwnedFile>, String> {
     // Whoever opens a named pipe would otherwise wait for its writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -49,11 +52,29 @@ pub(super) fn read(path: &Path) -> Result<Option<OwnedFile>, String> {
         return Err("belongs to another user".to_owned());
     }
     let mut bytes = Vec::new();
-    let read = file.take(MAX_KIB * 1024 + 1).read_to_end(&mut bytes);
+    let read = file.take(max_kib * 1024 + 1).read_to_end(&mut bytes);
     read.map_err(|err| format!("cannot be read: {err}"))?;
-    if bytes.len() as u64 > MAX_KIB * 1024 {
-        return Err(format!("is larger than {MAX_KIB} KiB"));
+    if bytes.len() as u64 > max_kib * 1024 {
+        return Err(format!("is larger than {max_kib} KiB"));
     }
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    Ok(Some(OwnedFile { text, mode: metadata.mode() }))
+    let private_group = metadata.gid() == metadata.uid();
+    Ok(Some(OwnedFile { text, mode: metadata.mode(), private_group }))
+}
+
+/// Writes a file that only this user may touch, whole or not at all; its directory is made if need
+/// be. The error names the file.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
+    replace(path, text).map_err(|err| format!("{} cannot be written: {err}", path.display()))
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().ok_or(ErrorKind::InvalidInput)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // Only this user may touch what `tempfile` makes.
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }

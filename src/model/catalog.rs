@@ -175,11 +175,17 @@ impl Model {
             let thoughts = budget != 0;
             return Ok(Some(json!({"includeThoughts": thoughts, "thinkingBudget": budget})));
         }
+        Err(self.no_such_level(asked))
+    }
+
+    /// The error that lists the levels that can be asked for.
+    pub(super) fn no_such_level(&self, asked: &str) -> String {
+        let Thinking { levels, budgets, .. } = &self.thinking;
         let mut allowed: Vec<_> = levels.iter().chain(budgets.keys()).map(String::as_str).collect();
         if !budgets.is_empty() {
             allowed.push("a number of tokens");
         }
-        Err(match allowed.as_slice() {
+        match allowed.as_slice() {
             [] => format!(
                 "Nothing is known of how much `{}` can be told to think: leave the thinking level \
                  out, or add the model to the file of models.",
@@ -190,7 +196,7 @@ impl Model {
                 self.id,
                 allowed.join(", ")
             ),
-        })
+        }
     }
 }
 
