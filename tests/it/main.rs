@@ -8,6 +8,7 @@
 
 mod a2a;
 mod agent;
+mod api;
 mod bad_input;
 mod clients;
 mod commands;
@@ -33,6 +34,7 @@ mod tidy;
 mod told;
 mod transcripts;
 mod typed;
+mod undo;
 mod webhook;
 mod whole;
 mod workspace;

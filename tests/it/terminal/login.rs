@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use super::*;
-use crate::gemini::server::{Reply, Server};
+use crate::api::server::{Asked, Reply, Server};
 
 /// What the API says of a key that it does not know.
 const REFUSAL: &str = r#"{"error":{"code":400,"message":"API key not valid. Pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;
@@ -93,7 +93,7 @@ async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
     assert!(!seen.contains("new-key") && !seen.contains("another-bad"), "{seen}");
     terminal.line("and more");
     terminal.until("More.");
-    let key = |asked: &crate::gemini::server::Asked| asked.headers["x-goog-api-key"].clone();
+    let key = |asked: &Asked| asked.headers["x-goog-api-key"].clone();
     let keys: Vec<_> = server.asked().iter().map(key).collect();
     assert_eq!(keys, ["old-key", "another-bad-key", "new-key", "new-key", "new-key"]);
     assert!(terminal.file(".config/tandem/credentials.json").unwrap().contains("new-key"));
