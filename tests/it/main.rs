@@ -22,6 +22,8 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod models;
+mod openai;
 mod peer;
 mod policy;
 mod read;
