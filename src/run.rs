@@ -6,11 +6,13 @@ mod models;
 mod terminal;
 
 use std::io::stderr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
+use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -21,13 +23,15 @@ use self::models::Choice;
 pub use self::terminal::terminal;
 use crate::cli::{Agent, Work};
 use crate::commands::Registry;
-use crate::config::{self, Check, Credentials, Env, Input, Trust};
+use crate::config::limits::Limits;
+use crate::config::{self, Check, Credentials, Env, Input, Settings, Trust, settings};
 use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
+use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
 
@@ -36,6 +40,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How often it is asked whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The environment variable that names the model, as `--model` does.
+const MODEL: &str = "GEMINI_MODEL";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,21 +62,16 @@ pub enum End {
 /// Serves an editor over standard input and output.
 pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let credentials = credentials()?;
-    let processes = processes(&credentials);
-    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
-        .context("cannot work in that directory")?;
-    let making = Making {
-        work: agent.work.clone(),
-        credentials: Arc::clone(&credentials),
-        processes: Arc::clone(&processes),
-    };
-    let session = making.session(workspace, agent.work.mode())?;
-    let joined = Joined::begin(agent, &session, &credentials).await?;
+    let making = Making::new(&agent.work)?;
+    let settings = making.settings(making.directory());
+    let session = making.agents_session(agent, &settings)?;
+    let Making { credentials, processes, .. } = &making;
+    let limits = making.limits(&settings);
+    let joined = Joined::begin(agent, &session, credentials, &limits).await?;
     joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
-        max_line: agent.work.limits().line_bytes,
+        max_line: limits.line_bytes,
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
     };
@@ -77,7 +79,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         acp::Service {
             session: Arc::clone(&session),
             origin: Origin::Editor,
-            authenticate: authenticate(&session, &credentials),
+            authenticate: authenticate(&session, credentials),
         },
         stdio::input(),
         stdio::output(),
@@ -121,32 +123,81 @@ struct Making {
 }
 
 impl Making {
-    fn models(&self) -> Choice {
-        Choice::new(Arc::clone(&self.credentials), self.work.limits().model)
+    fn new(work: &Work) -> anyhow::Result<Self> {
+        let credentials = credentials()?;
+        let processes = processes(&credentials);
+        Ok(Self { work: work.clone(), credentials, processes })
     }
 
-    /// The model to begin with.
-    fn model(&self, models: &Choice) -> anyhow::Result<Arc<dyn Model>> {
-        models.first(self.work.model.as_deref())
+    fn env(&self) -> &Env {
+        self.credentials.env()
     }
 
-    fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
-        let (limits, models) = (self.work.limits(), self.models());
-        let env = self.credentials.env().clone();
+    fn directory(&self) -> &Path {
+        self.env().directory()
+    }
+
+    /// What is set up for work in a directory.
+    fn settings(&self, directory: &Path) -> Settings {
+        let model = self.env().var(MODEL).map(|model| {
+            ("model.name", settings::Origin::Variable(MODEL), Value::String(model.to_owned()))
+        });
+        let given: Vec<_> = model.into_iter().chain(self.work.given()).collect();
+        let settings = Settings::read(self.env(), directory, &given);
+        for remark in settings.remarks() {
+            tracing::info!("{remark}");
+        }
+        settings
+    }
+
+    fn limits(&self, settings: &Settings) -> Limits {
+        Limits::new(settings, &self.work.limits)
+    }
+
+    /// The model to begin with, and those there are beside it.
+    fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
+        let limits = self.limits(settings);
+        let models = Choice::new(Arc::clone(&self.credentials), limits.model);
+        Ok((models.first(settings)?, models))
+    }
+
+    /// The session of a program that has one, in the working directory.
+    fn agents_session(&self, agent: &Agent, settings: &Settings) -> anyhow::Result<Arc<Session>> {
+        let asked = agent.include_directories.iter().map(|dir| self.directory().join(dir));
+        // Those that are in the settings need not be on every machine.
+        let set = settings.context.include_directories.iter().filter(|dir| dir.is_dir()).cloned();
+        let more: Vec<_> = set.chain(asked).collect();
+        let workspace = Workspace::new(self.directory(), &more);
+        let workspace = workspace.context("cannot work in that directory")?;
+        self.session(settings, workspace, settings.general.default_approval_mode)
+    }
+
+    fn session(
+        &self,
+        settings: &Settings,
+        workspace: Workspace,
+        mode: Mode,
+    ) -> anyhow::Result<Arc<Session>> {
+        let limits = self.limits(settings);
+        let (model, models) = self.model(settings)?;
+        let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
-        let consent = config::consent(env, workspace.root(), Vec::new);
+        let executables = settings.executables();
+        let consent = config::consent(env, workspace.root(), move || executables.clone());
         Ok(Session::new(Parts {
-            model: self.model(&models)?,
+            model,
             models: Arc::new(models),
             memory: memory(&self.credentials),
             commands: Arc::new(Registry::default()),
             tools: tools::all(),
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
+            scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
+            notices: settings.remarks().to_vec(),
         }))
     }
 }

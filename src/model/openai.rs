@@ -21,6 +21,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use self::answer::Answer;
+use self::calls::Whole;
 use self::quirks::Server;
 use self::request::Request;
 use super::asking::{self, Api, Trouble, Verdict};
@@ -30,7 +31,7 @@ use super::options::Options;
 use super::provider::Provider;
 use super::report::{Asked, Meaning, Report};
 use super::retry::Failure;
-use super::{Chunk, Error, Finish, Message, Model, Prompt, catalog, names};
+use super::{Call, Chunk, Error, Finish, Message, Model, Prompt, catalog, names};
 use crate::sync::Mutex;
 
 /// What native answers are marked with.
@@ -191,10 +192,10 @@ impl Api for Inner {
             Arc::make_mut(&mut self.server.lock()).makes_calls = true;
         }
         let mut extras = Vec::with_capacity(calls.len());
-        for mut whole in calls {
-            whole.call.name = names::own(&whole.call.name, &prompt.tools).to_owned();
-            extras.push(whole.extra);
-            chunks.push(Chunk::Call(whole.call));
+        for Whole { call, extra } in calls {
+            extras.push(extra);
+            let name = names::own(&call.name, &prompt.tools).to_owned();
+            chunks.push(Chunk::Call(Call { name, ..call }));
         }
         let usage = answer.usage();
         let native = answer.into_native(&self.model.id, extras);

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::Credentials;
+use crate::config::settings::Origin;
+use crate::config::{Credentials, Settings};
 use crate::model::catalog::{self, Catalog};
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::gemini::{self, Gemini};
@@ -30,14 +31,17 @@ impl Choice {
     }
 
     /// The model to begin with. Errors in what the user wrote about it show at once for a script
-    /// and for `--thinking`, else with the first prompt: nothing of it is needed before.
-    pub(super) fn first(&self, asked: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
-        let variable = self.credentials.env().var("GEMINI_MODEL");
-        if let Some(replay) = asked.or(variable).and_then(replay) {
+    /// and if it is said how much it thinks, else with the first prompt: nothing of it is needed
+    /// before.
+    pub(super) fn first(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Model>> {
+        let id = settings.model.name.as_deref();
+        if let Some(replay) = id.and_then(replay) {
             return replay;
         }
-        let asked = asked.map(|id| Provider::of(id, self.usual));
-        let wanted = asked.or(variable.map(|id| Provider::of(id, Provider::Gemini)));
+        // A variable of this name is no other provider's.
+        let variable = matches!(settings.origin("model.name"), [Origin::Variable("GEMINI_MODEL")]);
+        let usual = if variable { Provider::Gemini } else { self.usual };
+        let wanted = id.map(|id| Provider::of(id, usual));
         let model = self.lazy(wanted.map(|(provider, id)| (provider, id.to_owned())));
         if self.options.thinking.is_some() {
             model.get().map_err(Clone::clone)?;

@@ -14,10 +14,10 @@ use tandem::model::catalog::Catalog;
 use tandem::model::endpoint::{Connect, Endpoint};
 use tandem::model::openai::OpenAi;
 use tandem::model::options::Options;
-use tandem::model::{Finish, Message, Prompt, Secret};
+use tandem::model::{Finish, Message, Prompt, Secret, ToolDeclaration};
 
-use crate::gemini::server::{Reply, Server};
-use crate::models::{ask, assert_lines, options, prompt, user};
+use crate::api::server::{Reply, Server};
+use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
 
 const MODEL: &str = "some/model-7b";
 const KEY: &str = "sk-Test0123456789abcdef";
@@ -77,6 +77,11 @@ fn pieces(pieces: Vec<Value>) -> Vec<Value> {
 fn refused(status: u16, message: &str) -> Reply {
     let error = json!({ "error": { "message": message, "type": "invalid_request_error" } });
     Reply::error(status, error.to_string())
+}
+
+fn tool(name: &str, parameters: Value) -> ToolDeclaration {
+    let description = "Does something.".to_owned();
+    ToolDeclaration { name: name.to_owned(), description, parameters }
 }
 
 /// Asks once, and gets these replies.

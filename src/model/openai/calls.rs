@@ -16,7 +16,7 @@ const UNNAMED: &str = "unnamed_tool";
 /// The calls of an answer, as far as they have come.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Building>,
+    begun: Vec<Building>,
     /// The last call of each number.
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
@@ -65,7 +65,7 @@ pub(super) enum Malformed {
 impl Calls {
     /// Takes the pieces of one delta.
     pub(super) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
-        let before = self.calls.len();
+        let before = self.begun.len();
         for piece in pieces {
             let piece = Piece::read(piece);
             if piece.is_empty() {
@@ -77,32 +77,32 @@ impl Calls {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.begun.is_empty()
     }
 
     /// Whether each is whole.
     pub(super) fn are_whole(&self) -> bool {
-        self.calls.iter().all(|call| call.is_complete())
+        self.begun.iter().all(Building::is_complete)
     }
 
     /// All of them, if their arguments can be read.
     pub(super) fn finish(&self) -> Result<Vec<Whole>, Malformed> {
-        self.calls.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
+        self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }
 
     /// Which call a piece belongs to. Those from `before` on began in the same delta.
     fn place(&mut self, piece: &Piece, before: usize) -> usize {
-        let last = self.calls.len().checked_sub(1);
+        let last = self.begun.len().checked_sub(1);
         let by_index = piece.index.and_then(|index| self.by_index.get(&index).copied());
         let by_id = self.by_id.get(&piece.id).copied().filter(|_| !piece.id.is_empty());
         let candidate = match piece.index {
             Some(_) => by_index,
             None => by_id.or(last),
         };
-        let found = candidate.filter(|at| self.calls[*at].takes(piece, *at >= before));
+        let found = candidate.filter(|at| self.begun[*at].takes(piece, *at >= before));
         let at = found.unwrap_or_else(|| {
-            self.calls.push(Building::default());
-            self.calls.len() - 1
+            self.begun.push(Building::default());
+            self.begun.len() - 1
         });
         if let Some(index) = piece.index {
             self.by_index.insert(index, at);
@@ -111,7 +111,7 @@ impl Calls {
     }
 
     fn add(&mut self, at: usize, piece: Piece) {
-        let call = &mut self.calls[at];
+        let call = &mut self.begun[at];
         if call.id.is_empty() && !piece.id.is_empty() {
             self.by_id.insert(piece.id.clone(), at);
             call.id = piece.id;

@@ -82,7 +82,7 @@ impl Kept {
                 match value {
                     Value::String(text) => kept.add_text(field, text),
                     Value::Array(details) => {
-                        kept.add_details(details.iter().filter_map(object).collect())
+                        kept.add_details(details.iter().filter_map(object).collect());
                     }
                     _ => {}
                 }

@@ -3,31 +3,40 @@
 /// How far a value has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    begun: bool,
+    state: State,
+    /// How many brackets are open.
     depth: usize,
-    in_string: bool,
-    escaped: bool,
-    complete: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    NotBegun,
+    Open,
+    InString,
+    /// Right after a backslash in a string.
+    Escaped,
+    Complete,
 }
 
 impl Scan {
     /// Whether the value has begun and not ended. A number never ends.
     pub(super) fn is_open(self) -> bool {
-        self.begun && !self.complete
+        !matches!(self.state, State::NotBegun | State::Complete)
     }
 
     pub(super) fn is_complete(self) -> bool {
-        self.complete
+        self.state == State::Complete
     }
 
     /// Takes more of it; how many bytes belong to the value.
     pub(super) fn take(&mut self, text: &str) -> usize {
-        if self.complete {
+        if self.is_complete() {
             return 0;
         }
         for (at, byte) in text.bytes().enumerate() {
             self.step(byte);
-            if self.complete {
+            if self.is_complete() {
                 return at + 1;
             }
         }
@@ -35,28 +44,26 @@ impl Scan {
     }
 
     fn step(&mut self, byte: u8) {
-        if self.in_string {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => {
-                    self.in_string = false;
-                    self.complete = self.depth == 0;
-                }
-                _ => {}
+        self.state = match (self.state, byte) {
+            (State::InString, b'\\') => State::Escaped,
+            (State::InString, b'"') => self.closed(),
+            (State::InString | State::Escaped, _) | (_, b'"') => State::InString,
+            (_, b'{' | b'[') => {
+                self.depth += 1;
+                State::Open
             }
-            return;
-        }
-        self.begun |= !byte.is_ascii_whitespace();
-        match byte {
-            b'"' => self.in_string = true,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
+            (_, b'}' | b']') => {
                 self.depth = self.depth.saturating_sub(1);
-                self.complete = self.depth == 0;
+                self.closed()
             }
-            _ => {}
-        }
+            (State::NotBegun, _) if byte.is_ascii_whitespace() => State::NotBegun,
+            _ => State::Open,
+        };
+    }
+
+    /// What it is after a bracket or a quote has been closed.
+    fn closed(self) -> State {
+        if self.depth == 0 { State::Complete } else { State::Open }
     }
 }
 

@@ -223,7 +223,7 @@ async fn a_server_that_has_made_calls_before_is_asked_again_instead() {
 async fn a_tool_has_a_name_that_the_api_accepts_and_is_called_by_its_own() {
     let own = "mcp.server:ä tool";
     let mut asked = prompt(vec![user("hi")]);
-    asked.tools = [crate::models::tool(own, json!({ "type": "object" }))].into();
+    asked.tools = [tool(own, json!({ "type": "object" }))].into();
     let server = start(vec![text("ok")]).await;
     ask(&model(&server, options()), asked.clone()).await;
     let sent = server.asked()[0].body["tools"][0]["function"]["name"].as_str().unwrap().to_owned();

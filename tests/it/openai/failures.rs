@@ -6,7 +6,6 @@ use tandem::model::openai::{check, models};
 use tandem::model::retry::Policy;
 
 use super::*;
-use crate::models::prompt;
 
 #[tokio::test]
 async fn what_may_pass_is_tried_again() {

@@ -157,7 +157,7 @@ fn with_schema() -> Prompt {
         "pattern": { "type": "string", "pattern": "^a" },
         "how": { "anyOf": [{ "type": "string" }, { "type": "null" }] },
     } });
-    Prompt { tools: [crate::models::tool("glob", schema)].into(), ..plain() }
+    Prompt { tools: [tool("glob", schema)].into(), ..plain() }
 }
 
 #[tokio::test]
@@ -277,7 +277,7 @@ async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     let options = Options { thinking: Some("HIGH".to_owned()), ..options() };
     ask(&model(&server, options), plain()).await;
     assert_eq!(server.asked()[0].body["reasoning_effort"], "high");
-    let options = Options { thinking: Some("LOUD".to_owned()), ..crate::models::options() };
+    let options = Options { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
     let connect: Connect = Arc::new(|| Err(String::new()));
     let error = OpenAi::new(Catalog::embedded().lookup("openai:x"), connect, options).err();
     assert!(error.unwrap().to_string().contains("It knows: none, minimal, low"));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::gemini::server::Reply;
 
 #[tokio::test]
 async fn an_answer_is_streamed_and_its_tokens_are_counted() {
@@ -37,7 +36,7 @@ async fn an_answer_is_streamed_and_its_tokens_are_counted() {
             { "role": "user", "content": "hi" },
         ],
         "tools": [{ "type": "function", "function": {
-            "name": "glob", "description": "Does something.",
+            "name": "glob", "description": "Finds files.",
             "parameters": { "type": "object", "properties": {} },
         } }],
         "parallel_tool_calls": true,

@@ -187,8 +187,8 @@ proptest! {
         for delta in deltas {
             built.take(delta.into_iter().map(object).collect());
         }
-        prop_assert!(built.calls.len() <= pieces);
-        let kept: usize = built.calls.iter().map(|call| call.arguments.len() + call.name.len() + call.id.len()).sum();
+        prop_assert!(built.begun.len() <= pieces);
+        let kept: usize = built.begun.iter().map(|call| call.arguments.len() + call.name.len() + call.id.len()).sum();
         prop_assert!(kept <= size);
         drop(built.finish());
     }
