@@ -196,7 +196,7 @@ impl Ui {
         self.history.add(typed.trim());
         match local::of(&typed) {
             Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
-            Some(Local::Help) => self.state.aside(Body::Help),
+            Some(Local::Help) => self.state.aside(Body::Help(local::names())),
             Some(Local::Quit) => self.quits = true,
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => _ = self.session.prompt(parts, Origin::Terminal),

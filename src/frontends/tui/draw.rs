@@ -86,7 +86,7 @@ fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
         Body::Prompt(text, origin) => prompt(text, origin, columns),
         Body::Said(text) => markdown::render(text, columns),
         Body::Thought(text) => thought(text, item.done, unfolded, columns),
-        Body::Help => help::essential(columns),
+        Body::Help(commands) => help::essential(commands, columns),
         Body::Call(call) => card::rows(call, unfolded, columns),
         Body::Note(tone, text) => {
             let (mark, style) = match tone {

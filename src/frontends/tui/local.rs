@@ -1,5 +1,7 @@
 //! The commands that only this screen has: the session knows nothing of them.
 
+use crate::commands::Registry;
+
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Local {
@@ -22,4 +24,15 @@ pub(super) fn of(typed: &str) -> Option<Local> {
         "/exit" => Some(Local::Quit),
         typed => LOCAL.iter().find(|(name, ..)| *name == typed).map(|(_, local, _)| *local),
     }
+}
+
+/// The names of all commands, these and the session's.
+pub(super) fn names() -> String {
+    let known = Registry::default();
+    let shared = known.list().iter().map(|command| format!("/{}", command.name));
+    let mut names: Vec<_> = LOCAL.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    names.extend(shared);
+    names.sort();
+    names.dedup();
+    names.join(" ")
 }
