@@ -137,6 +137,7 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
+        _: &Answer,
     ) -> Result<reqwest::Request, Error> {
         let request = Request {
             prompt,
@@ -175,7 +176,7 @@ impl Api for Inner {
         format!("Nothing answers at {}. Is the server running there?", endpoint.url)
     }
 
-    fn judge(&self, mut answer: Answer, prompt: &Prompt) -> Verdict {
+    fn judge(&self, mut answer: Answer, prompt: &Prompt) -> Verdict<Answer> {
         let mut chunks = Vec::new();
         answer.end(&mut chunks);
         let asked = finish::Asked {
