@@ -25,7 +25,7 @@ use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
 use crate::model::{Model, gemini};
 use crate::permission::Mode;
-use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
+use crate::session::{Memory, Origin, Parts, Places, Session};
 use crate::tools::process::Processes;
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio, tools};
@@ -131,12 +131,15 @@ impl Making {
 
     fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
         let (limits, models) = (self.work.limits(), self.models());
+        let memory = memory(&self.credentials);
+        let mut tools = tools::all();
+        tools.extend(memory.user_file().map(tools::save_memory));
         Ok(Session::new(Parts {
             model: self.model(&models)?,
             models: Arc::new(models),
-            memory: memory(&self.credentials),
+            memory,
             commands: Arc::new(Registry::default()),
-            tools: tools::all(),
+            tools,
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
             mode,
@@ -201,11 +204,13 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     })
 }
 
-/// What people have written down for the model, but for a folder that they have said not to trust.
+/// What people have written down for the model, but for folders that they have said not to trust.
 fn memory(credentials: &Arc<Credentials>) -> Memory {
-    let user = credentials.env().gemini_dir().map(|dir| dir.join(MEMORY_FILE));
+    let env = credentials.env();
+    let user = [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect();
+    let places = Places { user, home: env.home(), ..Places::default() };
     let credentials = Arc::clone(credentials);
-    Memory::new(user, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
+    Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }
 
 /// The signals that end the process.

@@ -4,8 +4,10 @@
 //! [`Session::answer`]. What happens it learns from [`Session::events`] alone, and so does every
 //! other front end, in one order.
 
+mod at_path;
 mod call;
 mod command;
+mod context;
 mod event;
 mod gate;
 mod log;
@@ -27,14 +29,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandTurn, Commands, Reply};
+use self::context::Context;
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
 use self::gate::Gate;
 pub use self::gate::Watching;
 pub use self::log::{Entry, Log, Millis, Reader};
-pub use self::memory::{FILE as MEMORY_FILE, Memory, MemoryFile};
-use self::prompt::Instruction;
+pub use self::memory::{Memory, MemoryFile, Places};
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::toolbox::Toolbox;
@@ -82,9 +84,7 @@ pub struct Session {
     models: Arc<dyn Models>,
     commands: Arc<dyn Commands>,
     tools: Toolbox,
-    memory: Arc<Memory>,
-    /// Who the model is told to be, once that has been asked for.
-    instruction: Mutex<Option<Arc<Instruction>>>,
+    context: Arc<Context>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     limits: Arc<Limits>,
@@ -129,7 +129,6 @@ impl Session {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            instruction: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
@@ -138,7 +137,7 @@ impl Session {
             model: Mutex::new(parts.model),
             models: parts.models,
             commands: parts.commands,
-            memory: Arc::new(parts.memory),
+            context: Arc::new(Context::new(parts.memory, Arc::clone(&parts.workspace))),
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,

@@ -71,6 +71,8 @@ pub enum Event {
     Output(String),
     /// A command asks the model this, in place of what the user said.
     Asked(String),
+    /// The model is told this too: with the result of a call, or else with the prompt.
+    Told { call: Option<String>, text: String },
     /// The model forgets all that came before.
     Forgotten,
     /// Another model answers from now on; its id.

@@ -11,7 +11,7 @@ use tandem::commands::Registry;
 use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
-use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
+use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{
@@ -90,7 +90,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
     Parts {
         model,
         models: Arc::new(NoModels),
-        memory: Memory::new(None, |_| true),
+        memory: Memory::new(Places::default(), |_| true),
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),

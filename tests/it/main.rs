@@ -11,6 +11,7 @@ mod agent;
 mod bad_input;
 mod clients;
 mod commands;
+mod context;
 mod credentials;
 mod edit;
 mod env_file;
