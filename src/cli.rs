@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::limits::{self, Change, Limits};
 use crate::frontends::headless::Format;
+use crate::model::provider::Provider;
 use crate::permission::Mode;
 
 /// A coding agent for your editor.
@@ -32,10 +33,18 @@ pub struct Cli {
 /// What to do instead of serving an editor.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Store a Gemini API key, typed without echo and checked first
-    Login,
-    /// Forget the stored key
-    Logout,
+    /// Store a provider's API key, typed without echo and checked first
+    Login {
+        /// Whose: gemini, openai, anthropic, ollama
+        #[arg(long, value_name = "NAME", default_value_t)]
+        provider: Provider,
+    },
+    /// Forget a provider's stored key
+    Logout {
+        /// Whose: gemini, openai, anthropic, ollama
+        #[arg(long, value_name = "NAME", default_value_t)]
+        provider: Provider,
+    },
     /// Serve other agents and tools over A2A, without an editor
     Serve(Serve),
 }

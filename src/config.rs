@@ -1,6 +1,6 @@
-//! What the user has set up: the environment, `.env`, the key to call the model with, limits.
+//! What the user has set up: the environment, `.env`, the keys to call models with, limits.
 //!
-//! [`Env`] is what the process was given, [`Credentials`] finds the key in it, in the one `.env`
+//! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
 //! that counts, or in a file of its own. [`login`] and [`authenticate`] ask a person for one.
 
 mod browser;
@@ -8,6 +8,7 @@ mod credentials;
 mod dotenv;
 mod endpoint;
 mod env;
+mod folders;
 mod key_file;
 pub mod limits;
 mod login;
@@ -22,14 +23,14 @@ use futures::future::BoxFuture;
 
 pub use self::credentials::Credentials;
 pub use self::env::Env;
+pub use self::folders::consent;
 pub use self::login::{Input, login, logout};
 pub use self::login_page::authenticate;
 pub use self::trust::{Trust, trust};
-use crate::model::{self, gemini::Endpoint};
+use crate::model;
+use crate::model::endpoint::Endpoint;
+use crate::model::provider::Provider;
 
-/// Asks the API whether it can be called as an endpoint says.
+/// Asks a provider whether it can be called as an endpoint says.
 pub type Check =
-    Arc<dyn Fn(Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;
-
-/// Where people get a key.
-const GET_A_KEY: &str = "https://aistudio.google.com/apikey";
+    Arc<dyn Fn(Provider, Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;

@@ -43,8 +43,10 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &cli.command {
-        Some(Command::Login) => return runtime.block_on(run::login()).map(|()| End::Done),
-        Some(Command::Logout) => return run::logout().map(|()| End::Done),
+        Some(Command::Login { provider }) => {
+            return runtime.block_on(run::login(*provider)).map(|()| End::Done);
+        }
+        Some(Command::Logout { provider }) => return run::logout(*provider).map(|()| End::Done),
         Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
         None => {}
     }

@@ -1,16 +1,22 @@
 //! What a session needs of a language model: it is told a conversation and streams an answer.
 
 pub mod catalog;
+pub mod endpoint;
 pub mod gemini;
 pub mod history;
 pub mod lazy;
+pub mod options;
+pub mod provider;
 pub mod replay;
 pub mod retry;
 pub mod sse;
 pub mod tokens;
 
+mod again;
 mod emit;
 mod http;
+mod stream;
+mod words;
 
 #[cfg(test)]
 mod arbitrary;
@@ -29,7 +35,7 @@ use crate::media::Media;
 
 /// A language model behind some API.
 pub trait Model: Send + Sync {
-    /// The model's id, as its API has it.
+    /// The model's id, as `--model` takes it.
     fn id(&self) -> &str;
 
     /// Whether it can be called, as far as is known without the network. The error says what is

@@ -1,5 +1,6 @@
 //! Whether a tool call may run: the policy, and what the user said always to allow.
 
+pub mod consent;
 pub mod rules;
 pub mod shell;
 

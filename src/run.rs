@@ -23,7 +23,8 @@ use crate::cli::{Agent, Work};
 use crate::commands::Registry;
 use crate::config::{self, Check, Credentials, Env, Input, Trust};
 use crate::frontends::acp;
-use crate::model::{Model, gemini};
+use crate::model::Model;
+use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{Memory, Origin, Parts, Places, Session};
 use crate::tools::process::Processes;
@@ -134,6 +135,9 @@ impl Making {
         let memory = memory(&self.credentials);
         let mut tools = tools::all();
         tools.extend(memory.user_file().map(tools::save_memory));
+        let env = self.credentials.env().clone();
+        // What projects can have the agent run of their own accord is listed here.
+        let consent = config::consent(env, workspace.root(), Vec::new);
         Ok(Session::new(Parts {
             model: self.model(&models)?,
             models: Arc::new(models),
@@ -143,6 +147,7 @@ impl Making {
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
             mode,
+            consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
         }))
@@ -166,17 +171,17 @@ async fn unread() {
     }
 }
 
-/// Asks for a Gemini API key, checks it, and stores it.
-pub async fn login() -> anyhow::Result<()> {
+/// Asks for a provider's API key, checks it, and stores it.
+pub async fn login(provider: Provider) -> anyhow::Result<()> {
     let credentials = credentials()?;
-    config::login(&credentials, &check(), Input::stdin(), &mut stderr())
+    config::login(&credentials, &check(), provider, Input::stdin(provider), &mut stderr())
         .await
         .map_err(|why| anyhow!(why))
 }
 
-/// Forgets the stored key.
-pub fn logout() -> anyhow::Result<()> {
-    config::logout(&*credentials()?, &mut stderr()).map_err(|why| anyhow!(why))
+/// Forgets a provider's stored key.
+pub fn logout(provider: Provider) -> anyhow::Result<()> {
+    config::logout(&*credentials()?, provider, &mut stderr()).map_err(|why| anyhow!(why))
 }
 
 fn credentials() -> anyhow::Result<Arc<Credentials>> {
@@ -185,7 +190,7 @@ fn credentials() -> anyhow::Result<Arc<Credentials>> {
 }
 
 fn check() -> Check {
-    Arc::new(|endpoint| async move { gemini::check(&endpoint).await }.boxed())
+    Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
 }
 
 /// What `authenticate` does: nothing if the model needs no key or has one.
@@ -194,11 +199,12 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     Arc::new(move || {
         let (session, credentials) = (Arc::clone(&session), Arc::clone(&credentials));
         async move {
-            credentials.refresh();
+            let (provider, _) = Provider::of(&session.model(), Provider::Gemini);
+            credentials.refresh(provider);
             if session.ready().is_ok() {
                 return Ok(());
             }
-            config::authenticate(&credentials, &check()).await
+            config::authenticate(&credentials, &check(), provider).await
         }
         .boxed()
     })

@@ -7,6 +7,7 @@
 mod at_path;
 mod call;
 mod command;
+mod consent;
 mod context;
 mod event;
 mod gate;
@@ -44,6 +45,7 @@ use self::transcript::Transcript;
 use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::Permissions;
+use crate::permission::consent::Consent;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
 use crate::tools::process::Processes;
@@ -71,6 +73,8 @@ pub struct Parts {
     pub processes: Arc<Processes>,
     /// How much is allowed without a question.
     pub mode: Mode,
+    /// Whether what the project's own settings would run may be used.
+    pub consent: Arc<Consent>,
     /// How much is too much, for tools.
     pub limits: Limits,
     /// How often the model may be asked in one turn.
@@ -90,6 +94,7 @@ pub struct Session {
     limits: Arc<Limits>,
     max_rounds: usize,
     permissions: Arc<Permissions>,
+    consent: Arc<Consent>,
     questions: Questions,
     gate: Gate,
     progress: ProgressAt,
@@ -130,6 +135,7 @@ impl Session {
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
+            consent: parts.consent,
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
@@ -341,6 +347,11 @@ impl Session {
     pub fn set_mode(&self, mode: Mode) {
         self.permissions.set_mode(mode);
         self.log.append(Event::ModeChanged { mode });
+    }
+
+    /// Whether what the project's own settings would run may be used.
+    pub fn consent(&self) -> &Arc<Consent> {
+        &self.consent
     }
 
     /// How many tokens the model can be told, if that is known.

@@ -1,22 +1,23 @@
-//! The key to call the model with: finds it, stores it, and knows it when it sees it.
+//! The keys to call models with: finds them, stores them, and knows them when it sees them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::GET_A_KEY;
-use super::endpoint::{self, Found, HEADERS, Unusable};
-use super::env::{DotEnv, Env, KEYS, Vars};
+use super::endpoint::{self, Found, Unusable, api};
+use super::env::{DotEnv, Env, Vars};
 use super::key_file::{self, Stored};
 use crate::model::Secret;
-use crate::model::gemini::{Connect, Endpoint};
+use crate::model::endpoint::{Connect, Endpoint};
+use crate::model::provider::Provider;
 use crate::sync::Mutex;
 
 /// A shorter key is looked for as a whole only, or it would be found everywhere.
 const LONG: usize = 16;
 
-/// Finds the key. Nothing is read before it is asked for.
+/// Finds the keys. Nothing is read before it is asked for.
 pub struct Credentials {
     env: Env,
     state: Mutex<State>,
@@ -26,9 +27,9 @@ pub struct Credentials {
 
 #[derive(Default)]
 struct State {
-    /// Kept once it was of use: what the agent itself writes into a `.env` must not change where
-    /// its next request goes.
-    dotenv: Option<Arc<DotEnv>>,
+    /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
+    /// change where its next request goes.
+    dotenv: BTreeMap<Provider, Arc<DotEnv>>,
     /// Every key that was found.
     keys: Vec<Secret>,
     /// What the log has been told already.
@@ -38,28 +39,29 @@ struct State {
 impl Credentials {
     /// Looks in this environment.
     pub fn new(env: Env) -> Arc<Self> {
-        let keys = KEYS.iter().filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
+        let names = Provider::ALL.into_iter().flat_map(|provider| api(provider).keys);
+        let keys = names.filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
         let state = State { keys: keys.collect(), ..State::default() };
         Arc::new(Self { env, state: Mutex::new(state), asking: Semaphore::new(1) })
     }
 
     /// For a model to ask, before each request.
-    pub fn connect(self: &Arc<Self>) -> Connect {
+    pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
         let credentials = Arc::clone(self);
-        Arc::new(move || credentials.endpoint())
+        Arc::new(move || credentials.endpoint(provider))
     }
 
-    /// Where and with which key the model is called. The error says what to do.
-    pub fn endpoint(&self) -> Result<Endpoint, String> {
-        match self.look() {
+    /// Where and with which key a provider is called. The error says what to do.
+    pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
+        match self.look(provider) {
             Ok(found) => Ok(found.endpoint),
-            Err(unusable) => Err(self.explain(unusable)),
+            Err(unusable) => Err(self.explain(provider, unusable)),
         }
     }
 
-    /// Has everything read again.
-    pub fn refresh(&self) {
-        self.state.lock().dotenv = None;
+    /// Has everything about a provider read again.
+    pub fn refresh(&self, provider: Provider) {
+        self.state.lock().dotenv.remove(&provider);
     }
 
     /// Whether an environment variable must not reach a program that is started: a key, or
@@ -69,24 +71,25 @@ impl Credentials {
             let key = key.expose();
             value.trim() == key || key.len() >= LONG && value.contains(key)
         };
-        KEYS.contains(&name) || name == HEADERS || self.state.lock().keys.iter().any(has)
+        let named = |api: &endpoint::Api| api.keys.contains(&name) || api.headers == name;
+        Provider::ALL.map(api).into_iter().any(named) || self.state.lock().keys.iter().any(has)
     }
 
-    /// Stores a key, in place of the one that was stored before. Returns the file.
-    pub fn store(&self, key: &Secret) -> Result<PathBuf, String> {
+    /// Stores a provider's key, in place of the one that was stored before. Returns the file.
+    pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
         let path = self.key_file()?;
         self.know(key);
-        key_file::write(&path, Some(key))?;
+        key_file::write(&path, provider, Some(key))?;
         Ok(path)
     }
 
-    /// Removes the stored key. Returns the file, if there was a key in it.
-    pub fn forget(&self) -> Result<Option<PathBuf>, String> {
+    /// Removes a provider's stored key. Returns the file, if there was a key in it.
+    pub fn forget(&self, provider: Provider) -> Result<Option<PathBuf>, String> {
         let path = self.key_file()?;
-        if key_file::read(&path).is_ok_and(|stored| stored.key.is_none()) {
+        if key_file::read(&path, provider).is_ok_and(|stored| stored.key.is_none()) {
             return Ok(None);
         }
-        key_file::write(&path, None)?;
+        key_file::write(&path, provider, None)?;
         Ok(Some(path))
     }
 
@@ -101,35 +104,49 @@ impl Credentials {
         Ok(dir.join("credentials.json"))
     }
 
-    /// Looks for the key.
-    pub(super) fn look(&self) -> Result<Found, Unusable> {
-        let dotenv = self.dotenv();
-        let found = endpoint::find(Vars { env: &self.env, dotenv: &dotenv }, || self.stored());
+    /// Looks for a provider's key.
+    pub(super) fn look(&self, provider: Provider) -> Result<Found, Unusable> {
+        let dotenv = self.dotenv(provider);
+        let vars = Vars { env: &self.env, dotenv: &dotenv };
+        let found = endpoint::find(provider, vars, || self.stored(provider));
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
             self.know(key);
         }
-        self.state.lock().dotenv = found.is_ok().then_some(dotenv);
+        let kept = &mut self.state.lock().dotenv;
+        match &found {
+            Ok(_) => kept.insert(provider, dotenv),
+            Err(_) => kept.remove(&provider),
+        };
         found
     }
 
     /// The endpoint that a key is for, if it is stored.
-    pub(super) fn endpoint_for(&self, key: &Secret) -> Result<Endpoint, String> {
-        let dotenv = self.dotenv();
-        endpoint::gemini(Vars { env: &self.env, dotenv: &dotenv }, Some(key.clone()))
+    pub(super) fn endpoint_for(
+        &self,
+        provider: Provider,
+        key: &Secret,
+    ) -> Result<Endpoint, String> {
+        let dotenv = self.dotenv(provider);
+        let vars = Vars { env: &self.env, dotenv: &dotenv };
+        endpoint::with_key(provider, vars, Some(key.clone()))
     }
 
     /// What is wrong, and what to do.
-    pub(super) fn explain(&self, unusable: Unusable) -> String {
+    pub(super) fn explain(&self, provider: Provider, unusable: Unusable) -> String {
         if let Unusable::Wrong(why) = unusable {
             return why;
         }
-        let dotenv = self.dotenv();
+        let dotenv = self.dotenv(provider);
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
+        let api = api(provider);
+        let name = api.keys[0];
         let mut text = format!(
-            "There is no Gemini API key. Set GEMINI_API_KEY in the environment, or run `tandem \
-             login` in a terminal, or put a line GEMINI_API_KEY=… into {}. You get a key at \
-             {GET_A_KEY}.",
+            "There is no {} API key. Set {name} in the environment, or run `{}` in a terminal, or \
+             put a line {name}=… into {}. You get a key at {}.",
+            provider.title(),
+            login(provider),
             file.as_deref().unwrap_or("~/.gemini/.env"),
+            api.get_a_key,
         );
         if let Some(file) = &dotenv.file {
             text.extend([" (", &file.display().to_string(), " was read, and has none.)"]);
@@ -140,18 +157,18 @@ impl Credentials {
         text
     }
 
-    fn dotenv(&self) -> Arc<DotEnv> {
-        let kept = self.state.lock().dotenv.clone();
+    fn dotenv(&self, provider: Provider) -> Arc<DotEnv> {
+        let kept = self.state.lock().dotenv.get(&provider).cloned();
         let dotenv = kept.unwrap_or_else(|| Arc::new(DotEnv::read(&self.env)));
         self.remark(&dotenv.remarks);
         dotenv
     }
 
-    fn stored(&self) -> Result<Option<Secret>, String> {
+    fn stored(&self, provider: Provider) -> Result<Option<Secret>, String> {
         let Ok(path) = self.key_file() else {
             return Ok(None);
         };
-        let Stored { key, remark } = key_file::read(&path)?;
+        let Stored { key, remark } = key_file::read(&path, provider)?;
         self.remark(remark.as_slice());
         Ok(key)
     }
@@ -173,5 +190,13 @@ impl Credentials {
                 told.push(remark.clone());
             }
         }
+    }
+}
+
+/// The command that stores a key.
+pub(super) fn login(provider: Provider) -> String {
+    match provider {
+        Provider::Gemini => "tandem login".to_owned(),
+        _ => format!("tandem login --provider {provider}"),
     }
 }

@@ -6,23 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::dotenv;
+use super::endpoint::api;
 use super::owned_file;
 use super::trust::{Trust, trust};
-
-/// What a `.env` may say anywhere but in a folder that is not to be trusted.
-pub(super) const KEYS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-
-/// What a `.env` may say if the folder is trusted: these decide where keys and prompts go.
-const SETTINGS: [&str; 6] = [
-    "GOOGLE_GENAI_USE_VERTEXAI",
-    "GOOGLE_GEMINI_BASE_URL",
-    "GOOGLE_VERTEX_BASE_URL",
-    "GOOGLE_GENAI_API_VERSION",
-    "GEMINI_API_KEY_AUTH_MECHANISM",
-    "GEMINI_CLI_CUSTOM_HEADERS",
-];
+use crate::model::provider::Provider;
 
 /// What the process was given: its environment, and the directory it works in.
+#[derive(Clone)]
 pub struct Env {
     vars: HashMap<String, String>,
     directory: PathBuf,
@@ -113,10 +103,14 @@ impl DotEnv {
         found
     }
 
+    /// Keys count anywhere but in a folder that is not to be trusted; what decides where keys and
+    /// prompts go, in a trusted one.
     fn take(&mut self, text: &str, file: &Path, trust: Trust) {
+        let apis = Provider::ALL.map(api);
         for (name, value) in dotenv::parse(text) {
-            let is_setting = SETTINGS.contains(&&*name);
-            if KEYS.contains(&&*name) || is_setting && trust == Trust::Trusted {
+            let is_setting = apis.iter().any(|api| api.settings.contains(&&*name));
+            let is_key = apis.iter().any(|api| api.keys.contains(&&*name));
+            if is_key || is_setting && trust == Trust::Trusted {
                 self.values.insert(name, value);
             } else if is_setting {
                 let why = format!("says {name}, which counts only in a folder that you trust");

@@ -1,8 +1,8 @@
-//! The file that stored keys are in: `{"gemini":{"api_key":"…"}}`, and whatever else was put there.
+//! The file that stored keys are in, each under its provider's name, `{"gemini":{"api_key":"…"}}`,
+//! and whatever else was put there.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::endpoint::clean_key;
 use super::owned_file;
 use crate::model::Secret;
+use crate::model::provider::Provider;
 
 type Object = serde_json::Map<String, Value>;
 
@@ -21,13 +22,13 @@ pub(super) struct Stored {
     pub remark: Option<String>,
 }
 
-/// Reads the key.
-pub(super) fn read(path: &Path) -> Result<Stored, String> {
+/// Reads a provider's key.
+pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
     let Some((content, seen)) = load(path)? else {
         return Ok(Stored::default());
     };
-    let wrong = |why: &str| format!("`gemini.api_key` in {} {why}.", path.display());
-    let key = match content.get("gemini").and_then(|gemini| gemini.get("api_key")) {
+    let wrong = |why: &str| format!("`{provider}.api_key` in {} {why}.", path.display());
+    let key = match content.get(provider.name()).and_then(|of| of.get("api_key")) {
         Some(Value::String(key)) => Some(clean_key(key).map_err(wrong)?),
         Some(_) => return Err(wrong("is not a string")),
         None => None,
@@ -39,22 +40,25 @@ pub(super) fn read(path: &Path) -> Result<Stored, String> {
     Ok(Stored { key, remark })
 }
 
-/// Writes the key, or removes it, and leaves all else in the file as it is.
-pub(super) fn write(path: &Path, key: Option<&Secret>) -> Result<(), String> {
+/// Writes a provider's key, or removes it, and leaves all else in the file as it is.
+pub(super) fn write(path: &Path, provider: Provider, key: Option<&Secret>) -> Result<(), String> {
     let mut content = load(path)?.map(|(content, _)| content).unwrap_or_default();
-    let gemini = content.entry("gemini").or_insert_with(|| Object::new().into());
-    let Some(gemini) = gemini.as_object_mut() else {
-        return Err(format!("`gemini` in {} is not an object: correct that.", path.display()));
+    let of = content.entry(provider.name()).or_insert_with(|| Object::new().into());
+    let Some(of) = of.as_object_mut() else {
+        return Err(format!("`{provider}` in {} is not an object: correct that.", path.display()));
     };
     match key {
-        Some(key) => gemini.insert("api_key".to_owned(), key.expose().into()),
-        None => gemini.shift_remove("api_key"),
+        Some(key) => of.insert("api_key".to_owned(), key.expose().into()),
+        None => of.shift_remove("api_key"),
     };
-    if gemini.is_empty() {
-        content.shift_remove("gemini");
+    if of.is_empty() {
+        content.shift_remove(provider.name());
     }
-    let written = if content.is_empty() { remove(path) } else { replace(path, &content.into()) };
-    written.map_err(|err| format!("{} cannot be written: {err}.", path.display()))
+    if content.is_empty() {
+        return remove(path).map_err(|err| format!("{} cannot be removed: {err}.", path.display()));
+    }
+    let text = serde_json::to_string_pretty(&content).map_err(|err| err.to_string())?;
+    owned_file::write(path, &format!("{text}\n")).map_err(|why| format!("{why}."))
 }
 
 /// The file's content, which must be an object, and whether others may see it. What is wrong is
@@ -72,20 +76,6 @@ fn load(path: &Path) -> Result<Option<(Object, bool)>, String> {
         Value::Object(content) => Ok(Some((content, file.others_may_touch()))),
         _ => Err(wrong("is not a JSON object".to_owned())),
     }
-}
-
-fn replace(path: &Path, content: &Value) -> io::Result<()> {
-    let Some(dir) = path.parent() else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // Only this user may touch what `tempfile` makes.
-    let mut file = tempfile::Builder::new().prefix(".credentials-").tempfile_in(dir)?;
-    serde_json::to_writer_pretty(&mut file, content)?;
-    file.write_all(b"\n")?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::model::gemini;
+use crate::model;
 use crate::tools;
 
 /// How much is too much.
@@ -18,7 +18,7 @@ pub struct Limits {
     /// What tools may take and give.
     pub tools: tools::Limits,
     /// What a model may take and give.
-    pub model: gemini::Options,
+    pub model: model::options::Options,
     /// What is served over A2A.
     pub a2a: A2a,
 }
@@ -63,7 +63,7 @@ impl Default for Limits {
             stdin_bytes: 8 << 20,
             rounds: 100,
             tools: tools::Limits::default(),
-            model: gemini::Options::default(),
+            model: model::options::Options::default(),
             a2a: A2a::default(),
         }
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::Check;
 use super::credentials::Credentials;
+use super::endpoint::api;
 use super::typed_key::{Refusal, accept};
-use super::{Check, GET_A_KEY};
+use crate::model::provider::Provider;
 
 /// More than any key has.
 const MAX_LINE: u64 = 4096;
@@ -25,9 +27,13 @@ impl Input {
     }
 
     /// The terminal, without echo; or one line of standard input, if that is something else.
-    pub fn stdin() -> Self {
+    pub fn stdin(provider: Provider) -> Self {
         if io::stdin().is_terminal() {
-            let prompt = format!("Gemini API key (from {GET_A_KEY}; it is not shown): ");
+            let prompt = format!(
+                "{} API key (from {}; it is not shown): ",
+                provider.title(),
+                api(provider).get_a_key
+            );
             return Self::new(3, move || rpassword::prompt_password(&prompt));
         }
         Self::new(1, || {
@@ -38,11 +44,12 @@ impl Input {
     }
 }
 
-/// Asks for a key, checks it and stores it. What is worth knowing is said on `out`; the error is
+/// Asks for a provider's key, checks it and stores it. What is worth knowing is said on `out`; the error is
 /// the last thing to say. Waits for `input` in place: nothing else goes on meanwhile.
 pub async fn login(
     credentials: &Arc<Credentials>,
     check: &Check,
+    provider: Provider,
     mut input: Input,
     out: &mut (dyn Write + Send),
 ) -> Result<(), String> {
@@ -55,13 +62,13 @@ pub async fn login(
             _ => format!("No key could be read: {err}."),
         })?;
         let accepted = tokio::select! {
-            accepted = accept(credentials, check, &typed) => accepted,
+            accepted = accept(credentials, check, provider, &typed) => accepted,
             _ = interrupt.recv() => return Err(interrupted()),
         };
         match accepted {
             Ok(path) => {
                 say(out, &format!("The key is good, and is stored in {}.", path.display()));
-                say_what_wins(credentials, out);
+                say_what_wins(credentials, provider, out);
                 return Ok(());
             }
             Err(Refusal::Key(why)) if left > 0 => say(out, &why),
@@ -71,29 +78,33 @@ pub async fn login(
     Err("No key was typed.".to_owned())
 }
 
-/// Removes the stored key.
-pub fn logout(credentials: &Credentials, out: &mut dyn Write) -> Result<(), String> {
-    match credentials.forget()? {
+/// Removes a provider's stored key.
+pub fn logout(
+    credentials: &Credentials,
+    provider: Provider,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    match credentials.forget(provider)? {
         Some(path) => say(out, &format!("The key was removed from {}.", path.display())),
         None => say(out, "No key was stored."),
     }
-    credentials.refresh();
-    if let Some(variable) = credentials.look().ok().and_then(|found| found.variable) {
+    credentials.refresh(provider);
+    if let Some(variable) = credentials.look(provider).ok().and_then(|found| found.variable) {
         say(out, &format!("{variable} is still used."));
     }
     Ok(())
 }
 
 /// Says so if the key that was stored is not the one that is used.
-fn say_what_wins(credentials: &Credentials, out: &mut dyn Write) {
-    credentials.refresh();
-    match credentials.look() {
+fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Write) {
+    credentials.refresh(provider);
+    match credentials.look(provider) {
         Ok(found) => {
             if let Some(variable) = found.variable {
                 say(out, &format!("But {variable} is used instead, as long as it is set."));
             }
         }
-        Err(unusable) => say(out, &format!("But: {}", credentials.explain(unusable))),
+        Err(unusable) => say(out, &format!("But: {}", credentials.explain(provider, unusable))),
     }
 }
 

@@ -19,9 +19,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::Credentials;
-use super::endpoint::Unusable;
+use super::endpoint::{Unusable, api};
 use super::typed_key::{Refusal, accept};
-use super::{Check, GET_A_KEY, browser};
+use super::{Check, browser};
+use crate::model::Secret;
+use crate::model::provider::Provider;
 
 /// How long the page waits for a key.
 const MINUTES: u64 = 10;
@@ -41,22 +43,30 @@ const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     <title>tandem: done</title>\n<h1>The key is good, and is stored.</h1>\n\
     <p>You can close this page and go back to your editor.\n";
 
-/// Looks again for a key; if there is none, asks the person. Returns when there is one: it was
+/// Looks again for a provider's key; if there is none, asks the person. Returns when there is one: it was
 /// checked and is stored. The error says what to do. Dropped, it closes the page.
-pub async fn authenticate(credentials: &Arc<Credentials>, check: &Check) -> Result<(), String> {
+pub async fn authenticate(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+) -> Result<(), String> {
     // Whoever waits here finds the key that was given to the one before; so there is one page.
     let _asking = credentials.asking.acquire().await;
-    credentials.refresh();
-    let what_to_do = match credentials.look() {
+    credentials.refresh(provider);
+    let what_to_do = match credentials.look(provider) {
         Ok(_) => return Ok(()),
-        Err(wrong @ Unusable::Wrong(_)) => return Err(credentials.explain(wrong)),
-        Err(missing) => credentials.explain(missing),
+        Err(wrong @ Unusable::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
+        Err(missing) => credentials.explain(provider, missing),
     };
-    ask(credentials, check).await.map_err(|why| format!("{why} {what_to_do}"))
+    ask(credentials, check, provider).await.map_err(|why| format!("{why} {what_to_do}"))
 }
 
 /// Serves a page that asks for a key, until there is one. The error is why it ended without.
-async fn ask(credentials: &Arc<Credentials>, check: &Check) -> Result<(), String> {
+async fn ask(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+) -> Result<(), String> {
     let programs = browser::programs(credentials.env())?;
     let no_page = |err: io::Error| format!("No page could be served: {err}.");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(no_page)?;
@@ -66,6 +76,7 @@ async fn ask(credentials: &Arc<Credentials>, check: &Check) -> Result<(), String
         path: format!("/{}", random().map_err(no_page)?),
         credentials: Arc::clone(credentials),
         check: Arc::clone(check),
+        provider,
         checking: Semaphore::new(1),
         done: CancellationToken::new(),
         ending: CancellationToken::new(),
@@ -105,6 +116,7 @@ struct Page {
     path: String,
     credentials: Arc<Credentials>,
     check: Check,
+    provider: Provider,
     /// One key at a time.
     checking: Semaphore,
     /// A key is stored.
@@ -118,8 +130,8 @@ impl Page {
         loop {
             sleep(LOOK).await;
             let _checking = self.checking.acquire().await;
-            self.credentials.refresh();
-            if self.credentials.look().is_ok() {
+            self.credentials.refresh(self.provider);
+            if self.credentials.look(self.provider).is_ok() {
                 return;
             }
         }
@@ -157,7 +169,7 @@ impl Page {
             return Ok(());
         }
         tokio::select! {
-            accepted = accept(&self.credentials, &self.check, key) => accepted?,
+            accepted = accept(&self.credentials, &self.check, self.provider, key) => accepted?,
             () = self.ending.cancelled() => {
                 return Err(Refusal::Trouble("The time is over: authenticate again.".to_owned()));
             }
@@ -173,7 +185,8 @@ impl Page {
         // The message is last: it is not ours, and may look like one of the others.
         [
             ("{{nonce}}", nonce),
-            ("{{get}}", GET_A_KEY),
+            ("{{provider}}", self.provider.title()),
+            ("{{get}}", api(self.provider).get_a_key),
             ("{{api}}", &self.api()),
             ("{{file}}", &file),
             ("{{minutes}}", &MINUTES.to_string()),
@@ -185,8 +198,8 @@ impl Page {
 
     /// The host that a key would be sent to.
     fn api(&self) -> String {
-        let endpoint = self.credentials.endpoint_for(&crate::model::Secret::new(""));
-        let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.models_url).ok());
+        let endpoint = self.credentials.endpoint_for(self.provider, &Secret::new(""));
+        let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.url).ok());
         url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
     }
 }

@@ -1,8 +1,8 @@
-//! Reads small files that must be this user's own.
+//! Reads and writes small files that must be this user's own.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -56,4 +56,21 @@ pub(super) fn read(path: &Path) -> Result<Option<OwnedFile>, String> {
     }
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
     Ok(Some(OwnedFile { text, mode: metadata.mode() }))
+}
+
+/// Writes a file that only this user may touch, whole or not at all; its directory is made if need
+/// be. The error names the file.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
+    replace(path, text).map_err(|err| format!("{} cannot be written: {err}", path.display()))
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().ok_or(ErrorKind::InvalidInput)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // Only this user may touch what `tempfile` makes.
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }

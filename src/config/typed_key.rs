@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::credentials::Credentials;
 use super::endpoint::clean_key;
-use super::{Check, GET_A_KEY};
+use super::{Check, endpoint::api};
+use crate::model::provider::Provider;
 use crate::model::{Error, Secret};
 
 /// Why a key was not stored: a sentence, without the key.
@@ -20,17 +21,19 @@ pub(super) enum Refusal {
 pub(super) async fn accept(
     credentials: &Arc<Credentials>,
     check: &Check,
+    provider: Provider,
     typed: &str,
 ) -> Result<PathBuf, Refusal> {
     let key = clean_key(typed).map_err(|why| Refusal::Key(format!("The key {why}.")))?;
-    let endpoint = credentials.endpoint_for(&key).map_err(Refusal::Trouble)?;
-    match check(endpoint).await {
+    let endpoint = credentials.endpoint_for(provider, &key).map_err(Refusal::Trouble)?;
+    match check(provider, endpoint).await {
         // Too many requests are not answered so for a key that is wrong.
         Ok(()) | Err(Error::RateLimited(_)) => {}
         Err(err @ (Error::NotAuthenticated(_) | Error::Rejected(_))) => {
             let why = without(&key, &err.to_string());
             return Err(Refusal::Key(format!(
-                "The key was not accepted: {why} (You get keys at {GET_A_KEY}.)"
+                "The key was not accepted: {why} (You get keys at {}.)",
+                api(provider).get_a_key
             )));
         }
         Err(err) => {
@@ -41,7 +44,7 @@ pub(super) async fn accept(
         }
     }
     let credentials = Arc::clone(credentials);
-    let stored = tokio::task::spawn_blocking(move || credentials.store(&key)).await;
+    let stored = tokio::task::spawn_blocking(move || credentials.store(provider, &key)).await;
     stored
         .map_err(|_| "The key could not be stored.".to_owned())
         .flatten()

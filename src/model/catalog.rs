@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::provider::Provider;
+
 const EMBEDDED: &str = include_str!("catalog.json");
 
 /// A table of models.
@@ -21,11 +23,11 @@ pub struct Catalog {
 /// What is known of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
-    /// As its API has it.
+    /// As its API has it, without the provider.
     pub id: String,
-    /// How many tokens it can be told.
+    /// How many tokens it can be told; 0 if that is not known.
     pub input_tokens: u64,
-    /// How many tokens one answer can have.
+    /// How many tokens one answer can have; 0 if that is not known.
     pub output_tokens: u64,
     /// How it is told how much to think.
     pub thinking: Thinking,
@@ -114,17 +116,27 @@ impl Catalog {
 
     /// Whether anything is known of a model but what holds for all.
     pub fn knows(&self, id: &str) -> bool {
+        let id = qualified(id);
         self.rows.iter().any(|row| !row.prefix().is_empty() && id.starts_with(row.prefix()))
     }
 
-    /// What is known of a model. Whatever the id is, there is an answer.
+    /// What is known of a model. Whatever the id is, there is an answer. Unless the id says
+    /// otherwise (`openai:gpt-5`), it is one of the Gemini API.
     pub fn lookup(&self, id: &str) -> Model {
-        let mut model = Model { id: id.to_owned(), ..Model::default() };
+        let (_, own) = Provider::of(id, Provider::Gemini);
+        let mut model = Model { id: own.to_owned(), ..Model::default() };
+        let id = qualified(id);
         for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
             row.add_to(&mut model);
         }
         model
     }
+}
+
+/// The id as rows have it.
+fn qualified(id: &str) -> String {
+    let (provider, id) = Provider::of(id, Provider::Gemini);
+    provider.qualify(id)
 }
 
 impl Row {
@@ -163,11 +175,17 @@ impl Model {
             let thoughts = budget != 0;
             return Ok(Some(json!({"includeThoughts": thoughts, "thinkingBudget": budget})));
         }
+        Err(self.no_such_level(asked))
+    }
+
+    /// The error that lists the levels that can be asked for.
+    pub(super) fn no_such_level(&self, asked: &str) -> String {
+        let Thinking { levels, budgets, .. } = &self.thinking;
         let mut allowed: Vec<_> = levels.iter().chain(budgets.keys()).map(String::as_str).collect();
         if !budgets.is_empty() {
             allowed.push("a number of tokens");
         }
-        Err(match allowed.as_slice() {
+        match allowed.as_slice() {
             [] => format!(
                 "Nothing is known of how much `{}` can be told to think: leave the thinking level \
                  out, or add the model to the file of models.",
@@ -178,7 +196,7 @@ impl Model {
                 self.id,
                 allowed.join(", ")
             ),
-        })
+        }
     }
 }
 
@@ -196,8 +214,8 @@ mod tests {
         for id in catalog.ids() {
             let model = catalog.lookup(id);
             let Thinking { levels, budgets, default } = model.thinking;
-            let default = default.unwrap_or_default();
-            assert!(levels.contains(&default) || budgets.contains_key(&default), "{id}: {default}");
+            let thinks = default.is_none_or(|it| levels.contains(&it) || budgets.contains_key(&it));
+            assert!(thinks, "{id}");
             assert!(model.input_tokens > 0 && model.output_tokens > 0, "{id}");
         }
     }
@@ -228,6 +246,19 @@ mod tests {
         check("gemma-4-27b", &json!(["", 0, false, false, false]));
         check("my-own/model", &json!(["", 0, false, false, false]));
         check("", &json!(["", 0, false, false, false]));
+    }
+
+    #[test]
+    fn other_providers_have_rows_of_their_own() {
+        let catalog = Catalog::embedded();
+        for provider in ["openai", "anthropic", "ollama"] {
+            let id = format!("{provider}:gemini-3.8-flash:x");
+            assert!(catalog.knows(&id));
+            let model = catalog.lookup(&id);
+            assert_eq!((model.id.as_str(), model.input_tokens), ("gemini-3.8-flash:x", 0));
+            assert!(!model.signatures);
+        }
+        assert_eq!(catalog.lookup("gemini:gemini-2.5-pro"), catalog.lookup("gemini-2.5-pro"));
     }
 
     #[track_caller]

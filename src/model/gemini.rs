@@ -9,9 +9,7 @@ mod finish;
 mod request;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -20,75 +18,11 @@ use serde_json::{Map, Value};
 
 use self::contents::{Listener, Refused};
 use self::errors::Asked;
-use super::http::{self, Http};
-use super::retry::Policy;
-use super::{Chunk, Error, Model, Prompt, Secret, catalog, emit, tokens};
+use super::endpoint::{Connect, Endpoint};
+use super::http::Http;
+use super::options::Options;
+use super::{Chunk, Error, Model, Prompt, catalog, emit, tokens};
 use crate::sync::Mutex;
-
-/// Where the API is, and as whom it is called.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Up to and including the collection of models, without a slash at the end:
-    /// `https://generativelanguage.googleapis.com/v1beta/models`.
-    pub models_url: String,
-    /// Sent as `x-goog-api-key`, or as a bearer token. A gateway may need none.
-    pub key: Option<Secret>,
-    /// Whether the key goes into `Authorization: Bearer`.
-    pub bearer: bool,
-    /// Sent with every request.
-    pub headers: Vec<(String, String)>,
-}
-
-/// Looks up the endpoint; asked anew for each request, so that a login counts at once. The error
-/// says what is missing and what to do.
-pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
-
-/// How a model is asked, and how much is too much.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How much it thinks: one of the levels that the catalog has for it.
-    pub thinking: Option<String>,
-    /// Fields of `generationConfig` that the user set: sampling, a seed, `maxOutputTokens`.
-    pub generation: Map<String, Value>,
-    /// When requests fail.
-    pub retry: Policy,
-    /// When answers are worthless.
-    pub content_retry: Policy,
-    /// How often an answer that breaks off is taken up again without any progress.
-    pub reconnects: u32,
-    /// How long connecting may take.
-    pub connect_timeout: Duration,
-    /// How long the server may say nothing.
-    pub idle: Duration,
-    /// How long a stream may stay open after the answer has ended.
-    pub linger: Duration,
-    /// Bytes of one event.
-    pub max_event: usize,
-    /// Bytes of one answer.
-    pub max_answer: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            thinking: None,
-            generation: Map::new(),
-            retry: Policy::default(),
-            content_retry: Policy {
-                attempts: 4,
-                first: Duration::from_secs(1),
-                jitter: 0.0,
-                ..Policy::default()
-            },
-            reconnects: 3,
-            connect_timeout: Duration::from_secs(30),
-            idle: Duration::from_mins(5),
-            linger: Duration::from_secs(5),
-            max_event: 32 << 20,
-            max_answer: 32 << 20,
-        }
-    }
-}
 
 /// A model behind the Gemini API.
 pub struct Gemini(Arc<Inner>);
@@ -104,6 +38,8 @@ struct Inner {
     refused: Mutex<Arc<Refused>>,
 }
 
+/// Where the key goes.
+const KEY_HEADER: &str = "x-goog-api-key";
 /// What native answers are marked with.
 const BACKEND: &str = "gemini";
 /// The field of a part that must go back with it unchanged.
@@ -138,7 +74,7 @@ impl Model for Gemini {
 
     fn ready(&self) -> Result<(), Error> {
         let endpoint = (self.0.connect)().map_err(Error::NotAuthenticated)?;
-        http::address(&endpoint.models_url).map(drop)
+        endpoint.check()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
@@ -185,17 +121,4 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let http = Http::new(Options::default().connect_timeout);
     call::list(&http, endpoint, 1000).await
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers may hold secrets too.
-        let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Endpoint")
-            .field("models_url", &self.models_url)
-            .field("key", &self.key)
-            .field("bearer", &self.bearer)
-            .field("headers", &names)
-            .finish()
-    }
 }

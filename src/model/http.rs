@@ -110,14 +110,14 @@ pub(super) async fn body(mut response: Response, max: usize, patience: Duration)
     body
 }
 
-/// Reads an address that a key may be sent to: nobody listens in on the way.
-pub(super) fn address(text: &str) -> Result<Url, Error> {
+/// Reads an address. If something `secret` is sent there, nobody may listen in on the way.
+pub(super) fn address(text: &str, secret: bool) -> Result<Url, Error> {
     let url = Url::parse(text)
         .map_err(|error| Error::Rejected(format!("`{text}` is no address of an API: {error}.")))?;
     let local = url.host_str().is_some_and(is_loopback);
     match url.scheme() {
         "https" => Ok(url),
-        "http" if local => Ok(url),
+        "http" if local || !secret => Ok(url),
         scheme => Err(Error::Rejected(format!(
             "The API's address {scheme}://{} is not https. A key would be sent in the clear, so \
              it is not used; only this machine itself may be called without https.",
@@ -224,7 +224,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, accepted: bool) {
-        assert_eq!(address(text).is_ok(), accepted, "{text}");
+        assert_eq!(address(text, true).is_ok(), accepted, "{text}");
     }
 
     #[test]
@@ -241,11 +241,13 @@ mod tests {
         check("file:///etc/passwd", false);
         check("example.com", false);
         check("", false);
+        assert!(address("http://10.0.0.1:8000/v1", false).is_ok(), "nothing secret is sent");
+        assert!(address("ftp://10.0.0.1/v1", false).is_err());
     }
 
     #[test]
     fn an_address_that_is_refused_is_named_without_its_password() {
-        let error = address("http://user:secret@example.com:81/x").unwrap_err().to_string();
+        let error = address("http://user:secret@example.com:81/x", true).unwrap_err().to_string();
         assert!(error.contains("http://example.com:81 is not https"), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }

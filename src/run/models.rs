@@ -6,48 +6,66 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::Credentials;
-use crate::model::catalog::Catalog;
-use crate::model::gemini::{Gemini, Options};
+use crate::model::catalog::{self, Catalog};
+use crate::model::endpoint::{Connect, Endpoint};
+use crate::model::gemini::{self, Gemini};
 use crate::model::lazy::Lazy;
+use crate::model::options::Options;
+use crate::model::provider::Provider;
 use crate::model::replay::Replay;
 use crate::model::{Error, Model, Models};
 
-/// The models that the user's key is for, and those that play a script.
+/// The models that the user's keys are for, and those that play a script.
 pub(super) struct Choice {
     credentials: Arc<Credentials>,
     options: Options,
+    /// Whose model an id is that does not say so.
+    usual: Provider,
 }
 
 impl Choice {
     pub(super) fn new(credentials: Arc<Credentials>, options: Options) -> Self {
-        Self { credentials, options }
+        Self { credentials, options, usual: Provider::Gemini }
     }
 
     /// The model to begin with. Errors in what the user wrote about it show at once for a script
     /// and for `--thinking`, else with the first prompt: nothing of it is needed before.
     pub(super) fn first(&self, asked: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
-        let id = asked.or_else(|| self.credentials.env().var("GEMINI_MODEL"));
-        if let Some(replay) = id.and_then(replay) {
+        let variable = self.credentials.env().var("GEMINI_MODEL");
+        if let Some(replay) = asked.or(variable).and_then(replay) {
             return replay;
         }
-        let model = self.gemini(id.map(str::to_owned));
+        let asked = asked.map(|id| Provider::of(id, self.usual));
+        let wanted = asked.or(variable.map(|id| Provider::of(id, Provider::Gemini)));
+        let model = self.lazy(wanted.map(|(provider, id)| (provider, id.to_owned())));
         if self.options.thinking.is_some() {
             model.get().map_err(Clone::clone)?;
         }
         Ok(Arc::new(model))
     }
 
-    /// A model of the Gemini API; the one that the catalog says if it has no id.
-    fn gemini(&self, id: Option<String>) -> Lazy {
+    /// A provider's model; the one that the catalog says if none is wanted.
+    fn lazy(&self, wanted: Option<(Provider, String)>) -> Lazy {
         let config_dir = self.credentials.env().config_dir();
-        let (connect, asked) = (self.credentials.connect(), self.credentials.connect());
-        let options = self.options.clone();
+        let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
+        let (asked, provider) = (Arc::clone(&credentials), wanted.as_ref().map(|(it, _)| *it));
+        let dir = config_dir.clone();
         Lazy::new(
-            move || asked().map(drop).map_err(Error::NotAuthenticated),
+            move || {
+                let provider = provider.unwrap_or_else(|| default_provider(dir.as_deref()));
+                asked.endpoint(provider).map(drop).map_err(Error::NotAuthenticated)
+            },
             move || {
                 let catalog = catalog(config_dir.as_deref()).map_err(Error::Rejected)?;
-                let model = catalog.lookup(id.as_deref().unwrap_or(catalog.default_model()));
-                Ok(Arc::new(Gemini::new(model, Arc::clone(&connect), options.clone())?))
+                let wanted = wanted.as_ref().map(|(provider, id)| (*provider, id.as_str()));
+                let usual = || Provider::of(catalog.default_model(), Provider::Gemini);
+                let (provider, id) = wanted.unwrap_or_else(usual);
+                if id.is_empty() {
+                    let why = format!("Say which model: `{provider}:MODEL`.");
+                    return Err(Error::Rejected(why));
+                }
+                let model = catalog.lookup(&provider.qualify(id));
+                build(provider, model, credentials.connect(provider), options.clone())
             },
         )
     }
@@ -67,8 +85,9 @@ impl Models for Choice {
             return replay.map_err(|err| format!("{err:#}"));
         }
         let catalog = self.catalog()?;
-        let plain = id.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c));
-        if !plain || id.contains("..") || !catalog.knows(id) {
+        let (provider, own) = Provider::of(id, self.usual);
+        let plain = own.chars().all(|c| c.is_ascii_alphanumeric() || "-._/:@+".contains(c));
+        if !plain || own.contains("..") || !catalog.knows(&provider.qualify(own)) {
             let known: Vec<_> = catalog.ids().into_iter().map(|id| format!("`{id}`")).collect();
             return Err(format!(
                 "Nothing is known of a model `{id}`. Known are: {}, and their kin; `models.json` \
@@ -76,8 +95,33 @@ impl Models for Choice {
                 known.join(", ")
             ));
         }
-        let model = self.gemini(Some(id.to_owned()));
+        let model = self.lazy(Some((provider, own.to_owned())));
         model.get().cloned().map_err(ToString::to_string)
+    }
+}
+
+/// A provider's model. Nothing is connected yet.
+fn build(
+    provider: Provider,
+    model: catalog::Model,
+    connect: Connect,
+    options: Options,
+) -> Result<Arc<dyn Model>, Error> {
+    match provider {
+        Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
+        Provider::OpenAi | Provider::Anthropic | Provider::Ollama => {
+            Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
+        }
+    }
+}
+
+/// Asks a provider whether it can be called so.
+pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), Error> {
+    match provider {
+        Provider::Gemini => gemini::check(&endpoint).await,
+        Provider::OpenAi | Provider::Anthropic | Provider::Ollama => {
+            Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
+        }
     }
 }
 
@@ -88,6 +132,16 @@ fn replay(id: &str) -> Option<anyhow::Result<Arc<dyn Model>>> {
     }
     let script = Path::new(id.strip_prefix("replay:")?);
     Some(Replay::open(script).map(|replay| -> Arc<dyn Model> { Arc::new(replay) }))
+}
+
+/// Whose the model is that is used unless another is asked for.
+fn default_provider(config_dir: Option<&Path>) -> Provider {
+    // Nothing else than the user's file can name another, and most have none.
+    let written = config_dir.is_some_and(|dir| dir.join("models.json").exists());
+    let catalog = written.then(|| catalog(config_dir).ok()).flatten();
+    catalog.map_or(Provider::Gemini, |catalog| {
+        Provider::of(catalog.default_model(), Provider::Gemini).0
+    })
 }
 
 /// The models that are known, with what the user has written in `models.json`.

@@ -112,7 +112,7 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
             shown.passed(cancel).await.err().unwrap_or(denied)
         }
         Verdict::Ask(question) => {
-            let answer = ask(session, started(Some(question)), announce, cancel).await;
+            let answer = ask(session, started(Some(question)), cancel).await;
             match permitted(session, answer, cancel) {
                 Ok(edited) => execute(session, &id, invocation, edited, cancel).await,
                 Err(outcome) => outcome,
@@ -139,15 +139,14 @@ async fn verdict(session: &Session, tool: &str, access: &Access) -> Verdict {
 }
 
 /// Announces the question and waits for its answer; none if the turn is cancelled first.
-async fn ask(
+pub(super) async fn ask(
     session: &Session,
     asked: Arc<CallStarted>,
-    announce: impl FnOnce(Arc<CallStarted>),
     cancel: &CancellationToken,
 ) -> Option<Answer> {
     let call = asked.call.id.clone();
     let answer = session.questions.open(Arc::clone(&asked));
-    announce(asked);
+    session.log.append(Event::CallStarted(asked));
     let answer = tokio::select! {
         biased;
         answer = answer => answer.ok(),
@@ -273,7 +272,7 @@ impl Session {
         }
     }
 
-    fn finish_call(&self, call: String, outcome: ToolOutcome) {
+    pub(super) fn finish_call(&self, call: String, outcome: ToolOutcome) {
         let last = self.progress.lock().remove(&call).flatten();
         self.log.supersede(last, Event::CallFinished { call, outcome });
     }

@@ -125,6 +125,8 @@ pub enum Caller {
     Model,
     /// The prompt mentions paths, and this reads them; or it is a command line, and this runs it.
     Prompt,
+    /// The agent itself has something to ask, which the model is not told of.
+    Agent,
 }
 
 /// The user's answer to a question.

@@ -91,7 +91,9 @@ impl Transcript {
             Event::CallStarted(started) if started.caller == Caller::Prompt => {
                 self.mentioned.push(started.call.id.clone());
             }
-            Event::CallStarted(started) if started.question.is_none() => {
+            Event::CallStarted(started)
+                if started.caller == Caller::Model && started.question.is_none() =>
+            {
                 self.begun.insert(started.call.id.clone());
             }
             Event::QuestionClosed {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
-use super::{Session, call, command, mention};
+use super::{Session, call, command, consent, mention};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
 pub(super) async fn run(
@@ -20,6 +20,9 @@ pub(super) async fn run(
     }
     if let [PromptPart::Shell(command)] = prompt {
         return shell(session, command, cancel).await;
+    }
+    if consent::ask(session, cancel).await && cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
     }
     if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };

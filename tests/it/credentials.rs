@@ -1,5 +1,7 @@
 //! Where the key comes from: the environment, `.env`, the file that `tandem login` writes.
 
+mod providers;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -8,7 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tandem::config::{Credentials, Env};
 use tandem::model::Secret;
-use tandem::model::gemini::Endpoint;
+use tandem::model::endpoint::Endpoint;
+use tandem::model::provider::Provider::Gemini;
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
 
@@ -73,7 +76,7 @@ pub(crate) const STORED: &str = "home/.config/tandem/credentials.json";
 /// The endpoint in words: where, the key, and what else is sent.
 pub(crate) fn words(endpoint: &Endpoint) -> String {
     let key = endpoint.key.as_ref().map_or("-", Secret::expose);
-    let mut words = format!("{} {key}", endpoint.models_url.replace(API, "API"));
+    let mut words = format!("{} {key}", endpoint.url.replace(API, "API"));
     words.push_str(if endpoint.bearer { " bearer" } else { "" });
     for (name, value) in &endpoint.headers {
         words.extend([" ", name, "=", value]);
@@ -82,13 +85,13 @@ pub(crate) fn words(endpoint: &Endpoint) -> String {
 }
 
 pub(crate) fn check(place: &Place, vars: &[(&str, &str)], expected: &str) {
-    let endpoint = place.credentials(vars).endpoint();
+    let endpoint = place.credentials(vars).endpoint(Gemini);
     assert_eq!(endpoint.as_ref().map(words), Ok(expected.to_owned()), "{vars:?}");
 }
 
 /// The error must say all of this.
 pub(crate) fn check_error(place: &Place, vars: &[(&str, &str)], expected: &[&str]) {
-    let error = place.credentials(vars).endpoint().unwrap_err();
+    let error = place.credentials(vars).endpoint(Gemini).unwrap_err();
     for expected in expected {
         assert!(error.contains(expected), "{expected:?} is not in {error:?}");
     }
@@ -125,25 +128,25 @@ fn a_variable_that_is_set_to_nothing_is_not_overridden() {
 fn nothing_is_read_before_it_is_asked_for_and_then_it_is_kept() {
     let place = Place::new();
     let credentials = place.credentials(&[]);
-    let connect = credentials.connect();
+    let connect = credentials.connect(Gemini);
     assert!(connect().is_err());
     let place = place.with("home/repo/.env", "GEMINI_API_KEY=one");
     assert_eq!(words(&connect().unwrap()), "API one");
     let _place = place.with("home/repo/.env", "GEMINI_API_KEY=two");
     assert_eq!(words(&connect().unwrap()), "API one");
-    credentials.refresh();
+    credentials.refresh(Gemini);
     assert_eq!(words(&connect().unwrap()), "API two");
 }
 
 #[test]
 fn a_login_in_another_process_counts_at_once() {
     let place = Place::new();
-    let connect = place.credentials(&[]).connect();
+    let connect = place.credentials(&[]).connect(Gemini);
     for key in ["one", "two"] {
-        place.credentials(&[]).store(&Secret::new(key)).unwrap();
+        place.credentials(&[]).store(Gemini, &Secret::new(key)).unwrap();
         assert_eq!(words(&connect().unwrap()), format!("API {key}"));
     }
-    place.credentials(&[]).forget().unwrap();
+    place.credentials(&[]).forget(Gemini).unwrap();
     assert!(connect().is_err());
 }
 
@@ -189,7 +192,7 @@ fn a_variable_that_cannot_be_used_is_named_without_its_value() {
 #[test]
 fn a_stored_key_is_for_its_user_only() {
     let place = Place::new();
-    let path = place.credentials(&[]).store(&Secret::new("key")).unwrap();
+    let path = place.credentials(&[]).store(Gemini, &Secret::new("key")).unwrap();
     assert_eq!(path, place.path(STORED));
     assert_eq!(place.mode_of(STORED), 0o600);
     assert_eq!(place.mode_of("home/.config/tandem"), 0o700);
@@ -197,7 +200,7 @@ fn a_stored_key_is_for_its_user_only() {
     // One that others can read is used, and mended with the next key.
     let place = place.mode(STORED, 0o644);
     check(&place, &[], "API key");
-    place.credentials(&[]).store(&Secret::new("key2")).unwrap();
+    place.credentials(&[]).store(Gemini, &Secret::new("key2")).unwrap();
     assert_eq!(place.mode_of(STORED), 0o600);
     check(&place, &[], "API key2");
 }
@@ -208,7 +211,7 @@ fn the_config_directory_can_be_chosen() {
     let (own, xdg) = (place.path("own"), place.path("xdg"));
     let (own, xdg) = (own.display().to_string(), xdg.display().to_string());
     let stored =
-        |vars: &[(&str, &str)]| place.credentials(vars).store(&Secret::new("key")).unwrap();
+        |vars: &[(&str, &str)]| place.credentials(vars).store(Gemini, &Secret::new("key")).unwrap();
     let vars = [("XDG_CONFIG_HOME", &*xdg), ("TANDEM_CONFIG_DIR", &*own)];
     assert_eq!(stored(&vars), place.path("own/credentials.json"));
     assert_eq!(stored(&vars[..1]), place.path("xdg/tandem/credentials.json"));
@@ -220,19 +223,19 @@ fn what_else_is_in_the_file_is_kept() {
     let text = r#"{"other":[1],"gemini":{"note":"n","api_key":"old"}}"#;
     let place = Place::new().with(STORED, text);
     let squeezed = || place.read(STORED).split_whitespace().collect::<String>();
-    place.credentials(&[]).store(&Secret::new("new")).unwrap();
+    place.credentials(&[]).store(Gemini, &Secret::new("new")).unwrap();
     assert_eq!(squeezed(), text.replace("old", "new"));
-    assert_eq!(place.credentials(&[]).forget(), Ok(Some(place.path(STORED))));
+    assert_eq!(place.credentials(&[]).forget(Gemini), Ok(Some(place.path(STORED))));
     assert_eq!(squeezed(), r#"{"other":[1],"gemini":{"note":"n"}}"#);
-    assert_eq!(place.credentials(&[]).forget(), Ok(None));
+    assert_eq!(place.credentials(&[]).forget(Gemini), Ok(None));
 }
 
 #[test]
 fn a_file_with_nothing_left_in_it_is_removed() {
     let place = Place::new().with(STORED, r#"{"gemini":{"api_key":"old"}}"#);
-    place.credentials(&[]).forget().unwrap();
+    place.credentials(&[]).forget(Gemini).unwrap();
     assert!(!place.path(STORED).exists());
-    assert_eq!(place.credentials(&[]).forget(), Ok(None));
+    assert_eq!(place.credentials(&[]).forget(Gemini), Ok(None));
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn a_malformed_file_is_named_and_not_destroyed() {
     }
     for text in ["{\n\"gemini\": secret}", "\"secret\"", r#"{"gemini":"secret"}"#] {
         let place = Place::new().with(STORED, text);
-        let error = place.credentials(&[]).store(&Secret::new("new")).unwrap_err();
+        let error = place.credentials(&[]).store(Gemini, &Secret::new("new")).unwrap_err();
         assert!(error.contains("credentials.json") && !error.contains("secret"), "{error}");
         assert_eq!(place.read(STORED), text);
     }
@@ -273,7 +276,7 @@ fn programs_that_are_started_see_no_key() {
     // No file is read for this.
     check("COPY", key, false);
     let credentials = place.credentials(&[]);
-    credentials.endpoint().unwrap();
+    credentials.endpoint(Gemini).unwrap();
     assert!(credentials.is_secret("COPY", key));
     assert!(credentials.is_secret("URL", &format!("https://x.example/?key={key}")));
     assert!(!credentials.is_secret("HOME", "/root"));
@@ -293,8 +296,8 @@ fn the_log_says_once_what_was_not_read_and_never_a_key() {
         .finish();
     tracing::subscriber::with_default(subscriber, || {
         let credentials = place.credentials(&[]);
-        credentials.endpoint().unwrap();
-        credentials.endpoint().unwrap();
+        credentials.endpoint(Gemini).unwrap();
+        credentials.endpoint(Gemini).unwrap();
     });
     let log = fs::read_to_string(log.path()).unwrap();
     assert_eq!(log.matches("may be written by others").count(), 1, "{log}");

@@ -11,6 +11,7 @@ use tandem::commands::Registry;
 use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
+use tandem::permission::consent::Consent;
 use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
@@ -96,6 +97,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
         processes: Processes::new(|_, _| false),
         mode: Mode::Default,
+        consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
     }

@@ -14,7 +14,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::Value;
 use tandem::model::catalog::Catalog;
-use tandem::model::gemini::{Connect, Endpoint, Gemini, Options};
+use tandem::model::endpoint::{Connect, Endpoint};
+use tandem::model::gemini::Gemini;
+use tandem::model::options::Options;
 use tandem::model::retry::Policy;
 use tandem::model::{
     Chunk, Error, Finish, FinishReason, Message, Model as _, Native, Part, Prompt, Secret,
@@ -43,7 +45,7 @@ fn options() -> Options {
 
 fn endpoint(server: &Server) -> Endpoint {
     Endpoint {
-        models_url: server.models_url(),
+        url: server.models_url(),
         key: Some(Secret::new(KEY)),
         bearer: false,
         headers: Vec::new(),

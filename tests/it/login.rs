@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use tandem::config::{Check, Credentials, Input, login, logout};
 use tandem::model::Error;
-use tandem::model::gemini::Endpoint;
+use tandem::model::endpoint::Endpoint;
+use tandem::model::provider::Provider::Gemini;
 
 use crate::credentials::{Place, STORED, words};
 
 /// An API that takes one key, and repeats what it is sent.
 pub(crate) fn api() -> Check {
-    Arc::new(|endpoint: Endpoint| {
+    Arc::new(|_, endpoint: Endpoint| {
         Box::pin(async move {
             match endpoint.key.as_ref().unwrap().expose() {
                 "right-key" => Ok(()),
@@ -32,7 +33,7 @@ async fn log_in(credentials: &Arc<Credentials>, lines: &[&str]) -> (String, Opti
         typed.lock().unwrap().pop().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     });
     let mut out = Vec::new();
-    let error = login(credentials, &api(), input, &mut out).await.err();
+    let error = login(credentials, &api(), Gemini, input, &mut out).await.err();
     (String::from_utf8(out).unwrap(), error)
 }
 
@@ -44,7 +45,7 @@ async fn login_stores_a_key_that_is_good() {
         let (said, error) = log_in(&credentials, &[&format!("{key}\n")]).await;
         let file = place.path(STORED).display().to_string();
         assert_eq!((said, error), (format!("The key is good, and is stored in {file}.\n"), None));
-        assert_eq!(words(&credentials.endpoint().unwrap()), format!("API {key}"));
+        assert_eq!(words(&credentials.endpoint(Gemini).unwrap()), format!("API {key}"));
     }
 }
 
@@ -58,7 +59,7 @@ async fn login_asks_again_for_a_key_that_is_wrong() {
     assert_eq!(error, None);
     let (_, error) = log_in(&credentials, &["bad-key"]).await;
     assert!(error.unwrap().contains("not accepted"));
-    assert_eq!(words(&credentials.endpoint().unwrap()), "API right-key");
+    assert_eq!(words(&credentials.endpoint(Gemini).unwrap()), "API right-key");
 }
 
 #[tokio::test]
@@ -87,7 +88,7 @@ async fn login_says_that_another_key_wins() {
 async fn login_that_is_interrupted_stores_nothing() {
     let credentials = Place::new().credentials(&[]);
     let input = Input::new(3, || Err(io::ErrorKind::Interrupted.into()));
-    let error = login(&credentials, &api(), input, &mut io::sink()).await.unwrap_err();
+    let error = login(&credentials, &api(), Gemini, input, &mut io::sink()).await.unwrap_err();
     assert_eq!(error, "Interrupted; nothing was stored.");
 }
 
@@ -96,8 +97,8 @@ fn logout_removes_the_key_and_says_what_is_left() {
     let place = Place::new().with(STORED, r#"{"gemini":{"api_key":"old"}}"#);
     let credentials = place.credentials(&[("GEMINI_API_KEY", "mine")]);
     let mut out = Vec::new();
-    logout(&credentials, &mut out).unwrap();
-    logout(&credentials, &mut out).unwrap();
+    logout(&credentials, Gemini, &mut out).unwrap();
+    logout(&credentials, Gemini, &mut out).unwrap();
     let file = place.path(STORED).display().to_string();
     let still = "GEMINI_API_KEY in the environment is still used.\n";
     let expected = format!("The key was removed from {file}.\n{still}No key was stored.\n{still}");

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tandem::config::{Credentials, authenticate};
 use tandem::model::Secret;
+use tandem::model::provider::Provider::Gemini;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::unix::pipe;
@@ -50,8 +51,8 @@ impl Page {
             ("GEMINI_CLI_CUSTOM_HEADERS", "X-A: b"),
         ]);
         // A key that it has known.
-        credentials.store(&Secret::new(SECRET)).unwrap();
-        credentials.forget().unwrap();
+        credentials.store(Gemini, &Secret::new(SECRET)).unwrap();
+        credentials.forget(Gemini).unwrap();
         let mut urls = BufReader::new(urls);
         let answer = start(&credentials);
         let mut url = String::new();
@@ -88,7 +89,7 @@ impl Page {
         let headers = headers.replace("{address}", &self.address.to_string());
         let head = format!("POST {} HTTP/1.1\r\n{headers}Content-Length: 13", self.path);
         check_refused(&self.send(&head, "key=right-key").await, expected);
-        assert!(self.credentials.endpoint().is_err());
+        assert!(self.credentials.endpoint(Gemini).is_err());
     }
 
     fn port(&self) -> u16 {
@@ -98,7 +99,7 @@ impl Page {
 
 fn start(credentials: &Arc<Credentials>) -> JoinHandle<Result<(), String>> {
     let credentials = Arc::clone(credentials);
-    tokio::spawn(async move { authenticate(&credentials, &api()).await })
+    tokio::spawn(async move { authenticate(&credentials, &api(), Gemini).await })
 }
 
 async fn send(address: SocketAddr, request: &str) -> String {
@@ -140,7 +141,7 @@ async fn a_good_key_is_stored_and_only_then_answered() {
     assert_eq!(page.answer.await.unwrap(), Ok(()));
     let stored = fs::read_to_string(page.place.path(STORED)).unwrap();
     assert!(stored.contains("\"right-key\""), "{stored}");
-    assert!(page.credentials.endpoint().is_ok());
+    assert!(page.credentials.endpoint(Gemini).is_ok());
 }
 
 #[tokio::test]
@@ -286,9 +287,9 @@ async fn two_that_authenticate_at_once_share_one_page() {
 async fn a_key_that_is_there_needs_no_page() {
     let place = Place::new();
     let credentials = place.credentials(&[]);
-    authenticate(&credentials, &api()).await.unwrap_err();
+    authenticate(&credentials, &api(), Gemini).await.unwrap_err();
     let _place = place.with("home/repo/.env", "GEMINI_API_KEY=key");
-    assert_eq!(authenticate(&credentials, &api()).await, Ok(()));
+    assert_eq!(authenticate(&credentials, &api(), Gemini).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,10 +299,10 @@ async fn a_key_that_comes_from_elsewhere_closes_the_page() {
     let credentials = place.credentials(&vars);
     let elsewhere = async {
         tokio::time::sleep(Duration::from_mins(1)).await;
-        place.credentials(&[]).store(&Secret::new("key")).unwrap();
+        place.credentials(&[]).store(Gemini, &Secret::new("key")).unwrap();
     };
     let api = api();
-    let (answer, ()) = tokio::join!(authenticate(&credentials, &api), elsewhere);
+    let (answer, ()) = tokio::join!(authenticate(&credentials, &api, Gemini), elsewhere);
     assert_eq!(answer, Ok(()));
 }
 
@@ -310,7 +311,7 @@ async fn the_page_does_not_wait_for_ever() {
     let vars = [("BROWSER", "true"), ("PATH", "/usr/bin:/bin")];
     let place = Place::new();
     let began = Instant::now();
-    let error = authenticate(&place.credentials(&vars), &api()).await.unwrap_err();
+    let error = authenticate(&place.credentials(&vars), &api(), Gemini).await.unwrap_err();
     assert!(error.contains("within 10 minutes") && error.contains("`tandem login`"), "{error}");
     assert_eq!(began.elapsed().as_secs(), 600);
 }
@@ -328,7 +329,7 @@ async fn without_a_browser_it_is_said_at_once_what_to_do() {
     let place = Place::new();
     let file = place.path("home/.gemini/.env").display().to_string();
     let check = async |vars: &[(&str, &str)], why: &str| {
-        let error = authenticate(&place.credentials(vars), &api()).await.unwrap_err();
+        let error = authenticate(&place.credentials(vars), &api(), Gemini).await.unwrap_err();
         for expected in [why, "Set GEMINI_API_KEY", "`tandem login`", &file] {
             assert!(error.contains(expected), "{expected:?} is not in {error:?}");
         }
@@ -344,6 +345,6 @@ async fn without_a_browser_it_is_said_at_once_what_to_do() {
 async fn what_is_wrong_is_not_asked_for() {
     let place = Place::new();
     let vars = [("GOOGLE_GEMINI_BASE_URL", "http://gate.example"), ("BROWSER", "true")];
-    let error = authenticate(&place.credentials(&vars), &api()).await.unwrap_err();
+    let error = authenticate(&place.credentials(&vars), &api(), Gemini).await.unwrap_err();
     assert!(error.starts_with("GOOGLE_GEMINI_BASE_URL in the environment must"), "{error}");
 }

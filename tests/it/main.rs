@@ -11,6 +11,7 @@ mod agent;
 mod bad_input;
 mod clients;
 mod commands;
+mod consent;
 mod context;
 mod credentials;
 mod edit;

@@ -8,10 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::errors::shortened;
-use super::finish::is_visible;
 use super::wire::{Candidate, PlainText, PromptFeedback, Response, UsageMetadata};
 use super::{BACKEND, SIGNATURE};
+use crate::model::retry::Failure;
+use crate::model::stream::{Assemble, Wrong};
+use crate::model::words::{is_visible, sentence, too_big};
 use crate::model::{Call, Chunk, Error, Native, Usage};
 
 /// What a call without a name is named, so that the model is told that there is no such tool.
@@ -33,6 +34,8 @@ pub(super) struct Answer {
     max_size: usize,
     /// Whether something has been handed out that is not void.
     shown: bool,
+    /// Whether the request that runs has brought something.
+    begun: bool,
     finish: Option<(String, String)>,
     checkpoint: Option<Checkpoint>,
     /// How many there have been.
@@ -64,25 +67,9 @@ struct Checkpoint {
     shown_since: bool,
 }
 
-/// What is wrong with a piece of the stream.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
-    /// It is an error of the server: JSON.
-    Reported(String),
-    /// It makes no sense; why.
-    Garbled(String),
-    /// It is the end of the matter.
-    Final(Error),
-}
-
-impl Answer {
-    /// An answer that takes up `max_size` bytes at most.
-    pub(super) fn new(max_size: usize) -> Self {
-        Self { max_size, ..Self::default() }
-    }
-
-    /// Takes one event's data, and adds what is to be shown of it to `out`.
-    pub(super) fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+impl Assemble for Answer {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        self.begun = true;
         // Some gateways end their streams as another API does.
         if data == b"[DONE]" {
             return Ok(());
@@ -92,6 +79,17 @@ impl Answer {
             self.take_response(response, out)?;
         }
         Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.finish.is_some()
+    }
+}
+
+impl Answer {
+    /// An answer that takes up `max_size` bytes at most.
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { max_size, ..Self::default() }
     }
 
     fn take_response(&mut self, response: Response<'_>, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
@@ -105,7 +103,8 @@ impl Answer {
             response.prompt_feedback
         {
             let why = sentence("The prompt was blocked", &reason, block_reason_message.as_deref());
-            return Err(Wrong::Final(Error::Refused(format!("{why} Say it another way."))));
+            let error = Error::Refused(format!("{why} Say it another way."));
+            return Err(Failure::terminal(error).into());
         }
         let Some(candidate) = response.candidates.into_iter().flatten().next() else {
             return Ok(());
@@ -167,7 +166,8 @@ impl Answer {
     fn grow(&mut self, size: usize) -> Result<(), Wrong> {
         self.size += size;
         if self.size > self.max_size {
-            return Err(Wrong::Final(too_big("The model's answer", self.max_size)));
+            let error = too_big("The model's answer", self.max_size);
+            return Err(Failure::terminal(error).into());
         }
         Ok(())
     }
@@ -221,6 +221,11 @@ impl Answer {
         self.finish.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str()))
     }
 
+    /// Whether the request that runs has brought something.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     pub(super) fn has_calls(&self) -> bool {
         self.calls > 0
     }
@@ -260,6 +265,7 @@ impl Answer {
 
     /// Begins another request for the same answer.
     pub(super) fn begin_request(&mut self) {
+        self.begun = false;
         self.finish = None;
         self.spent = mem::take(&mut self.usage).added_to(self.spent);
     }
@@ -325,22 +331,6 @@ impl Answer {
         });
         let (backend, model) = (BACKEND.to_owned(), model.to_owned());
         Some(Native { backend, model, parts: parts.collect() })
-    }
-}
-
-/// The error for more than `max` bytes of something.
-pub(super) fn too_big(what: &str, max: usize) -> Error {
-    let mib = max.div_ceil(1 << 20);
-    Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was given up."))
-}
-
-/// A sentence with the server's reason, and its explanation if there is one.
-pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> String {
-    let reason = shortened(reason);
-    let message = shortened(message.unwrap_or_default());
-    match message.trim_end_matches('.') {
-        "" => format!("{what} ({reason})."),
-        message => format!("{what} ({reason}): {message}."),
     }
 }
 

@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use reqwest::Response;
-use reqwest::header::CONTENT_TYPE;
-use tokio::time::Instant;
-
-use super::answer::{Answer, Wrong, too_big};
+use super::answer::Answer;
 use super::contents::{self, Refused};
 use super::errors::{Report, Trouble};
-use super::finish::{self, Again, LEFT_OUT, Verdict};
+use super::finish::{self, LEFT_OUT, Verdict};
 use super::request::Request;
-use super::{Endpoint, Inner, call};
+use super::{Inner, call};
+use crate::model::again::Again;
 use crate::model::emit::Emit;
-use crate::model::http;
+use crate::model::endpoint::Endpoint;
 use crate::model::retry::{Advice, Failure, Policy};
-use crate::model::sse::{Broken, Events};
-use crate::model::{Chunk, Error, Finish, FinishReason, Prompt};
+use crate::model::stream::{self, Wrong, broke_off};
+use crate::model::{Error, Finish, FinishReason, Prompt};
 
 /// How many requests one answer may go on over; no model says more.
 const MOST_REQUESTS: u32 = 64;
@@ -32,8 +29,6 @@ struct Asking {
     nudge: Option<&'static str>,
     /// As whom the last request was made.
     endpoint: Option<Endpoint>,
-    /// Whether the request that runs has brought something.
-    streaming: bool,
     /// How many requests have failed, since the last that did not.
     failed: u32,
     /// How many answers were worthless.
@@ -54,7 +49,6 @@ pub(super) async fn ask(inner: Arc<Inner>, prompt: Prompt, emit: Emit) -> Result
         emit,
         nudge: None,
         endpoint: None,
-        streaming: false,
         failed: 0,
         worthless: 0,
         broken: 0,
@@ -117,7 +111,6 @@ impl Asking {
     /// Makes one request and takes what it brings.
     async fn request(&mut self) -> Result<(), Trouble> {
         self.answer.begin_request();
-        self.streaming = false;
         let endpoint = (self.inner.connect)()
             .map_err(|why| Trouble::terminal(Error::NotAuthenticated(why)))?;
         let result = self.exchange(&endpoint).await;
@@ -139,66 +132,20 @@ impl Asking {
             let report = call::report(response, inner.options.idle).await;
             return Err(report.meaning(inner.asked(&self.prompt)));
         }
-        if is_web_page(&response) {
-            let what = "The API's address answered with a web page. Check the address, or log in \
-                        to the network.";
-            return Err(Trouble::terminal(Error::BadAnswer(what.to_owned())));
-        }
-        self.read(response).await
+        let read = stream::read(response, &mut self.answer, &mut self.emit, &inner.options).await;
+        read.map_err(|wrong| self.trouble(wrong))
     }
 
-    async fn read(&mut self, mut response: Response) -> Result<(), Trouble> {
-        let inner = Arc::clone(&self.inner);
-        let options = &inner.options;
-        let mut events = Events::new(options.max_event);
-        let mut out = Vec::new();
-        let mut ended_at = None;
-        loop {
-            let ended = self.answer.finish().is_some();
-            let patience = if ended {
-                let since = ended_at.get_or_insert_with(Instant::now).elapsed();
-                options.linger.saturating_sub(since)
-            } else {
-                options.idle
-            };
-            let bytes = match http::next_bytes(&mut response, patience).await {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) => break,
-                // Whatever happens to the connection, the answer is whole.
-                Err(_) if ended => return Ok(()),
-                Err(failure) => return Err(failure.into()),
-            };
-            events.push(&bytes);
-            drop(bytes);
-            while let Some(event) = events.next_event().map_err(broken)? {
-                self.take(&event.data, &mut out)?;
-                for chunk in out.drain(..) {
-                    self.emit.send(chunk).await;
-                }
-            }
-        }
-        match events.end() {
-            Ok(Some(event)) => self.take(&event.data, &mut out)?,
-            Err(error) if self.answer.finish().is_none() => return Err(broken(error)),
-            Ok(None) | Err(_) => {}
-        }
-        for chunk in out {
-            self.emit.send(chunk).await;
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Trouble> {
-        self.streaming = true;
-        self.answer.take(data, out).map_err(|wrong| match wrong {
+    fn trouble(&self, wrong: Wrong) -> Trouble {
+        match wrong {
             Wrong::Reported(json) => {
                 Report::read(None, json.as_bytes()).meaning(self.inner.asked(&self.prompt))
             }
             Wrong::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
                 "What the server sent is not what the Gemini API sends: {why}."
             ))),
-            Wrong::Final(error) => Trouble::terminal(error),
-        })
+            Wrong::Failed(failure) => failure.into(),
+        }
     }
 
     /// Makes ready to ask again, or gives up.
@@ -220,7 +167,9 @@ impl Asking {
                 let failure = Failure::passing("the answer was garbled", error);
                 self.retry(failure, &options.content_retry, self.worthless).await
             }
-            Trouble::Failed(failure) if self.streaming && self.answer.token().is_some() => {
+            Trouble::Failed(failure)
+                if self.answer.has_begun() && self.answer.token().is_some() =>
+            {
                 self.reconnect(failure).await
             }
             Trouble::Failed(failure) => {
@@ -305,21 +254,4 @@ impl Asking {
             endpoint.redact(text);
         }
     }
-}
-
-fn is_web_page(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("text/html"))
-}
-
-fn broken(broken: Broken) -> Trouble {
-    match broken {
-        Broken::TooLong(max) => Trouble::terminal(too_big("One event of the answer", max)),
-        Broken::Cut => broke_off().into(),
-    }
-}
-
-fn broke_off() -> Failure {
-    let why = "The answer broke off before its end. Check the network and try again.";
-    Failure::passing("the connection was lost", Error::Unavailable(why.to_owned()))
 }

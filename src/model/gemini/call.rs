@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, Request, Response};
 use serde::Deserialize;
 
 use super::errors::{Asked, Report, Trouble};
-use super::{Endpoint, Inner};
+use super::{Inner, KEY_HEADER};
+use crate::model::endpoint::Endpoint;
 use crate::model::http::{self, AGENT, Http};
 use crate::model::retry::{self, Failure};
-use crate::model::{Error, Prompt, Secret, tokens};
+use crate::model::{Error, Prompt, tokens};
 
 /// What stays as it is in a model's id.
 const ID: &AsciiSet =
@@ -22,53 +23,11 @@ const ID: &AsciiSet =
 const PATIENCE: Duration = Duration::from_secs(30);
 const LIST: usize = 4 << 20;
 
-impl Endpoint {
-    /// A request without its body; `rest` is what follows the collection of models.
-    fn request(&self, method: Method, rest: &str) -> Result<Request, Error> {
-        let url = http::address(&format!("{}{rest}", self.models_url.trim_end_matches('/')))?;
-        let mut request = Request::new(method, url);
-        *request.headers_mut() = self.headers()?;
-        Ok(request)
-    }
-
-    fn headers(&self) -> Result<HeaderMap, Error> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert("x-goog-api-client", HeaderValue::from_static(AGENT));
-        if let Some(key) = self.key() {
-            let (name, value) = if self.bearer {
-                http::header("authorization", &format!("Bearer {key}"))
-            } else {
-                http::header("x-goog-api-key", key)
-            }
-            .map_err(|_| {
-                Error::NotAuthenticated(
-                    "The API key has characters that no key has. Run `tandem login`, or set it \
-                     again."
-                        .to_owned(),
-                )
-            })?;
-            headers.insert(name, value);
-        }
-        for (name, value) in &self.headers {
-            let (name, value) = http::header(name, value)?;
-            headers.insert(name, value);
-        }
-        Ok(headers)
-    }
-
-    fn key(&self) -> Option<&str> {
-        self.key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
-    }
-
-    /// Takes everything secret out of what is said to people.
-    pub(super) fn redact(&self, text: &mut String) {
-        // A short value is no secret, and would be cut out of words.
-        let values = self.headers.iter().map(|(_, value)| value.as_str());
-        let secrets: Vec<_> =
-            self.key().into_iter().chain(values.filter(|it| it.len() > 7)).collect();
-        http::redact(text, &secrets);
-    }
+/// A request without its body; `rest` is what follows the collection of models.
+fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
+    let mut request = endpoint.request(method, rest, KEY_HEADER)?;
+    request.headers_mut().insert("x-goog-api-client", HeaderValue::from_static(AGENT));
+    Ok(request)
 }
 
 /// `:method` of a model.
@@ -85,7 +44,7 @@ pub(super) async fn post(
     body: Vec<u8>,
 ) -> Result<Response, Failure> {
     let rest = path(&inner.model.id, method);
-    let mut request = endpoint.request(Method::POST, &rest).map_err(Failure::terminal)?;
+    let mut request = request(endpoint, Method::POST, &rest).map_err(Failure::terminal)?;
     *request.body_mut() = Some(body.into());
     inner.http.send(request, inner.options.idle).await
 }
@@ -111,7 +70,7 @@ pub(super) async fn list(
     most: usize,
 ) -> Result<Vec<String>, Error> {
     let ask = async {
-        let request = endpoint.request(Method::GET, &format!("?pageSize={most}"))?;
+        let request = request(endpoint, Method::GET, &format!("?pageSize={most}"))?;
         let failed = |failure: Failure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
@@ -130,7 +89,7 @@ pub(super) async fn list(
 }
 
 fn no_api(endpoint: &Endpoint) -> Error {
-    let url = &endpoint.models_url;
+    let url = &endpoint.url;
     Error::Rejected(format!("There is no Gemini API at {url}: it gives no list of models."))
 }
 

@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use crate::model::http;
 use crate::model::retry::{self, Advice, Failure};
+use crate::model::words::{rounded, shortened};
 use crate::model::{Error, ToolDeclaration};
 
-/// How much of a server's message is shown.
-const MESSAGE: usize = 600;
 /// Nested deeper than this, a schema is suspected when the API finds one too deep.
 const DEEP: usize = 12;
 
@@ -284,24 +283,6 @@ fn http_status(name: Option<&str>) -> u16 {
     }
 }
 
-/// On one line, and not too long.
-pub(super) fn shortened(message: &str) -> String {
-    let mut short = String::new();
-    for word in message.split_whitespace() {
-        if !short.is_empty() {
-            short.push(' ');
-        }
-        short.extend(word.chars().take(MESSAGE + 1));
-        if short.len() > MESSAGE {
-            let end = short.floor_char_boundary(MESSAGE);
-            short.truncate(end);
-            short.push('…');
-            break;
-        }
-    }
-    short
-}
-
 /// `GenerateRequestsPerMinutePerProjectPerModel` as people say it.
 fn quota_name(id: &str) -> String {
     let lower = id.to_ascii_lowercase();
@@ -327,14 +308,6 @@ fn has_no_quota(message: &str) -> bool {
         rest = after;
     }
     false
-}
-
-fn rounded(wait: Duration) -> String {
-    match wait.as_secs() + 1 {
-        seconds @ ..120 => format!("{seconds} s"),
-        seconds @ ..7200 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{} h", seconds.div_ceil(3600)),
-    }
 }
 
 /// The tool whose declaration a message points at.

@@ -1,6 +1,8 @@
 //! What an answer's end means: it is whole, it goes on, it is asked for again, or it failed.
 
-use super::answer::{Answer, sentence};
+use super::answer::Answer;
+use crate::model::again::{Again, CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::model::words::sentence;
 use crate::model::{Error, FinishReason};
 
 /// What to do when the server has ended an answer.
@@ -22,43 +24,6 @@ pub(super) enum Verdict {
     Failed(Error),
 }
 
-/// Why the model is asked again, and with which words.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Again {
-    pub(super) reason: &'static str,
-    /// Added to the last message of the user.
-    pub(super) nudge: Option<&'static str>,
-    /// If that does not help.
-    pub(super) error: &'static str,
-}
-
-const THOUGHT_ONLY: Again = Again {
-    reason: "the model only thought",
-    nudge: Some(
-        "[System: You previously generated thoughts but failed to give an answer. Answer now, or \
-         call a tool.]",
-    ),
-    error: "The model thought, but gave no answer, several times in a row. Say it another way, or \
-            try another model.",
-};
-
-const EMPTY: Again = Again {
-    reason: "the answer was empty",
-    nudge: Some("[System: Your previous answer was empty. Answer now, or call a tool.]"),
-    error: "The model gave empty answers several times in a row. Say it another way, or try \
-            another model.",
-};
-
-const MALFORMED: Again = Again {
-    reason: "the model's call was malformed",
-    nudge: Some(
-        "[System: Your previous answer was dropped, because its function call was malformed. Call \
-         only the declared functions, with arguments that fit their schemas.]",
-    ),
-    error: "The model made malformed calls several times in a row. Say it another way, or try \
-            another model.",
-};
-
 const TOO_MANY: Again = Again {
     reason: "the model made too many calls at once",
     nudge: Some(
@@ -67,13 +32,6 @@ const TOO_MANY: Again = Again {
     ),
     error: "The model made too many calls at once several times in a row. Say it another way, or \
             try another model.",
-};
-
-const CUT_OFF: Again = Again {
-    reason: "the answer was cut off",
-    nudge: None,
-    error: "The model's answer was cut off several times in a row. Try again later, or try \
-            another model.",
 };
 
 /// What the model is told of calls that were left out.
@@ -145,27 +103,10 @@ fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
     Verdict::Whole(FinishReason::Refused(format!("{why} Say it another way.")))
 }
 
-/// Whether anything is left without HTML comments and what takes no room.
-pub(super) fn is_visible(text: &str) -> bool {
-    let has_ink = |text: &str| text.chars().any(|c| !c.is_whitespace() && !is_zero_width(c));
-    let mut rest = text;
-    while let Some((before, comment)) = rest.split_once("<!--") {
-        let Some((_, after)) = comment.split_once("-->") else { return true };
-        if has_ink(before) {
-            return true;
-        }
-        rest = after;
-    }
-    has_ink(rest)
-}
-
-fn is_zero_width(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::stream::Assemble as _;
 
     /// An answer of these parts with this reason.
     fn answer(parts: &str, reason: &str) -> Answer {
@@ -254,15 +195,5 @@ mod tests {
         }
         check(TEXT, "SOMETHING_NEW", &whole(FinishReason::Stop));
         assert!(is_refused(&judge(&answer("", "SOMETHING_NEW"), false)));
-    }
-
-    #[test]
-    fn text_is_visible_when_something_is_left_of_it() {
-        for text in ["a", "<!-- x --> a", "a <!-- x -->", "<!-- open", "`<!--` opens"] {
-            assert!(is_visible(text), "{text:?}");
-        }
-        for text in ["", " \n", "<!-- x -->", "<!--a--> <!--b-->", "\u{200b}\u{feff}"] {
-            assert!(!is_visible(text), "{text:?}");
-        }
     }
 }

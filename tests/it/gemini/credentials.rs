@@ -92,7 +92,7 @@ async fn a_redirect_on_the_same_host_is_followed() {
 async fn an_address_without_https_is_refused() {
     let models_url = "http://gateway.example.com/models".to_owned();
     let key = Some(Secret::new(KEY));
-    let endpoint = Endpoint { models_url, key, bearer: false, headers: Vec::new() };
+    let endpoint = Endpoint { url: models_url, key, bearer: false, headers: Vec::new() };
     let gemini = of_model(MODEL, endpoint.clone(), options());
     let why = "The API's address http://gateway.example.com is not https. A key would be sent in \
                the clear, so it is not used; only this machine itself may be called without https.";

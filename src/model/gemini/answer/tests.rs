@@ -113,7 +113,7 @@ fn wrong(data: &str, expected: &str) {
     let wrong = match wrong {
         Wrong::Reported(json) => format!("reported {json}"),
         Wrong::Garbled(_) => "garbled".to_owned(),
-        Wrong::Final(error) => format!("{error:?}"),
+        Wrong::Failed(failure) => format!("{:?}", failure.error),
     };
     assert!(wrong.starts_with(expected), "{wrong}");
 }
@@ -168,7 +168,9 @@ fn an_answer_has_a_limit() {
             break error;
         }
     };
-    let Wrong::Final(Error::BadAnswer(why)) = error else { panic!("{error:?}") };
+    let Wrong::Failed(Failure { error: Error::BadAnswer(why), .. }) = error else {
+        panic!("{error:?}")
+    };
     assert!(why.contains("bigger than 1 MiB"), "{why}");
     assert_eq!(out.len(), 9);
 }
@@ -177,7 +179,7 @@ fn an_answer_has_a_limit() {
 fn small_values_count_for_what_they_take_up() {
     let mut answer = Answer::new(1 << 20);
     let many = event(&json!({"new": vec![0; 20_000]}));
-    assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(Wrong::Final(_))));
+    assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(Wrong::Failed(_))));
 }
 
 #[test]

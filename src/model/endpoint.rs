@@ -1,0 +1,99 @@
+//! Where an API is, and as whom it is called.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Request};
+
+use super::{Error, Secret, http};
+
+/// Where an API is, and as whom it is called.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What comes before the path of every request, without a slash at the end: of the Gemini API
+    /// with the collection of models, `https://generativelanguage.googleapis.com/v1beta/models`;
+    /// of others with the version if they have one, `https://api.openai.com/v1`.
+    pub url: String,
+    /// Goes into the API's own header, or is a bearer token. A gateway may need none.
+    pub key: Option<Secret>,
+    /// Whether the key goes into `Authorization: Bearer`.
+    pub bearer: bool,
+    /// Sent with every request.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Looks up the endpoint; asked anew for each request, so that a login counts at once. The error
+/// says what is missing and what to do.
+pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
+
+impl Endpoint {
+    /// Whether it may be called: nobody listens in where something secret is sent.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.address("").map(drop)
+    }
+
+    /// A request without its body; `rest` is what follows the address. `own` is the API's header
+    /// for the key.
+    pub(super) fn request(&self, method: Method, rest: &str, own: &str) -> Result<Request, Error> {
+        let mut request = Request::new(method, self.address(rest)?);
+        *request.headers_mut() = self.headers(own)?;
+        Ok(request)
+    }
+
+    fn address(&self, rest: &str) -> Result<reqwest::Url, Error> {
+        let secret = self.key().is_some() || !self.headers.is_empty();
+        http::address(&format!("{}{rest}", self.url.trim_end_matches('/')), secret)
+    }
+
+    fn headers(&self, own: &str) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = self.key() {
+            let (name, value) = if self.bearer {
+                http::header("authorization", &format!("Bearer {key}"))
+            } else {
+                http::header(own, key)
+            }
+            .map_err(|_| {
+                Error::NotAuthenticated(
+                    "The API key has characters that no key has. Run `tandem login`, or set it \
+                     again."
+                        .to_owned(),
+                )
+            })?;
+            headers.insert(name, value);
+        }
+        for (name, value) in &self.headers {
+            let (name, value) = http::header(name, value)?;
+            headers.insert(name, value);
+        }
+        Ok(headers)
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
+    }
+
+    /// Takes everything secret out of what is said to people.
+    pub(super) fn redact(&self, text: &mut String) {
+        // A short value is no secret, and would be cut out of words.
+        let values = self.headers.iter().map(|(_, value)| value.as_str());
+        let secrets: Vec<_> =
+            self.key().into_iter().chain(values.filter(|it| it.len() > 7)).collect();
+        http::redact(text, &secrets);
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers may hold secrets too.
+        let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Endpoint")
+            .field("url", &self.url)
+            .field("key", &self.key)
+            .field("bearer", &self.bearer)
+            .field("headers", &names)
+            .finish()
+    }
+}

@@ -1,0 +1,113 @@
+//! Reads the stream of an answer to its end.
+
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use tokio::time::Instant;
+
+use super::emit::Emit;
+use super::http;
+use super::options::Options;
+use super::retry::Failure;
+use super::sse::{Broken, Events};
+use super::words::too_big;
+use super::{Chunk, Error};
+
+/// Puts an answer together from the data of events.
+pub(super) trait Assemble {
+    /// Takes one event's data, and adds what is to be shown of it to `out`.
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong>;
+
+    /// Whether the server has said that the answer is whole.
+    fn has_ended(&self) -> bool;
+}
+
+/// What is wrong with a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// The server reports an error: JSON.
+    Reported(String),
+    /// It makes no sense; why.
+    Garbled(String),
+    /// It broke off, or there is too much of it.
+    Failed(Failure),
+}
+
+impl From<Failure> for Wrong {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Broken> for Wrong {
+    fn from(broken: Broken) -> Self {
+        Self::Failed(match broken {
+            Broken::TooLong(max) => Failure::terminal(too_big("One event of the answer", max)),
+            Broken::Cut => broke_off(),
+        })
+    }
+}
+
+/// Reads server-sent events until the stream ends, and hands out what is to be shown. Once the
+/// answer is whole, nothing that happens to the connection matters any more.
+pub(super) async fn read(
+    mut response: Response,
+    answer: &mut impl Assemble,
+    emit: &mut Emit,
+    options: &Options,
+) -> Result<(), Wrong> {
+    if is_web_page(&response) {
+        return Err(Failure::terminal(web_page()).into());
+    }
+    let mut events = Events::new(options.max_event);
+    let mut out = Vec::new();
+    let mut ended_at = None;
+    loop {
+        let ended = answer.has_ended();
+        let patience = if ended {
+            let since = ended_at.get_or_insert_with(Instant::now).elapsed();
+            options.linger.saturating_sub(since)
+        } else {
+            options.idle
+        };
+        let bytes = match http::next_bytes(&mut response, patience).await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => break,
+            Err(_) if ended => return Ok(()),
+            Err(failure) => return Err(failure.into()),
+        };
+        events.push(&bytes);
+        drop(bytes);
+        while let Some(event) = events.next_event()? {
+            answer.take(&event.data, &mut out)?;
+            for chunk in out.drain(..) {
+                emit.send(chunk).await;
+            }
+        }
+    }
+    match events.end() {
+        Ok(Some(event)) => answer.take(&event.data, &mut out)?,
+        Err(broken) if !answer.has_ended() => return Err(broken.into()),
+        Ok(None) | Err(_) => {}
+    }
+    for chunk in out {
+        emit.send(chunk).await;
+    }
+    Ok(())
+}
+
+/// The failure of a stream that ends before the answer does.
+pub(super) fn broke_off() -> Failure {
+    let why = "The answer broke off before its end. Check the network and try again.";
+    Failure::passing("the connection was lost", Error::Unavailable(why.to_owned()))
+}
+
+fn is_web_page(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/html"))
+}
+
+fn web_page() -> Error {
+    let what = "The API's address answered with a web page. Check the address, or log in to the \
+                network.";
+    Error::BadAnswer(what.to_owned())
+}

@@ -1,0 +1,84 @@
+//! What servers say and what is said of them, fit for people.
+
+use std::time::Duration;
+
+use super::Error;
+
+/// How much of a server's message is shown.
+const MESSAGE: usize = 600;
+
+/// On one line, and not too long.
+pub(super) fn shortened(message: &str) -> String {
+    let mut short = String::new();
+    for word in message.split_whitespace() {
+        if !short.is_empty() {
+            short.push(' ');
+        }
+        short.extend(word.chars().take(MESSAGE + 1));
+        if short.len() > MESSAGE {
+            let end = short.floor_char_boundary(MESSAGE);
+            short.truncate(end);
+            short.push('…');
+            break;
+        }
+    }
+    short
+}
+
+/// The error for more than `max` bytes of something.
+pub(super) fn too_big(what: &str, max: usize) -> Error {
+    let mib = max.div_ceil(1 << 20);
+    Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was given up."))
+}
+
+/// A sentence with the server's reason, and its explanation if there is one.
+pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> String {
+    let reason = shortened(reason);
+    let message = shortened(message.unwrap_or_default());
+    match message.trim_end_matches('.') {
+        "" => format!("{what} ({reason})."),
+        message => format!("{what} ({reason}): {message}."),
+    }
+}
+
+/// How long it is, for a sentence.
+pub(super) fn rounded(wait: Duration) -> String {
+    match wait.as_secs() + 1 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h", seconds.div_ceil(3600)),
+    }
+}
+
+/// Whether anything is left without HTML comments and what takes no room.
+pub(super) fn is_visible(text: &str) -> bool {
+    let has_ink = |text: &str| text.chars().any(|c| !c.is_whitespace() && !is_zero_width(c));
+    let mut rest = text;
+    while let Some((before, comment)) = rest.split_once("<!--") {
+        let Some((_, after)) = comment.split_once("-->") else { return true };
+        if has_ink(before) {
+            return true;
+        }
+        rest = after;
+    }
+    has_ink(rest)
+}
+
+fn is_zero_width(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_visible_when_something_is_left_of_it() {
+        for text in ["a", "<!-- x --> a", "a <!-- x -->", "<!-- open", "`<!--` opens"] {
+            assert!(is_visible(text), "{text:?}");
+        }
+        for text in ["", " \n", "<!-- x -->", "<!--a--> <!--b-->", "\u{200b}\u{feff}"] {
+            assert!(!is_visible(text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Asks whether what the project's own settings would run may be used: before the first turn goes
+//! on, in every front end, like any other question.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use super::call;
+use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
+use crate::model::Call;
+use crate::permission::Question;
+use crate::permission::consent::{Executable, Standing};
+use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
+
+/// How many of them are shown one by one.
+const SHOWN: usize = 20;
+
+/// Asks, if nobody has answered yet; whether it did.
+pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
+    let Some(standing) = cancel.run_until_cancelled(session.consent.standing()).await else {
+        return false;
+    };
+    if standing != Standing::Open {
+        return false;
+    }
+    let started = question(session, &session.consent.executables());
+    let id = started.call.id.clone();
+    let answer = call::ask(session, started, cancel).await;
+    let outcome = take(session, answer, cancel).await;
+    session.finish_call(id, outcome);
+    true
+}
+
+fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
+    let folder = session.workspace.root().display().to_string();
+    let mut lines: Vec<_> = executables.iter().take(SHOWN).map(ToString::to_string).collect();
+    if let Some(more) = executables.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        lines.push(format!("and {more} more"));
+    }
+    let description =
+        format!("The settings in {folder} would have this run:\n- {}", lines.join("\n- "));
+    let call = Call {
+        id: String::new(),
+        name: "trust_folder".to_owned(),
+        args: json!({ "folder": folder, "runs": lines }),
+    };
+    Arc::new(CallStarted {
+        call: session.unique(call),
+        caller: Caller::Agent,
+        kind: Kind::Other,
+        summary: Summary::new(format!("Use what the settings in {folder} would run")),
+        access: Access::Other { description },
+        question: Some(Question {
+            why: "nobody has said to trust what this folder's own settings run; `/permissions \
+                trust` changes the answer"
+                .to_owned(),
+            commands: Vec::new(),
+            scopes: Vec::new(),
+        }),
+    })
+}
+
+async fn take(
+    session: &Session,
+    answer: Option<Answer>,
+    cancel: &CancellationToken,
+) -> ToolOutcome {
+    let yes = match answer {
+        Some(Answer::Once { .. } | Answer::Always(_)) => true,
+        Some(Answer::Reject | Answer::RejectSaying(_)) => false,
+        Some(Answer::Cancel) => {
+            cancel.cancel();
+            return ToolOutcome::Cancelled;
+        }
+        None => return ToolOutcome::Cancelled,
+        // It stays open: whoever comes next is asked.
+        Some(Answer::Unclear(why)) => {
+            return ToolOutcome::Failed(ToolError::new("answer_unclear", why));
+        }
+        Some(Answer::Nobody(why)) => {
+            session.consent.settle(false);
+            return ToolOutcome::Failed(ToolError::new("nobody_to_ask", why));
+        }
+    };
+    if let Err(why) = session.consent.answer(yes).await {
+        session.log.append(Event::Notice(format!("The answer counts for this session: {why}.")));
+    }
+    if yes {
+        let said = "What the folder's settings run is used.";
+        return ToolOutcome::Done(ToolOutput::new(said, said));
+    }
+    ToolOutcome::Rejected
+}

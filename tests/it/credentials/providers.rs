@@ -1,0 +1,118 @@
+//! Each provider has its own key, and none is sent to another.
+
+use tandem::model::Secret;
+use tandem::model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
+
+use super::{Place, STORED, words};
+
+#[track_caller]
+fn check(place: &Place, provider: Provider, vars: &[(&str, &str)], expected: &str) {
+    let endpoint = place.credentials(vars).endpoint(provider);
+    assert_eq!(endpoint.as_ref().map(words), Ok(expected.to_owned()), "{provider} {vars:?}");
+}
+
+#[track_caller]
+fn check_error(place: &Place, provider: Provider, vars: &[(&str, &str)], expected: &[&str]) {
+    let error = place.credentials(vars).endpoint(provider).unwrap_err();
+    for expected in expected {
+        assert!(error.contains(expected), "{expected:?} is not in {error:?}");
+    }
+    assert!(!error.contains("secret"), "{error}");
+}
+
+const ALL: &[(&str, &str)] = &[
+    ("GEMINI_API_KEY", "g"),
+    ("OPENAI_API_KEY", "o"),
+    ("ANTHROPIC_API_KEY", "a"),
+    ("OLLAMA_API_KEY", "l"),
+];
+
+#[test]
+fn each_provider_is_called_with_its_own_key() {
+    let place = Place::new();
+    check(&place, Gemini, ALL, "API g");
+    check(&place, OpenAi, ALL, "https://api.openai.com/v1 o bearer");
+    check(&place, Anthropic, ALL, "https://api.anthropic.com a");
+    check(&place, Ollama, ALL, "http://127.0.0.1:11434 l bearer");
+}
+
+#[test]
+fn without_its_key_it_is_said_what_to_do() {
+    let place = Place::new();
+    for (provider, name) in [(OpenAi, "OPENAI_API_KEY"), (Anthropic, "ANTHROPIC_API_KEY")] {
+        let login = format!("`tandem login --provider {provider}`");
+        check_error(&place, provider, &ALL[..1], &[name, &login, "You get a key at https://"]);
+    }
+    check(&place, Ollama, &[], "http://127.0.0.1:11434 - bearer");
+}
+
+#[test]
+fn another_address_may_need_no_key_and_without_one_no_https() {
+    let place = Place::new();
+    let url = ("OPENAI_BASE_URL", "http://gpu-box:8000/v1/");
+    check(&place, OpenAi, &[url], "http://gpu-box:8000/v1 - bearer");
+    let key = ("OPENAI_API_KEY", "secret");
+    check_error(&place, OpenAi, &[url, key], &["OPENAI_BASE_URL in the environment", "https://"]);
+    let url = ("OPENAI_BASE_URL", "https://openrouter.ai/api/v1");
+    check(&place, OpenAi, &[url, key], "https://openrouter.ai/api/v1 secret bearer");
+    let headers = ("OPENAI_CUSTOM_HEADERS", "api-key: k, X-A: b");
+    check(&place, OpenAi, &[url, headers], "https://openrouter.ai/api/v1 - bearer api-key=k X-A=b");
+    check(&place, Ollama, &[("OLLAMA_HOST", "gpu-box")], "http://gpu-box:11434 - bearer");
+}
+
+#[test]
+fn stored_keys_of_providers_are_apart() {
+    let place = Place::new().with(STORED, r#"{"gemini":{"api_key":"g"}}"#);
+    place.credentials(&[]).store(OpenAi, &Secret::new("o")).unwrap();
+    check(&place, Gemini, &[], "API g");
+    check(&place, OpenAi, &[], "https://api.openai.com/v1 o bearer");
+    assert_eq!(place.credentials(&[]).forget(Anthropic), Ok(None));
+    place.credentials(&[]).forget(Gemini).unwrap();
+    check(&place, OpenAi, &[], "https://api.openai.com/v1 o bearer");
+    assert!(place.credentials(&[]).endpoint(Gemini).is_err());
+}
+
+#[test]
+fn a_projects_env_file_gives_keys_and_never_an_address() {
+    let settings = "OPENAI_API_KEY=o\nOPENAI_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=a\n\
+        ANTHROPIC_BASE_URL=https://evil.example\nOLLAMA_HOST=evil.example\n\
+        OPENAI_CUSTOM_HEADERS='X-A: b'";
+    let place = Place::new().with("home/repo/.env", settings);
+    check(&place, OpenAi, &[], "https://api.openai.com/v1 o bearer");
+    check(&place, Anthropic, &[], "https://api.anthropic.com a");
+    check(&place, Ollama, &[], "http://127.0.0.1:11434 - bearer");
+    let place = place.judged(&[("home/repo", "TRUST_FOLDER")]);
+    check(&place, OpenAi, &[], "https://evil.example o bearer X-A=b");
+    check(&place, Anthropic, &[], "https://evil.example a");
+    check(&place, Ollama, &[], "http://evil.example:11434 - bearer");
+}
+
+#[test]
+fn looking_for_one_key_changes_nothing_for_another() {
+    let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=one");
+    let credentials = place.credentials(&[]);
+    assert_eq!(words(&credentials.endpoint(Gemini).unwrap()), "API one");
+    let _place = place.with("home/repo/.env", "GEMINI_API_KEY=two\nOPENAI_API_KEY=o");
+    assert!(credentials.endpoint(Anthropic).is_err());
+    assert!(credentials.endpoint(OpenAi).is_ok());
+    assert_eq!(words(&credentials.endpoint(Gemini).unwrap()), "API one");
+}
+
+#[test]
+fn programs_that_are_started_see_none_of_the_keys() {
+    let place = Place::new().with("home/.env", "OPENAI_API_KEY=sk-0123456789abcdef");
+    let credentials = place.credentials(&[("ANTHROPIC_API_KEY", "sk-ant-0123456789")]);
+    credentials.endpoint(OpenAi).unwrap();
+    for (name, value) in [
+        ("OPENAI_API_KEY", ""),
+        ("ANTHROPIC_API_KEY", ""),
+        ("OLLAMA_API_KEY", ""),
+        ("OPENAI_CUSTOM_HEADERS", ""),
+        ("ANTHROPIC_CUSTOM_HEADERS", ""),
+        ("COPY", "sk-0123456789abcdef"),
+        ("URL", "https://x.example/?key=sk-ant-0123456789"),
+    ] {
+        assert!(credentials.is_secret(name, value), "{name}={value}");
+    }
+    assert!(!credentials.is_secret("OPENAI_BASE_URL", "https://x.example"));
+}
