@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use serde_json::Value;
 
-use crate::config::limits::{self, Change, Limits};
+use crate::config::limits::{self, Change};
+use crate::config::settings::{Given, Origin};
 use crate::frontends::headless::Format;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
@@ -134,9 +136,9 @@ pub struct Work {
     #[arg(long, value_name = "LEVEL")]
     pub thinking: Option<String>,
     /// What needs no question: default (reading), `auto_edit` (also changing files), yolo
-    /// (everything), plan (reading, and all else is refused)
-    #[arg(long, value_name = "MODE", default_value_t)]
-    pub approval_mode: Mode,
+    /// (everything), plan (reading, and all else is refused) [default: default]
+    #[arg(long, value_name = "MODE")]
+    pub approval_mode: Option<Mode>,
     /// The same as --approval-mode yolo
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub yolo: bool,
@@ -168,6 +170,8 @@ Environment:
   BROWSER                               what opens the page that asks for a key
   TANDEM_CONFIG_DIR                     where the key, models.json and the history of prompts
                                         are [~/.config/tandem]
+  TANDEM_STATE_DIR                      where files are kept for /restore, as long as the session
+                                        lives [~/.local/state/tandem]
   TANDEM_LOG, RUST_LOG                  what is logged: error, warn (default), info, debug, trace,
                                         or of a part of the program: tandem::rpc=trace
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]
@@ -199,19 +203,22 @@ pub fn parse() -> Result<Cli, clap::Error> {
 }
 
 impl Work {
-    /// How much is allowed without a question.
-    pub fn mode(&self) -> Mode {
-        if self.yolo { Mode::Yolo } else { self.approval_mode }
-    }
-
-    /// How much is too much.
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        for change in &self.limits {
-            change.apply(&mut limits);
-        }
-        limits.model.thinking.clone_from(&self.thinking);
-        limits
+    /// What the flags say that settings can say too.
+    pub fn given(&self) -> Vec<Given> {
+        let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
+        let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
+        let text = |text: &Option<String>| text.clone().map(Value::String);
+        let given = [
+            ("model.name", "--model", text(&self.model)),
+            ("model.thinking", "--thinking", text(&self.thinking)),
+            (
+                "general.defaultApprovalMode",
+                mode.map_or("", |(flag, _)| flag),
+                mode.map(|(_, mode)| Value::String(mode.to_string())),
+            ),
+        ];
+        let given = given.into_iter();
+        given.filter_map(|(key, flag, value)| Some((key, Origin::Flag(flag), value?))).collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the user has set up: the environment, `.env`, the keys to call models with, limits.
+//! What the user has set up: the environment, `.env`, settings, the keys to call models with,
+//! limits.
 //!
 //! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
 //! that counts, or in a file of its own. [`login`] and [`authenticate`] ask a person for one.
@@ -14,6 +15,7 @@ pub mod limits;
 mod login;
 mod login_page;
 mod owned_file;
+pub mod settings;
 mod trust;
 mod typed_key;
 
@@ -26,6 +28,7 @@ pub use self::env::Env;
 pub use self::folders::consent;
 pub use self::login::{Input, login, logout};
 pub use self::login_page::authenticate;
+pub use self::settings::Settings;
 pub use self::trust::{Trust, trust};
 use crate::model;
 use crate::model::endpoint::Endpoint;

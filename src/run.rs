@@ -6,11 +6,13 @@ mod models;
 mod terminal;
 
 use std::io::stderr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
+use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -21,14 +23,16 @@ use self::models::Choice;
 pub use self::terminal::terminal;
 use crate::cli::{Agent, Work};
 use crate::commands::Registry;
-use crate::config::{self, Check, Credentials, Env, Input, Trust};
+use crate::config::limits::Limits;
+use crate::config::{self, Check, Credentials, Env, Input, Settings, Trust, settings};
 use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{Memory, Origin, Parts, Places, Session};
 use crate::tools::process::Processes;
-use crate::tools::workspace::Workspace;
+use crate::tools::scratch::Scratch;
+use crate::tools::workspace::{Filtering, Workspace};
 use crate::{record, rpc, stdio, tools};
 
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
@@ -36,6 +40,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How often it is asked whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The environment variable that names the model, as `--model` does.
+const MODEL: &str = "GEMINI_MODEL";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,21 +62,16 @@ pub enum End {
 /// Serves an editor over standard input and output.
 pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let credentials = credentials()?;
-    let processes = processes(&credentials);
-    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
-        .context("cannot work in that directory")?;
-    let making = Making {
-        work: agent.work.clone(),
-        credentials: Arc::clone(&credentials),
-        processes: Arc::clone(&processes),
-    };
-    let session = making.session(workspace, agent.work.mode())?;
-    let joined = Joined::begin(agent, &session, &credentials).await?;
+    let making = Making::new(&agent.work)?;
+    let settings = making.settings(making.directory());
+    let session = making.agents_session(agent, &settings)?;
+    let Making { credentials, processes, .. } = &making;
+    let limits = making.limits(&settings);
+    let joined = Joined::begin(agent, &session, credentials, &limits).await?;
     joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
-        max_line: agent.work.limits().line_bytes,
+        max_line: limits.line_bytes,
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
     };
@@ -77,7 +79,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         acp::Service {
             session: Arc::clone(&session),
             origin: Origin::Editor,
-            authenticate: authenticate(&session, &credentials),
+            authenticate: authenticate(&session, credentials),
         },
         stdio::input(),
         stdio::output(),
@@ -121,36 +123,95 @@ struct Making {
 }
 
 impl Making {
-    fn models(&self) -> Choice {
-        Choice::new(Arc::clone(&self.credentials), self.work.limits().model)
+    fn new(work: &Work) -> anyhow::Result<Self> {
+        let credentials = credentials()?;
+        let processes = processes(&credentials);
+        Ok(Self { work: work.clone(), credentials, processes })
     }
 
-    /// The model to begin with.
-    fn model(&self, models: &Choice) -> anyhow::Result<Arc<dyn Model>> {
-        models.first(self.work.model.as_deref())
+    fn env(&self) -> &Env {
+        self.credentials.env()
     }
 
-    fn session(&self, workspace: Workspace, mode: Mode) -> anyhow::Result<Arc<Session>> {
-        let (limits, models) = (self.work.limits(), self.models());
-        let memory = memory(&self.credentials);
+    fn directory(&self) -> &Path {
+        self.env().directory()
+    }
+
+    /// What is set up for work in a directory.
+    fn settings(&self, directory: &Path) -> Settings {
+        let model = self.env().var(MODEL).map(|model| {
+            ("model.name", settings::Origin::Variable(MODEL), Value::String(model.to_owned()))
+        });
+        let given: Vec<_> = model.into_iter().chain(self.work.given()).collect();
+        let settings = Settings::read(self.env(), directory, &given);
+        for remark in settings.remarks() {
+            tracing::info!("{remark}");
+        }
+        settings
+    }
+
+    fn limits(&self, settings: &Settings) -> Limits {
+        Limits::new(settings, &self.work.limits)
+    }
+
+    /// The model to begin with, and those there are beside it.
+    fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
+        let limits = self.limits(settings);
+        let models = Choice::new(Arc::clone(&self.credentials), limits.model);
+        Ok((models.first(settings)?, models))
+    }
+
+    /// The session of a program that has one, in the working directory.
+    fn agents_session(&self, agent: &Agent, settings: &Settings) -> anyhow::Result<Arc<Session>> {
+        let asked = agent.include_directories.iter().map(|dir| self.directory().join(dir));
+        // Those that are in the settings need not be on every machine.
+        let set = settings.context.include_directories.iter().filter(|dir| dir.is_dir()).cloned();
+        let more: Vec<_> = set.chain(asked).collect();
+        let workspace = Workspace::new(self.directory(), &more);
+        let workspace = workspace.context("cannot work in that directory")?;
+        self.session(settings, workspace, settings.general.default_approval_mode)
+    }
+
+    fn session(
+        &self,
+        settings: &Settings,
+        workspace: Workspace,
+        mode: Mode,
+    ) -> anyhow::Result<Arc<Session>> {
+        let limits = self.limits(settings);
+        let (model, models) = self.model(settings)?;
+        let memory = memory(settings, &self.credentials);
         let mut tools = tools::all();
         tools.extend(memory.user_file().map(tools::save_memory));
-        let env = self.credentials.env().clone();
+        let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
-        let consent = config::consent(env, workspace.root(), Vec::new);
+        let executables = settings.executables();
+        let consent = config::consent(env, workspace.root(), move || executables.clone());
         Ok(Session::new(Parts {
-            model: self.model(&models)?,
+            model,
             models: Arc::new(models),
             memory,
             commands: Arc::new(Registry::default()),
             tools,
-            workspace: Arc::new(workspace),
+            workspace: Arc::new(workspace.filtered(filtering(settings))),
             processes: Arc::clone(&self.processes),
+            scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
+            notices: settings.remarks().to_vec(),
         }))
+    }
+}
+
+/// Which ignore files count.
+fn filtering(settings: &Settings) -> Filtering {
+    let filtering = &settings.context.file_filtering;
+    Filtering {
+        git: filtering.respect_git_ignore,
+        own: filtering.respect_gemini_ignore,
+        more: filtering.custom_ignore_file_paths.iter().map(PathBuf::from).collect(),
     }
 }
 
@@ -211,10 +272,16 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
 }
 
 /// What people have written down for the model, but for folders that they have said not to trust.
-fn memory(credentials: &Arc<Credentials>) -> Memory {
-    let env = credentials.env();
-    let user = [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect();
-    let places = Places { user, home: env.home(), ..Places::default() };
+fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
+    let (context, env) = (&settings.context, credentials.env());
+    let places = Places {
+        names: context.file_name.clone(),
+        user: [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect(),
+        home: env.home(),
+        markers: context.memory_boundary_markers.clone(),
+        all_roots: context.load_memory_from_include_directories,
+        ..Places::default()
+    };
     let credentials = Arc::clone(credentials);
     Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }

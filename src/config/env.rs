@@ -54,6 +54,13 @@ impl Env {
         own.or_else(xdg).or_else(|| Some(self.home()?.join(".config/tandem")))
     }
 
+    /// Where it keeps what is of use only as long as it runs.
+    pub fn state_dir(&self) -> Option<PathBuf> {
+        let own = self.var("TANDEM_STATE_DIR").map(|dir| self.directory.join(dir));
+        let xdg = || Some(self.absolute("XDG_STATE_HOME")?.join("tandem"));
+        own.or_else(xdg).or_else(|| Some(self.home()?.join(".local/state/tandem")))
+    }
+
     /// The user's `.gemini`.
     pub fn gemini_dir(&self) -> Option<PathBuf> {
         let home = self.absolute("GEMINI_CLI_HOME").or_else(|| self.home());
@@ -79,6 +86,8 @@ impl Env {
 #[derive(Default)]
 pub(super) struct DotEnv {
     values: HashMap<String, String>,
+    /// Everything it says, if it is the user's own or that of a folder that they trust.
+    all: HashMap<String, String>,
     /// Which one it is.
     pub file: Option<PathBuf>,
     /// What was not used, and why: sentences.
@@ -103,11 +112,19 @@ impl DotEnv {
         found
     }
 
+    /// What it has under any name at all, if it is trusted: for the values of settings.
+    pub(super) fn trusted(&self, name: &str) -> Option<&str> {
+        self.all.get(name).map(String::as_str)
+    }
+
     /// Keys count anywhere but in a folder that is not to be trusted; what decides where keys and
     /// prompts go, in a trusted one.
     fn take(&mut self, text: &str, file: &Path, trust: Trust) {
         let apis = Provider::ALL.map(api);
         for (name, value) in dotenv::parse(text) {
+            if trust == Trust::Trusted {
+                self.all.insert(name.clone(), value.clone());
+            }
             let is_setting = apis.iter().any(|api| api.settings.contains(&&*name));
             let is_key = apis.iter().any(|api| api.keys.contains(&&*name));
             if is_key || is_setting && trust == Trust::Trusted {
@@ -149,7 +166,7 @@ fn read_file(
     if trust == Trust::Never {
         return Err("you have said not to trust its folder".to_owned());
     }
-    match owned_file::read(file) {
+    match owned_file::read(file, owned_file::SMALL) {
         Ok(Some(read)) if read.others_may_write() => {
             Err(format!("it may be written by others (`chmod go-w {}`)", file.display()))
         }

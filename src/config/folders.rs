@@ -76,7 +76,7 @@ fn keep(file: &Path, folder: &Path, said: Said) -> Result<(), String> {
 
 fn read(file: &Path) -> Result<Folders, String> {
     let wrong = |why: String| format!("{} {why}", file.display());
-    match owned_file::read(file).map_err(wrong)? {
+    match owned_file::read(file, owned_file::SMALL).map_err(wrong)? {
         None => Ok(Folders::new()),
         Some(read) if read.others_may_write() => Err(wrong("may be written by others".to_owned())),
         Some(read) => {

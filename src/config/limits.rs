@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::settings::Settings;
 use crate::model;
 use crate::tools;
 
@@ -66,6 +67,30 @@ impl Default for Limits {
             model: model::options::Options::default(),
             a2a: A2a::default(),
         }
+    }
+}
+
+impl Limits {
+    /// The limits that the settings ask for, and then these changes.
+    pub fn new(settings: &Settings, changes: &[Change]) -> Self {
+        let mut limits = Self::default();
+        if let Some(attempts) = settings.general.max_attempts {
+            limits.model.retry.attempts = attempts;
+        }
+        if let Some(chars) = settings.tools.truncate_tool_output_threshold {
+            limits.tools.output_chars = chars;
+        }
+        if let Some(seconds) = settings.tools.shell.inactivity_timeout {
+            let time = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds) };
+            limits.tools.shell_idle = time.min(LONGEST);
+        }
+        let named = settings.limits.iter().map(|(name, value)| format!("{name}={value}").parse());
+        let named: Vec<Change> = named.filter_map(Result::ok).collect();
+        for change in named.iter().chain(changes) {
+            change.apply(&mut limits);
+        }
+        limits.model.thinking.clone_from(&settings.model.thinking);
+        limits
     }
 }
 
@@ -173,6 +198,11 @@ const NAMED: &[Named] = &[
         name: "shell-bytes",
         what: "a command's output that is kept in memory",
         field: Field::Count(|limits| &mut limits.tools.shell_bytes),
+    },
+    Named {
+        name: "undo-bytes",
+        what: "files as they were before changes, for /restore",
+        field: Field::Bytes(|limits| &mut limits.tools.undo_bytes),
     },
     Named {
         name: "a2a-connections",

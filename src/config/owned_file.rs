@@ -8,18 +8,21 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-const MAX_KIB: u64 = 64;
+/// KiB of a file with a few lines in it.
+pub(super) const SMALL: u64 = 64;
 
 /// What was in a file, and who may touch it.
 pub(super) struct OwnedFile {
     pub text: String,
     mode: u32,
+    /// Whether its group has the user's own number: by custom nobody else is in that.
+    private_group: bool,
 }
 
 impl OwnedFile {
-    /// Whether group or others may write it.
+    /// Whether others may write it, or a group that is not the user's alone.
     pub(super) fn others_may_write(&self) -> bool {
-        self.mode & 0o022 != 0
+        self.mode & if self.private_group { 0o002 } else { 0o022 } != 0
     }
 
     /// Whether group or others may read it, or more.
@@ -28,9 +31,9 @@ impl OwnedFile {
     }
 }
 
-/// Reads a regular file that belongs to this user or to root; `None` if there is none. The error
-/// goes on after the file's name: `is not a regular file`.
-pub(super) fn read(path: &Path) -> Result<Option<OwnedFile>, String> {
+/// Reads a regular file of at most `max_kib` that belongs to this user or to root; `None` if there
+/// is none. The error goes on after the file's name: `is not a regular file`.
+pub(super) fn read(path: &Path, max_kib: u64) -> Result<Option<OwnedFile>, String> {
     // Whoever opens a named pipe would otherwise wait for its writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -49,13 +52,14 @@ pub(super) fn read(path: &Path) -> Result<Option<OwnedFile>, String> {
         return Err("belongs to another user".to_owned());
     }
     let mut bytes = Vec::new();
-    let read = file.take(MAX_KIB * 1024 + 1).read_to_end(&mut bytes);
+    let read = file.take(max_kib * 1024 + 1).read_to_end(&mut bytes);
     read.map_err(|err| format!("cannot be read: {err}"))?;
-    if bytes.len() as u64 > MAX_KIB * 1024 {
-        return Err(format!("is larger than {MAX_KIB} KiB"));
+    if bytes.len() as u64 > max_kib * 1024 {
+        return Err(format!("is larger than {max_kib} KiB"));
     }
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    Ok(Some(OwnedFile { text, mode: metadata.mode() }))
+    let private_group = metadata.gid() == metadata.uid();
+    Ok(Some(OwnedFile { text, mode: metadata.mode(), private_group }))
 }
 
 /// Writes a file that only this user may touch, whole or not at all; its directory is made if need

@@ -43,7 +43,7 @@ fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
     let Some(path) = env.gemini_dir().map(|dir| dir.join("trustedFolders.json")) else {
         return Vec::new();
     };
-    let read = owned_file::read(&path).and_then(|file| match file {
+    let read = owned_file::read(&path, owned_file::SMALL).and_then(|file| match file {
         Some(file) if file.others_may_write() => Err("may be written by others".to_owned()),
         Some(file) => serde_json::from_str(&file.text).map_err(|err| format!("is wrong: {err}")),
         None => Ok(Map::new()),

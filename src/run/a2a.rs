@@ -12,9 +12,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{End, Making, Signals, authenticate, credentials, processes};
-use crate::cli::{A2a, Agent, Serve, Work};
+use super::{End, Making, Signals, authenticate};
+use crate::cli::{A2a, Agent, Serve};
 use crate::config::Credentials;
+use crate::config::limits::Limits;
 use crate::frontends::a2a::{self, Open, Options, ServeAcp, Sessions, Settings};
 use crate::frontends::acp;
 use crate::model::Secret;
@@ -43,10 +44,11 @@ impl Joined {
         agent: &Agent,
         session: &Arc<Session>,
         credentials: &Arc<Credentials>,
+        limits: &Limits,
     ) -> anyhow::Result<Self> {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
-        let mut options = options(&agent.a2a, &agent.work, credentials)?;
-        options.acp = Some(over_websocket(session, credentials, agent.work.limits().line_bytes));
+        let mut options = options(&agent.a2a, limits, credentials)?;
+        options.acp = Some(over_websocket(session, credentials, limits.line_bytes));
         let connected = options.connected.subscribe();
         let listener = a2a::listen(port).await?;
         let address = address(&listener)?;
@@ -81,19 +83,17 @@ impl Joined {
 /// Serves sessions to other agents and tools, until a signal comes.
 pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let credentials = credentials()?;
-    let processes = processes(&credentials);
-    let options = options(&serve.a2a, &serve.work, &credentials)?;
-    let limits = serve.work.limits().a2a;
-    let making = Making {
-        work: serve.work.clone(),
-        credentials: Arc::clone(&credentials),
-        processes: Arc::clone(&processes),
-    };
+    let making = Making::new(&serve.work)?;
+    let processes = Arc::clone(&making.processes);
+    let settings = making.settings(making.directory());
+    let limits = making.limits(&settings);
+    let options = options(&serve.a2a, &limits, &making.credentials)?;
+    // What is wrong with the model shows now, not with the first session.
+    making.model(&settings)?;
     let sessions = Sessions::Each {
         open: opener(serve, making)?,
-        most: limits.sessions,
-        idle: limits.session_idle,
+        most: limits.a2a.sessions,
+        idle: limits.a2a.session_idle,
     };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);
@@ -109,22 +109,22 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
 
 /// Opens sessions below the directories that the user has named.
 fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
-    let directory = making.credentials.env().directory().to_owned();
+    let directory = making.directory().to_owned();
     let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
         [] => vec![directory],
         roots => roots.iter().map(|root| directory.join(root)).collect(),
     };
     let allowed = Workspace::new(&roots[0], &roots[1..]).context("cannot work there")?;
-    // What is wrong with the model shows now, not with the first session.
-    making.model(&making.models())?;
     let auto_execute = serve.allow_auto_execute;
     Ok(Arc::new(move |settings: &Settings| {
         let directory = settings.workspace.as_deref().unwrap_or(allowed.root());
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
-        let mode =
-            if settings.auto_execute && auto_execute { Mode::Yolo } else { making.work.mode() };
-        making.session(workspace, mode).map_err(|err| format!("{err:#}"))
+        let asked = settings.auto_execute && auto_execute;
+        let settings = making.settings(workspace.root());
+        let yolo = asked && !settings.security.disable_yolo_mode;
+        let mode = if yolo { Mode::Yolo } else { settings.general.default_approval_mode };
+        making.session(&settings, workspace, mode).map_err(|err| format!("{err:#}"))
     }))
 }
 
@@ -138,8 +138,8 @@ fn announce(address: &str) {
     let _ = writeln!(stderr(), "tandem: A2A at {address}");
 }
 
-fn options(a2a: &A2a, work: &Work, credentials: &Arc<Credentials>) -> anyhow::Result<Options> {
-    let limits = work.limits().a2a;
+fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow::Result<Options> {
+    let limits = &limits.a2a;
     Ok(Options {
         token: token(a2a, credentials)?,
         webhook_loopback: a2a.a2a_webhook_loopback,

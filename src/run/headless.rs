@@ -4,19 +4,16 @@ use std::io::{self, IsTerminal as _, Write as _, stderr, stdin};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use super::a2a::Joined;
-use super::{End, LAST_WORDS, Making, Signals, credentials, processes, unread};
+use super::{End, LAST_WORDS, Making, Signals, unread};
 use crate::cli::Agent;
-use crate::config::Credentials;
+use crate::config::Settings;
 use crate::frontends::headless::{self, Failure, Format, Options, Outputs};
 use crate::session::{PromptPart, Session};
 use crate::stdio;
-use crate::tools::process::Processes;
-use crate::tools::workspace::Workspace;
 
 /// How long it is waited for standard input without a word.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -27,11 +24,12 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Runs the prompt of `-p`, with standard input before it.
 pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let credentials = credentials()?;
-    let processes = processes(&credentials);
+    let making = Making::new(&agent.work)?;
+    let settings = making.settings(making.directory());
+    let limits = making.limits(&settings);
     let format = agent.output_format;
     let prepared = tokio::select! {
-        prepared = prepare(agent, prompt, &credentials, &processes) => prepared,
+        prepared = prepare(agent, prompt, &making, &settings) => prepared,
         signal = signals.next() => return Ok(End::Signal(signal)),
         () = unread() => return Ok(End::Unread),
     };
@@ -39,7 +37,7 @@ pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
         Ok(prepared) => prepared,
         Err(why) => return Ok(refuse(&Failure::Input(why), format).await),
     };
-    let joined = match Joined::begin(agent, &session, &credentials).await {
+    let joined = match Joined::begin(agent, &session, &making.credentials, &limits).await {
         Ok(joined) => joined,
         Err(why) => return Ok(refuse(&Failure::Other(format!("{why:#}")), format).await),
     };
@@ -72,7 +70,7 @@ pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
             let _ = timeout(LAST_WORDS, served).await;
         }
         joined.end().await;
-        processes.end_all().await;
+        making.processes.end_all().await;
     };
     tokio::select! {
         () = last_words => {}
@@ -86,48 +84,30 @@ pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
 async fn prepare(
     agent: &Agent,
     prompt: &str,
-    credentials: &Arc<Credentials>,
-    processes: &Arc<Processes>,
+    making: &Making,
+    settings: &Settings,
 ) -> Result<(Arc<Session>, Vec<PromptPart>), String> {
-    let session = session(agent, credentials, processes).map_err(|err| format!("{err:#}"))?;
+    let session = making.agents_session(agent, settings).map_err(|err| format!("{err:#}"))?;
     let input = if stdin().is_terminal() {
         String::new()
     } else {
-        input(agent.work.limits().stdin_bytes).await?
+        input(making.limits(settings).stdin_bytes).await?
     };
     let input = input.trim_end_matches(['\r', '\n']);
+    let typed = |text: &str| PromptPart::Text(text.to_owned());
     let prompt = match (input.trim().is_empty(), prompt.trim().is_empty()) {
         (true, true) => {
             return Err("there is no prompt: `-p` is empty, and so is standard input".to_owned());
         }
-        (true, false) => prompt.to_owned(),
-        (false, true) => input.to_owned(),
-        (false, false) if session.is_command(&text(prompt)) => {
+        (true, false) => vec![typed(prompt)],
+        (false, true) => vec![typed(input)],
+        (false, false) if session.is_command(&[typed(prompt)]) => {
             let prompt = prompt.trim();
             return Err(format!("`{prompt}` is a command, which takes no standard input"));
         }
-        (false, false) => format!("{input}\n\n{prompt}"),
+        (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
-    Ok((session, text(&prompt)))
-}
-
-fn session(
-    agent: &Agent,
-    credentials: &Arc<Credentials>,
-    processes: &Arc<Processes>,
-) -> anyhow::Result<Arc<Session>> {
-    let workspace = Workspace::new(credentials.env().directory(), &agent.include_directories)
-        .context("cannot work in that directory")?;
-    let making = Making {
-        work: agent.work.clone(),
-        credentials: Arc::clone(credentials),
-        processes: Arc::clone(processes),
-    };
-    making.session(workspace, agent.work.mode())
-}
-
-fn text(prompt: &str) -> Vec<PromptPart> {
-    vec![PromptPart::Text(prompt.to_owned())]
+    Ok((session, prompt))
 }
 
 /// All of standard input; or why it makes no prompt.

@@ -5,11 +5,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::Credentials;
+use crate::config::settings::Origin;
+use crate::config::{Credentials, Settings};
 use crate::model::catalog::{self, Catalog};
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::gemini::{self, Gemini};
 use crate::model::lazy::Lazy;
+use crate::model::openai::{self, OpenAi};
 use crate::model::options::Options;
 use crate::model::provider::Provider;
 use crate::model::replay::Replay;
@@ -29,14 +31,17 @@ impl Choice {
     }
 
     /// The model to begin with. Errors in what the user wrote about it show at once for a script
-    /// and for `--thinking`, else with the first prompt: nothing of it is needed before.
-    pub(super) fn first(&self, asked: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
-        let variable = self.credentials.env().var("GEMINI_MODEL");
-        if let Some(replay) = asked.or(variable).and_then(replay) {
+    /// and if it is said how much it thinks, else with the first prompt: nothing of it is needed
+    /// before.
+    pub(super) fn first(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Model>> {
+        let id = settings.model.name.as_deref();
+        if let Some(replay) = id.and_then(replay) {
             return replay;
         }
-        let asked = asked.map(|id| Provider::of(id, self.usual));
-        let wanted = asked.or(variable.map(|id| Provider::of(id, Provider::Gemini)));
+        // A variable of this name is no other provider's.
+        let variable = matches!(settings.origin("model.name"), [Origin::Variable("GEMINI_MODEL")]);
+        let usual = if variable { Provider::Gemini } else { self.usual };
+        let wanted = id.map(|id| Provider::of(id, usual));
         let model = self.lazy(wanted.map(|(provider, id)| (provider, id.to_owned())));
         if self.options.thinking.is_some() {
             model.get().map_err(Clone::clone)?;
@@ -109,7 +114,8 @@ fn build(
 ) -> Result<Arc<dyn Model>, Error> {
     match provider {
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
-        Provider::OpenAi | Provider::Anthropic | Provider::Ollama => {
+        Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options)?)),
+        Provider::Anthropic | Provider::Ollama => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }
@@ -119,7 +125,8 @@ fn build(
 pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), Error> {
     match provider {
         Provider::Gemini => gemini::check(&endpoint).await,
-        Provider::OpenAi | Provider::Anthropic | Provider::Ollama => {
+        Provider::OpenAi => openai::check(&endpoint).await,
+        Provider::Anthropic | Provider::Ollama => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }

@@ -3,30 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-
 use super::a2a::Joined;
-use super::{End, Making, Signals, credentials, processes};
+use super::{End, Making, Signals};
 use crate::cli::Agent;
 use crate::config::Env;
 use crate::frontends::tui;
-use crate::tools::workspace::Workspace;
 
 /// Serves a person in the terminal, until they quit.
 pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let credentials = credentials()?;
-    let env = credentials.env();
-    let processes = processes(&credentials);
-    let workspace = Workspace::new(env.directory(), &agent.include_directories)
-        .context("cannot work in that directory")?;
-    let making = Making {
-        work: agent.work.clone(),
-        credentials: Arc::clone(&credentials),
-        processes: Arc::clone(&processes),
-    };
-    let session = making.session(workspace, agent.work.mode())?;
-    let joined = Joined::begin(agent, &session, &credentials).await?;
+    let making = Making::new(&agent.work)?;
+    let env = making.env();
+    let settings = making.settings(env.directory());
+    let session = making.agents_session(agent, &settings)?;
+    let limits = making.limits(&settings);
+    let joined = Joined::begin(agent, &session, &making.credentials, &limits).await?;
     let service = tui::Service {
         session: Arc::clone(&session),
         workspace: below_home(env.directory(), env),
@@ -41,7 +32,7 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     };
     session.close();
     joined.end().await;
-    processes.end_all().await;
+    making.processes.end_all().await;
     end
 }
 

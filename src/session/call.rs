@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
-use super::{Session, context};
+use super::{Session, instructions};
 use crate::model::Call;
 use crate::permission::Verdict;
 use crate::sync::Mutex;
@@ -65,7 +65,7 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
         let invocation = Err(ToolError::new("tool_not_registered", message));
         return Ready { call, kind: Kind::Other, invocation };
     };
-    let cx = session.context(cancel, |_| ());
+    let cx = session.context(&call.id, cancel, |_| ());
     let prepared = AssertUnwindSafe(tool.prepare(call.args.clone(), &cx)).catch_unwind();
     let invocation = match cancel.run_until_cancelled(prepared).await {
         Some(Ok(invocation)) => invocation,
@@ -91,7 +91,7 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
         return session.finish_call(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
-    let places = context::places(kind, &invocation);
+    let places = instructions::places(kind, &invocation);
     let (summary, access) = (invocation.summary.clone(), invocation.access.clone());
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
@@ -205,7 +205,7 @@ async fn execute(
             }
         }
     };
-    let cx = session.context(cancel, progress);
+    let cx = session.context(id, cancel, progress);
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let result = tokio::select! {
         result = &mut run => result,
@@ -260,15 +260,21 @@ impl Session {
 
     fn context(
         &self,
+        call: &str,
         cancel: &CancellationToken,
         progress: impl Fn(String) + Send + Sync + 'static,
     ) -> ToolContext {
+        let (log, call) = (self.log.clone(), call.to_owned());
+        let changed =
+            move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
         ToolContext {
             workspace: Arc::clone(&self.workspace),
             processes: Arc::clone(&self.processes),
             limits: Arc::clone(&self.limits),
             cancel: cancel.clone(),
             progress: Arc::new(progress),
+            preimages: Arc::clone(&self.preimages),
+            changed: Arc::new(changed),
         }
     }
 

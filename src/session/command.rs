@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
 use super::memory::MemoryFile;
+use super::undo::{self, Change, Selection, Undo};
 use super::{Session, turn};
 
 /// The commands of a session.
@@ -82,14 +83,33 @@ impl CommandTurn<'_> {
 
     /// What a file is called that is written for the model.
     pub fn memory_name(&self) -> &str {
-        self.session.context.memory.name()
+        self.session.instructions.memory.name()
     }
 
     /// Writes something into the user's own file, to be known in every session; which file.
     pub async fn remember(&self, text: &str) -> Result<PathBuf, String> {
-        let (context, text) = (Arc::clone(&self.session.context), text.to_owned());
-        let added = tokio::task::spawn_blocking(move || context.memory.add(&text)).await;
+        let (instructions, text) = (Arc::clone(&self.session.instructions), text.to_owned());
+        let added = tokio::task::spawn_blocking(move || instructions.memory.add(&text)).await;
         added.unwrap_or_else(|_| Err(FAULT.to_owned()))
+    }
+
+    /// What calls have changed in files, in the order they did.
+    pub fn changes(&self) -> Vec<Change> {
+        undo::changes(&self.session.log)
+    }
+
+    /// Takes changes back, the newest first; all that were selected, each with the reason if it was
+    /// left alone.
+    pub async fn restore(
+        &self,
+        selection: Selection,
+    ) -> Result<Vec<(Change, Result<(), String>)>, String> {
+        let undo = Undo::of(self.session);
+        // Nobody waits any more if the command is cancelled: the file at hand is the last then.
+        let cancel = CancellationToken::new();
+        let _cancel_on_drop = cancel.clone().drop_guard();
+        let restore = move || undo.restore(&selection, || cancel.is_cancelled());
+        tokio::task::spawn_blocking(restore).await.map_err(|_| FAULT.to_owned())
     }
 }
 

@@ -1,12 +1,14 @@
 //! What happens in a session: plain data, the only lasting state.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{self, Call, FinishReason, Native, Retry, Usage};
 use crate::permission::{Mode, Question, Scope};
+use crate::tools::preimages::FileChange;
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
 /// A turn's number, from 1.
@@ -37,8 +39,11 @@ impl fmt::Display for Origin {
 /// A part of what the user said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PromptPart {
-    /// Markdown.
+    /// Markdown. `@path` in it mentions a file or directory, if there is one, whose content goes
+    /// with the prompt.
     Text(String),
+    /// What was given beside it, such as standard input: nothing in it is a mention.
+    Input(String),
     /// A file or directory that is mentioned; its content goes with the prompt.
     Path(String),
     /// A command line that the user runs: it is run without a question, the model sees what it
@@ -49,7 +54,7 @@ pub enum PromptPart {
 impl fmt::Display for PromptPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) => f.write_str(text),
+            Self::Text(text) | Self::Input(text) => f.write_str(text),
             Self::Path(path) => write!(f, "@{path}"),
             Self::Shell(command) => write!(f, "!{command}"),
         }
@@ -95,6 +100,10 @@ pub enum Event {
     CallProgress { call: String, output: String },
     /// A question is closed; by whom, unless the turn's end closed it.
     QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
+    /// A call has changed a file.
+    FileChanged { call: String, change: FileChange },
+    /// What a call had changed in a file is taken back.
+    FileRestored { call: String, path: PathBuf },
     /// A call has ended.
     CallFinished { call: String, outcome: ToolOutcome },
     /// The turn has ended.

@@ -58,7 +58,7 @@ impl Memory {
         for directory in &self.places.user {
             reading.add(directory, &user);
         }
-        for root in workspace.roots() {
+        for root in self.places.roots(workspace) {
             let top = self.places.top(root);
             for directory in self.places.upwards(root) {
                 let allowed = top.clone().unwrap_or_else(|| directory.clone());
@@ -66,9 +66,11 @@ impl Memory {
             }
         }
         for directory in more {
-            let root = workspace.roots().iter().find(|root| directory.starts_with(root));
-            let allowed = root.map(|root| self.places.top(root).unwrap_or_else(|| root.clone()));
-            reading.add_trusted(directory, allowed.as_slice());
+            let mut roots = self.places.roots(workspace).iter();
+            if let Some(root) = roots.find(|root| directory.starts_with(root)) {
+                let allowed = self.places.top(root).unwrap_or_else(|| root.clone());
+                reading.add_trusted(directory, &[allowed]);
+            }
         }
         reading.files
     }

@@ -34,6 +34,9 @@ pub(super) struct Transcript {
     objections: HashMap<String, String>,
     /// What else the model is told with the results of calls.
     told: HashMap<String, String>,
+    /// The files that the user has put back since the model was last asked, and the calls whose
+    /// changes that took back.
+    restored: Vec<String>,
 }
 
 impl Transcript {
@@ -51,6 +54,7 @@ impl Transcript {
             begun: HashSet::new(),
             objections: HashMap::new(),
             told: HashMap::new(),
+            restored: Vec::new(),
         }
     }
 
@@ -106,6 +110,9 @@ impl Transcript {
                 self.objections.insert(call.clone(), why.clone());
             }
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
+            Event::FileRestored { call, path } => {
+                self.restored.push(format!("{} (your call {call})", path.display()));
+            }
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
             Event::Thought(_)
             | Event::Retry(_)
@@ -115,6 +122,7 @@ impl Transcript {
             | Event::ModeChanged { .. }
             | Event::CallStarted(_)
             | Event::CallProgress { .. }
+            | Event::FileChanged { .. }
             | Event::QuestionClosed { .. } => {}
         }
     }
@@ -133,6 +141,7 @@ impl Transcript {
     fn forget(&mut self) {
         self.flush();
         self.messages.clear();
+        self.restored.clear();
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }
@@ -193,6 +202,10 @@ impl Transcript {
 
     fn flush_user(&mut self) {
         if !self.user.is_empty() {
+            if !self.restored.is_empty() {
+                let files = mem::take(&mut self.restored).join("\n");
+                self.user.push(Part::Text(format!("{RESTORED}{files}")));
+            }
             self.messages.push(Arc::new(Message::User(mem::take(&mut self.user))));
         }
         self.mentioned.clear();
@@ -218,6 +231,8 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
 
 const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
 const OUTPUT: &str = "\n\n--- I ran this myself; its output ---\n";
+const RESTORED: &str = "\n\n--- Since then I have taken back changes of yours ---\nThese files are as \
+    they were before the calls named with them:\n";
 const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
     another way: go on without it, or ask what they want instead.";
 const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";

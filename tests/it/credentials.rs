@@ -57,9 +57,13 @@ impl Place {
     }
 
     pub(crate) fn credentials(&self, vars: &[(&str, &str)]) -> Arc<Credentials> {
+        Credentials::new(self.env(vars))
+    }
+
+    pub(crate) fn env(&self, vars: &[(&str, &str)]) -> Env {
         let home = ("HOME".to_owned(), self.path("home").display().to_string());
         let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Credentials::new(Env::new([home].into_iter().chain(vars), &self.work))
+        Env::new([home].into_iter().chain(vars), &self.work)
     }
 
     fn read(&self, name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Which `.env` counts, and how much of it.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt as _, chown};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -122,9 +122,22 @@ fn check_not_read(place: Place, why: &str) {
 
 #[test]
 fn an_env_file_that_others_may_write_is_not_read() {
-    for mode in [0o620, 0o602] {
-        let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=secret");
-        check_not_read(place.mode("home/repo/.env", mode), "written by others (`chmod go-w");
+    let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=secret");
+    check_not_read(place.mode("home/repo/.env", 0o602), "written by others (`chmod go-w");
+    let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=secret");
+    // Only root can give files away.
+    if chown(place.path("home/repo/.env"), None, Some(12345)).is_ok() {
+        check_not_read(place.mode("home/repo/.env", 0o620), "written by others (`chmod go-w");
+    }
+}
+
+#[test]
+fn a_group_of_the_users_own_number_is_the_users_alone() {
+    let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=key");
+    let file = place.path("home/repo/.env");
+    let user = fs::metadata(&file).unwrap().uid();
+    if chown(&file, None, Some(user)).is_ok() {
+        check(&place.mode("home/repo/.env", 0o664), &[], "API key");
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod a2a;
 mod agent;
+mod api;
 mod bad_input;
 mod clients;
 mod commands;
@@ -23,16 +24,19 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod openai;
 mod peer;
 mod policy;
 mod read;
 mod session;
+mod settings;
 mod shared;
 mod terminal;
 mod tidy;
 mod told;
 mod transcripts;
 mod typed;
+mod undo;
 mod webhook;
 mod whole;
 mod workspace;

@@ -166,6 +166,8 @@ impl Story {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. } => {}

@@ -96,6 +96,8 @@ impl Telling<'_> {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. } => {}

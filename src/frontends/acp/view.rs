@@ -115,6 +115,8 @@ impl View {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::tools::workspace::Workspace;
+
 /// What is read besides the first name that there is: other agents' files have that name too.
 const ALSO: &str = "AGENTS.md";
 
@@ -18,6 +20,8 @@ pub struct Places {
     pub home: Option<PathBuf>,
     /// What is in the directory at the top of a project: looking upwards ends there.
     pub markers: Vec<String>,
+    /// Whether what is in the workspace's other roots counts as in the first.
+    pub all_roots: bool,
     /// Bytes of a file at most, with what it imports.
     pub file_bytes: u64,
 }
@@ -29,6 +33,7 @@ impl Default for Places {
             user: Vec::new(),
             home: None,
             markers: vec![".git".to_owned()],
+            all_roots: false,
             file_bytes: 256 * 1024,
         }
     }
@@ -55,6 +60,11 @@ impl Places {
             }
         }
         files
+    }
+
+    /// The roots of a workspace whose files count.
+    pub(super) fn roots<'a>(&self, workspace: &'a Workspace) -> &'a [PathBuf] {
+        if self.all_roots { workspace.roots() } else { &workspace.roots()[..1] }
     }
 
     /// The directory at the top of the project that `root` (a real path) is in.

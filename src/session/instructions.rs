@@ -19,7 +19,7 @@ use crate::tools::workspace::Workspace;
 use crate::tools::{Access, Invocation, Kind, Location};
 
 /// What the model is told, and where more may be.
-pub(super) struct Context {
+pub(super) struct Instructions {
     pub(super) memory: Memory,
     workspace: Arc<Workspace>,
     /// Files are read under the lock: those who wait want the same ones.
@@ -47,7 +47,7 @@ struct News {
     untold: Vec<String>,
 }
 
-impl Context {
+impl Instructions {
     pub(super) fn new(memory: Memory, workspace: Arc<Workspace>) -> Self {
         Self { memory, workspace, known: Mutex::default(), touched: Mutex::default() }
     }
@@ -58,7 +58,7 @@ impl Context {
         let mut below = known.below.clone();
         below.extend(more);
         let files = self.memory.read(&self.workspace, &below);
-        below.retain(|dir| files.iter().any(|file| file.path.parent() == Some(dir)));
+        below.retain(|dir| files.iter().any(|file| file.path.starts_with(dir)));
         known.below = below;
         let before = mem::replace(&mut known.files, files);
         let new = known.files.iter().filter(|file| !before.contains(file));
@@ -97,24 +97,24 @@ impl Session {
     /// Who the model is told to be, at the beginning of a turn. What has changed since it was last
     /// told is told with the turn's prompt.
     pub(super) async fn instruct(&self) -> Arc<str> {
-        self.context.touched.lock().clear();
-        self.read_context(Vec::new(), None).await
+        self.instructions.touched.lock().clear();
+        self.read_instructions(Vec::new(), None).await
     }
 
     /// Tells the model, with a call's result, what is written for the places that it is about.
     pub(super) async fn instruct_about(&self, call: &str, places: &[PathBuf]) {
-        let new = self.context.touch(places);
+        let new = self.instructions.touch(places);
         if !new.is_empty() {
-            self.read_context(new, Some(call.to_owned())).await;
+            self.read_instructions(new, Some(call.to_owned())).await;
         }
     }
 
     /// What is written down, as the model is told it from the next prompt on.
     pub(super) async fn memory(&self) -> Vec<MemoryFile> {
-        let context = Arc::clone(&self.context);
+        let instructions = Arc::clone(&self.instructions);
         let read = move || {
-            let below = context.known.lock().below.clone();
-            context.memory.read(&context.workspace, &below)
+            let below = instructions.known.lock().below.clone();
+            instructions.memory.read(&instructions.workspace, &below)
         };
         tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
@@ -122,19 +122,19 @@ impl Session {
     /// Lets the conversation begin anew with what is written down now: the model knows nothing of
     /// what it was told before.
     pub(super) fn begin_anew(&self) {
-        self.context.known.lock().system = None;
+        self.instructions.known.lock().system = None;
     }
 
     /// Lets the model forget what is written for the places that its calls were about.
     pub(super) fn forget_places(&self) {
-        *self.context.known.lock() = Known::default();
+        *self.instructions.known.lock() = Known::default();
     }
 
-    async fn read_context(&self, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
-        let context = Arc::clone(&self.context);
-        let Ok(news) = tokio::task::spawn_blocking(move || context.read(more)).await else {
+    async fn read_instructions(&self, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
+        let instructions = Arc::clone(&self.instructions);
+        let Ok(news) = tokio::task::spawn_blocking(move || instructions.read(more)).await else {
             // A fault, and the log says which. Better an agent that follows less than none.
-            return system(&self.context.workspace).into();
+            return system(&self.instructions.workspace).into();
         };
         for notice in news.untold {
             self.log.append(Event::Notice(notice));

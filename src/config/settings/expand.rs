@@ -1,0 +1,85 @@
+//! `$NAME`, `${NAME}` and `${NAME:-default}` in values.
+
+/// Puts values in for variables. One that has none, and no default, stays as it is written.
+/// `lookup` is told each name once for each time it is there.
+pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let from = &rest[at..];
+        let Some((name, default, length)) = variable(from) else {
+            out.push('$');
+            rest = &from[1..];
+            continue;
+        };
+        match lookup(name).or_else(|| default.map(ToOwned::to_owned)) {
+            Some(value) => out.push_str(&value),
+            None => out.push_str(&from[..length]),
+        }
+        rest = &from[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The variable at the start of `text`, which begins with `$`: name, default, and how long it is.
+fn variable(text: &str) -> Option<(&str, Option<&str>, usize)> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some(inner) = text.strip_prefix("${") {
+        let end = inner.find('}')?;
+        let (name, default) = match inner[..end].split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (&inner[..end], None),
+        };
+        let is_one = !name.is_empty() && name.chars().all(is_name);
+        return is_one.then_some((name, default, end + 3));
+    }
+    let name = &text[1..];
+    let end = name.find(|c| !is_name(c)).unwrap_or(name.len());
+    (end > 0).then(|| (&name[..end], None, end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let lookup = |name: &str| match name {
+            "A" => Some("1".to_owned()),
+            "LONG_2" => Some("two $A".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        assert_eq!(expand(text, lookup), expected, "{text:?}");
+    }
+
+    #[test]
+    fn variables_are_replaced_by_their_values() {
+        check("$A", "1");
+        check("x${A}y$A.z", "x1y1.z");
+        check("$LONG_2/${EMPTY}", "two $A/");
+        check("${A:-other}", "1");
+        check("ü$Aü", "ü1ü");
+    }
+
+    #[test]
+    fn one_without_a_value_has_its_default_or_stays() {
+        check("${NO:-a b}", "a b");
+        check("${NO:-}", "");
+        check("${NO:-http://x:1/-}", "http://x:1/-");
+        check("$NO ${NO}", "$NO ${NO}");
+        check("${EMPTY:-x}", "");
+    }
+
+    #[test]
+    fn other_dollars_are_left_alone() {
+        check("$", "$");
+        check("a$$A", "a$1");
+        check("$ A ${", "$ A ${");
+        check("${A", "${A");
+        check("${}$(A)${A B}", "${}$(A)${A B}");
+        check("^x$", "^x$");
+    }
+}

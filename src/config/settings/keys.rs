@@ -1,0 +1,129 @@
+//! Every name that means anything in the files: how layers are merged, what a project may say.
+
+use serde_json::Value;
+
+/// A name in the files.
+#[derive(Debug)]
+pub(super) struct Key {
+    /// With dots between: `tools.exclude`.
+    pub name: &'static str,
+    /// What it was called before, or elsewhere; the first that is there counts.
+    pub old: &'static [&'static str],
+    pub merge: Merge,
+    pub unjudged: Unjudged,
+}
+
+/// What a layer does to what those before it say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// Takes its place.
+    Replace,
+    /// Is added to it: a list without repetitions.
+    Add,
+    /// Takes its place name by name: an object of values of one type.
+    Each,
+}
+
+/// How far a project is followed in a folder that nobody has judged.
+#[derive(Debug)]
+pub(super) enum Unjudged {
+    /// It is harmless.
+    Counts,
+    /// It would be executed: it counts, marked, so that the user is asked.
+    Asks,
+    /// If it only makes things stricter: the value, and what it would replace.
+    If(fn(&Value, Option<&Value>) -> bool),
+    /// Not at all.
+    No,
+}
+
+use Merge::{Add, Each, Replace};
+use Unjudged::{Asks, Counts, If, No};
+
+/// Which mode a session begins with.
+pub(super) const MODE: &str = "general.defaultApprovalMode";
+/// Whether folders have to be judged.
+pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
+pub(super) const MCP_SERVERS: &str = "mcpServers";
+
+/// All of them, in the order that people are shown.
+pub(super) const KEYS: &[Key] = &[
+    key("model.name", &["model"], Replace, If(a_model_of_the_users_provider)),
+    key("model.thinking", &[], Replace, Counts),
+    key("model.maxSessionTurns", &["maxSessionTurns"], Replace, Counts),
+    key("model.compressionThreshold", COMPRESSION, Replace, Counts),
+    key("model.disableLoopDetection", &[], Replace, If(off)),
+    key(MODE, &["tools.approvalMode"], Replace, If(stricter_mode)),
+    key("general.checkpointing.enabled", &["checkpointing.enabled"], Replace, If(on)),
+    key("general.maxAttempts", &[], Replace, Counts),
+    key("context.fileName", &["contextFileName"], Replace, Counts),
+    key("context.includeDirectories", &["includeDirectories"], Add, No),
+    key("context.loadMemoryFromIncludeDirectories", LOAD_MEMORY, Replace, Counts),
+    key("context.includeDirectoryTree", &[], Replace, Counts),
+    key("context.memoryBoundaryMarkers", &[], Replace, No),
+    key("context.fileFiltering.respectGitIgnore", RESPECT_GIT, Replace, If(on)),
+    key("context.fileFiltering.respectGeminiIgnore", RESPECT_GEMINI, Replace, If(on)),
+    key("context.fileFiltering.customIgnoreFilePaths", CUSTOM_IGNORE, Add, Counts),
+    key("tools.core", &["coreTools"], Replace, No),
+    key("tools.allowed", &["allowedTools"], Replace, No),
+    key("tools.exclude", &["excludeTools"], Add, Counts),
+    key("tools.confirmationRequired", &[], Add, Counts),
+    key("tools.shell.inactivityTimeout", &[], Replace, Counts),
+    key("tools.shell.pager", &["shellPager"], Replace, No),
+    key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
+    key(MCP_SERVERS, &[], Each, Asks),
+    key("mcp.allowed", &["allowMCPServers"], Replace, No),
+    key("mcp.excluded", &["excludeMCPServers"], Add, Counts),
+    key("security.disableYoloMode", &["disableYoloMode"], Replace, If(on)),
+    key("security.disableAlwaysAllow", &[], Replace, If(on)),
+    key("security.enablePermanentToolApproval", &[], Replace, If(off)),
+    key(FOLDER_TRUST, &["folderTrust"], Replace, If(on)),
+    key("security.environmentVariableRedaction.enabled", &[], Replace, If(on)),
+    key("security.environmentVariableRedaction.allowed", &[], Replace, No),
+    key("security.environmentVariableRedaction.blocked", &[], Add, Counts),
+    key("security.auth.selectedType", &["selectedAuthType"], Replace, No),
+    key("policyPaths", &[], Add, No),
+    key("adminPolicyPaths", &[], Add, No),
+    key("limits", &[], Each, No),
+];
+
+const COMPRESSION: &[&str] = &[
+    "model.chatCompression.contextPercentageThreshold",
+    "chatCompression.contextPercentageThreshold",
+];
+const LOAD_MEMORY: &[&str] =
+    &["context.loadFromIncludeDirectories", "loadMemoryFromIncludeDirectories"];
+const RESPECT_GIT: &[&str] = &["fileFiltering.respectGitIgnore"];
+const RESPECT_GEMINI: &[&str] = &["fileFiltering.respectGeminiIgnore"];
+const CUSTOM_IGNORE: &[&str] = &["fileFiltering.customIgnoreFilePaths"];
+
+const fn key(
+    name: &'static str,
+    old: &'static [&'static str],
+    merge: Merge,
+    unjudged: Unjudged,
+) -> Key {
+    Key { name, old, merge, unjudged }
+}
+
+fn on(value: &Value, _: Option<&Value>) -> bool {
+    value == &Value::Bool(true)
+}
+
+fn off(value: &Value, _: Option<&Value>) -> bool {
+    value == &Value::Bool(false)
+}
+
+/// What is before a colon names another provider, or a script.
+fn a_model_of_the_users_provider(value: &Value, _: Option<&Value>) -> bool {
+    value.as_str().is_some_and(|name| !name.contains(':') && name != "replay")
+}
+
+fn stricter_mode(value: &Value, before: Option<&Value>) -> bool {
+    let strictness = |mode: &Value| match mode.as_str() {
+        Some("plan") => 2,
+        Some("default") => 1,
+        _ => 0,
+    };
+    strictness(value) >= before.map_or(1, strictness)
+}

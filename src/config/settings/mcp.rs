@@ -1,0 +1,131 @@
+//! MCP servers as settings name them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::origin::Origin;
+
+/// How a server is started or reached. What settings say of it is checked for its types only.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct McpServer {
+    /// The program, of a server over standard input and output.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<Concealed>,
+    /// Variables for it.
+    pub env: BTreeMap<String, Concealed>,
+    /// The directory to start it in; may be relative to the workspace.
+    pub cwd: Option<PathBuf>,
+    /// The address of a server over SSE; or over what `kind` says.
+    pub url: Option<Concealed>,
+    /// The address of a server over streamable HTTP.
+    pub http_url: Option<Concealed>,
+    /// `stdio`, `sse` or `http`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// HTTP headers for each request.
+    pub headers: BTreeMap<String, Concealed>,
+    /// Milliseconds that a call may take.
+    pub timeout: Option<u64>,
+    /// Its tools need no question. Never so for an unjudged project's.
+    pub trust: bool,
+    /// If it is there, no others of its tools.
+    pub include_tools: Option<Vec<String>>,
+    /// Not these of its tools; wins against the former.
+    pub exclude_tools: Vec<String>,
+    /// What it is, for people.
+    pub description: Option<String>,
+    /// How to log in to it: as it is in the file; `Null` if it is not there.
+    #[serde(serialize_with = "conceal", skip_serializing_if = "Value::is_null")]
+    pub oauth: Value,
+    /// How to log in to it: by which means.
+    pub auth_provider_type: Option<String>,
+    /// Where it is named. Always there in what [`Settings`](super::Settings) hold.
+    #[serde(skip)]
+    pub origin: Option<Origin>,
+    /// The environment variables whose values were put into it.
+    #[serde(skip)]
+    pub variables: Vec<String>,
+    /// As it is in the file: variables are still names.
+    #[serde(skip)]
+    pub(super) written: Value,
+}
+
+impl McpServer {
+    /// How long a call may take.
+    pub fn call_timeout(&self) -> Option<Duration> {
+        self.timeout.map(Duration::from_millis)
+    }
+
+    /// All that decides what is started or reached, for people, and as it is written: no variable
+    /// has been put in.
+    pub(super) fn runs(&self) -> String {
+        let what = ["command", "httpUrl", "url"];
+        let what =
+            what.into_iter().find(|name| self.written[*name].is_string()).unwrap_or_default();
+        let mut runs: Vec<_> = self.written[what].as_str().map(str::to_owned).into_iter().collect();
+        if let Some(args) = self.written["args"].as_array() {
+            let word =
+                |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), ToOwned::to_owned);
+            runs.extend(args.iter().map(word));
+        }
+        let shown = [what, "args", "description", "timeout", "trust"];
+        let rest = self.written.as_object().into_iter().flatten();
+        let rest = rest.filter(|(name, _)| !shown.contains(&name.as_str()));
+        runs.extend(rest.map(|(name, value)| format!("{name}={value}")));
+        runs.join(" ")
+    }
+
+    /// Whether it is named by a project in a folder that the user has not judged: then the user is
+    /// asked before it is started or reached.
+    pub fn unjudged(&self) -> bool {
+        self.origin.as_ref().is_some_and(Origin::unjudged)
+    }
+}
+
+/// Text that may have a secret in it, and that is not shown.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Concealed(String);
+
+impl Concealed {
+    /// The text itself, to be used and not to be shown.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+const HIDDEN: &str = "(hidden)";
+
+impl fmt::Debug for Concealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl Serialize for Concealed {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(HIDDEN)
+    }
+}
+
+impl<'de> Deserialize<'de> for Concealed {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // People write numbers where programs are given text.
+        match Value::deserialize(from)? {
+            Value::String(text) => Ok(Self(text)),
+            Value::Number(number) => Ok(Self(number.to_string())),
+            Value::Bool(value) => Ok(Self(value.to_string())),
+            _ => Err(serde::de::Error::custom("must be text")),
+        }
+    }
+}
+
+fn conceal<S: Serializer>(_: &Value, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(HIDDEN)
+}

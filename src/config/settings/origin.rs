@@ -1,0 +1,67 @@
+//! Where a value was set.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a value was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// In a file.
+    File {
+        /// Whose it is.
+        layer: Layer,
+        /// Absolute.
+        path: Arc<Path>,
+        /// From 1.
+        line: usize,
+    },
+    /// By an environment variable of this name.
+    Variable(&'static str),
+    /// By this flag.
+    Flag(&'static str),
+}
+
+/// Whose a file is; a later one counts more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// The machine owner's defaults.
+    SystemDefaults,
+    /// The user's, for Gemini CLI.
+    User,
+    /// The user's, for this program.
+    Own,
+    /// That of a project in a folder that the user has not judged.
+    UnjudgedProject,
+    /// That of a project in a folder that the user trusts.
+    Project,
+    /// What the machine's owner has decided.
+    System,
+}
+
+impl Origin {
+    /// Whether it is a project's in a folder that the user has not judged.
+    pub fn unjudged(&self) -> bool {
+        matches!(self, Self::File { layer: Layer::UnjudgedProject, .. })
+    }
+
+    /// The same file, in another line.
+    pub(super) fn at_line(&self, line: Option<usize>) -> Self {
+        match (self, line) {
+            (Self::File { layer, path, .. }, Some(line)) => {
+                Self::File { layer: *layer, path: Arc::clone(path), line }
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line, .. } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => write!(f, "{name} in the environment"),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
