@@ -46,6 +46,7 @@ async fn shell(session: &Session, command: &str, cancel: &CancellationToken) -> 
 
 /// Asks the model, and runs the calls it asks for, until it asks for none.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopReason {
+    session.await_servers(cancel).await;
     let Some(system) = cancel.run_until_cancelled(session.instruct()).await else {
         return StopReason::Cancelled { answering: true };
     };
@@ -80,6 +81,7 @@ async fn ask_model(
     session: &Session,
     system: Arc<str>,
 ) -> Result<(Vec<Call>, FinishReason), model::Error> {
+    session.servers.fresh().await;
     let prompt = Prompt {
         system,
         messages: session.transcript.lock().messages(),
