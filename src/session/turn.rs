@@ -47,6 +47,11 @@ async fn shell(session: &Session, command: &str, cancel: &CancellationToken) -> 
 /// Asks the model, and runs the calls it asks for, until it asks for none.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopReason {
     for _ in 0..session.max_rounds {
+        if let Some(most) = session.max_session_rounds
+            && session.transcript.lock().answers() >= most
+        {
+            return StopReason::MaxSessionRounds(most);
+        }
         let Some(answer) = cancel.run_until_cancelled(ask_model(session)).await else {
             return StopReason::Cancelled { answering: true };
         };

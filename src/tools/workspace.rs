@@ -23,6 +23,23 @@ const MAX_LINKS: usize = 40;
 pub struct Workspace {
     /// Real paths; the first is where relative paths begin.
     roots: Vec<PathBuf>,
+    ignoring: Ignoring,
+}
+
+/// What is heeded of ignore files, whatever a call asks for.
+#[derive(Debug, Clone)]
+pub struct Ignoring {
+    /// Which of the usual ones.
+    pub respect: Respect,
+    /// More of them, relative to each root, for what is below it. An earlier one goes before a
+    /// later one, and all of them before the usual ones. They count where `.geminiignore` does.
+    pub files: Vec<String>,
+}
+
+impl Default for Ignoring {
+    fn default() -> Self {
+        Self { respect: Respect::ALL, files: Vec::new() }
+    }
 }
 
 impl Workspace {
@@ -46,7 +63,13 @@ impl Workspace {
                 roots.push(dir);
             }
         }
-        Ok(Self { roots })
+        Ok(Self { roots, ignoring: Ignoring::default() })
+    }
+
+    /// The same, with other ignore files.
+    #[must_use]
+    pub fn ignoring(self, ignoring: Ignoring) -> Self {
+        Self { ignoring, ..self }
     }
 
     /// Where relative paths begin.
@@ -158,11 +181,14 @@ impl Workspace {
         let mut roots: Vec<_> = self.roots.iter().filter(|root| dir.starts_with(root)).collect();
         roots.sort_by_key(|root| root.as_os_str().len());
         let mut roots = roots.into_iter();
-        let mut ignores = Ignores::new(roots.next().map_or(dir, PathBuf::as_path), respect);
+        let Ignoring { respect: heeded, files } = &self.ignoring;
+        let respect = Respect { git: respect.git && heeded.git, own: respect.own && heeded.own };
+        let files = if respect.own { files.as_slice() } else { &[] };
+        let mut ignores = Ignores::new(roots.next().map_or(dir, PathBuf::as_path), respect, files);
         // A root inside another was asked for by name: it is not ignored itself.
         for nested in roots {
             if ignores.cover(nested, true).is_some() {
-                ignores = Ignores::new(nested, respect);
+                ignores = Ignores::new(nested, respect, files);
             }
         }
         ignores

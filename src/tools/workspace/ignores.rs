@@ -18,6 +18,8 @@ use crate::tools::files;
 
 const OWN: &str = ".geminiignore";
 const GIT: &str = ".gitignore";
+/// One that the user has named.
+const NAMED: &str = "an ignore file that the settings name";
 const EXCLUDE: &str = ".git/info/exclude";
 
 /// Bytes of an ignore file that are read; what is larger has no rules in it.
@@ -32,6 +34,8 @@ pub(in crate::tools) struct Ignores {
     respect: Respect,
     /// What directories above the root say, if that is in the same repository.
     above: Arc<Level>,
+    /// The rules of files that the user has named, for all that is below the root.
+    named: Vec<Gitignore>,
     /// By directory. Files are read under the lock; those who wait want the same ones.
     levels: Mutex<HashMap<PathBuf, Arc<Level>>>,
 }
@@ -48,9 +52,10 @@ struct Level {
 }
 
 impl Ignores {
-    pub(super) fn new(root: &Path, respect: Respect) -> Self {
+    pub(super) fn new(root: &Path, respect: Respect, files: &[String]) -> Self {
         let above = if respect.git { rules_above(root) } else { Arc::default() };
-        Self { root: root.to_owned(), respect, above, levels: Mutex::default() }
+        let named = files.iter().filter_map(|file| rules(root, &root.join(file))).collect();
+        Self { root: root.to_owned(), respect, above, named, levels: Mutex::default() }
     }
 
     /// The ignore file that covers a real path, or a directory above it.
@@ -66,6 +71,13 @@ impl Ignores {
     pub(in crate::tools) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
         if !(self.respect.git || self.respect.own) || !self.is_below(real) {
             return None;
+        }
+        for rules in &self.named {
+            match rules.matched(real, is_dir) {
+                Match::Ignore(_) => return Some(NAMED),
+                Match::Whitelist(_) => return None,
+                Match::None => {}
+            }
         }
         self.level(real.parent()?).cover(real, is_dir)
     }
