@@ -1,34 +1,13 @@
 //! Recorded streams: the same comes of them however they are cut.
 
-use super::server::recorded;
 use super::*;
+use crate::api::plays_however_cut;
 
 const SIGNATURE: &str = "AY89a18iOcFus5wr5bW5xN6zZ4aUiCyhgmg6HE2YjtYDV/dwZ5oZlZHeTmiUKv34qq0=";
-const CUTS: u64 = 40;
 
-/// Plays a recorded stream whole, with other line ends, and cut at random.
 async fn check(name: &str, expected: &[&str]) {
-    let whole = recorded(name);
-    let text = String::from_utf8(whole.clone()).unwrap();
-    let mut streams = vec![whole.clone()];
-    if !text.contains("\r\n") {
-        streams.extend(["\r\n", "\r"].map(|end| text.replace('\n', end).into_bytes()));
-    }
-    let replies = streams.into_iter().map(Reply::stream);
-    let cut = (0..CUTS).map(|seed| {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let places = (0..random.usize(1..60)).map(|_| random.usize(..whole.len())).collect();
-        Reply::stream(whole.clone()).cut_at(places)
-    });
-    let bytes = Reply::stream(whole.clone()).cut_at((1..whole.len()).collect());
-    let replies: Vec<_> = replies.chain(cut).chain([bytes]).collect();
-    let times = replies.len();
-    let server = Server::start(replies).await;
-    let gemini = gemini(&server, options());
-    for time in 0..times {
-        let lines = ask(&gemini, prompt(vec![user("hi")])).await;
-        assert_eq!(lines, expected, "{name}, time {time}:\n{}\n", lines.join("\n"));
-    }
+    let model = |server: &Server| gemini(server, options());
+    plays_however_cut(&format!("gemini/{name}.sse"), model, expected).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,134 @@
+//! Stand-ins for the APIs of models, and what comes of asking one.
+
+pub(crate) mod server;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tandem::model::options::Options;
+use tandem::model::retry::Policy;
+use tandem::model::{
+    Chunk, Finish, FinishReason, Message, Model, Native, Part, Prompt, ToolDeclaration, Usage,
+};
+
+use self::server::{Reply, Server};
+
+/// How often a stream is cut at random.
+const CUTS: u64 = 40;
+
+/// Waits as short as they can be, and everything else as it is.
+pub(crate) fn options() -> Options {
+    let quick = |policy: Policy| Policy {
+        first: Duration::from_millis(5),
+        cap: Duration::from_millis(20),
+        ..policy
+    };
+    let usual = Options::default();
+    Options {
+        retry: quick(usual.retry.clone()),
+        content_retry: quick(usual.content_retry.clone()),
+        ..usual
+    }
+}
+
+/// What has been recorded of an API: its bytes.
+pub(crate) fn recorded(path: &str) -> Vec<u8> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models");
+    std::fs::read(fixtures.join(path)).unwrap()
+}
+
+pub(crate) fn user(text: &str) -> Arc<Message> {
+    Arc::new(Message::User(vec![Part::Text(text.to_owned())]))
+}
+
+pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
+    let tool = ToolDeclaration {
+        name: "glob".to_owned(),
+        description: "Finds files.".to_owned(),
+        parameters: serde_json::json!({"type": "object"}),
+    };
+    Prompt { system: "Be brief.".into(), messages, tools: [tool].into() }
+}
+
+/// What comes of one prompt: a line for each thing, texts joined.
+pub(crate) async fn ask(model: &dyn Model, prompt: Prompt) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut chunks = model.stream(prompt);
+    while let Some(chunk) = chunks.next().await {
+        let joined = |lines: &mut Vec<String>, kind: &str, text: &str| match lines.last_mut() {
+            Some(last) if last.starts_with(kind) => last.push_str(text),
+            _ => lines.push(format!("{kind}{text}")),
+        };
+        match chunk {
+            Ok(Chunk::Text(text)) => joined(&mut lines, "text: ", &text),
+            Ok(Chunk::Thought(text)) => joined(&mut lines, "thought: ", &text),
+            Ok(Chunk::Call(call)) => {
+                // Ids that are made up hold the time.
+                let made = call.id.starts_with(&format!("{}_1", call.name));
+                let id = if made { "made" } else { call.id.as_str() };
+                lines.push(format!("call: {}({}) {id}", call.name, call.args));
+            }
+            Ok(Chunk::Retry(retry)) => {
+                let discard = if retry.discard { ", discard" } else { "" };
+                let again = format!("{}/{}", retry.attempt, retry.of);
+                lines.push(format!("retry: {}, {again}{discard}", retry.reason));
+            }
+            Ok(Chunk::Finish(finish)) => lines.extend(finished(finish, model.id())),
+            Err(error) => lines.push(format!("error: {error:?}")),
+        }
+    }
+    lines
+}
+
+/// How an answer ended, and what is kept of it as it came.
+fn finished(Finish { reason, usage, native }: Finish, asked: &str) -> Vec<String> {
+    let reason = match reason {
+        FinishReason::Refused(why) => format!("refused: {why}"),
+        reason => format!("finish: {reason:?}"),
+    };
+    let Usage { input, cached, output, thoughts } = usage;
+    let mut lines = vec![format!("{reason} {input}/{cached}/{output}/{thoughts}")];
+    if let Some(Native { backend, model, parts }) = native {
+        // An id without a provider is one of the Gemini API.
+        let id = if backend == "gemini" { model } else { format!("{backend}:{model}") };
+        assert_eq!(id, asked);
+        lines.extend(parts.iter().map(|part| format!("native: {part}")));
+    }
+    lines
+}
+
+#[track_caller]
+pub(crate) fn assert_lines(lines: &[String], expected: &[&str]) {
+    assert_eq!(lines, expected, "\n{}\n", lines.join("\n"));
+}
+
+/// Plays a recorded stream whole, with other line ends, and cut at random: the same comes of it.
+pub(crate) async fn plays_however_cut<M: Model>(
+    path: &str,
+    model: impl FnOnce(&Server) -> M,
+    expected: &[&str],
+) {
+    let whole = recorded(path);
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let mut streams = vec![whole.clone()];
+    if !text.contains("\r\n") {
+        streams.extend(["\r\n", "\r"].map(|end| text.replace('\n', end).into_bytes()));
+    }
+    let replies = streams.into_iter().map(Reply::stream);
+    let cut = (0..CUTS).map(|seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let places = (0..random.usize(1..60)).map(|_| random.usize(..whole.len())).collect();
+        Reply::stream(whole.clone()).cut_at(places)
+    });
+    let bytes = Reply::stream(whole.clone()).cut_at((1..whole.len()).collect());
+    let replies: Vec<_> = replies.chain(cut).chain([bytes]).collect();
+    let times = replies.len();
+    let server = Server::start(replies).await;
+    let model = model(&server);
+    for time in 0..times {
+        let lines = ask(&model, prompt(vec![user("hi")])).await;
+        assert_eq!(lines, expected, "{path}, time {time}:\n{}\n", lines.join("\n"));
+    }
+}

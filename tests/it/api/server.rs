@@ -1,0 +1,198 @@
+//! A stand-in for a model's API on this machine: replies as it is told, and records what it is
+//! asked.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response};
+use axum::serve::ListenerExt as _;
+use futures::stream::{self, BoxStream, StreamExt as _};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// With the method: `POST /v1beta/models/x:countTokens`.
+    pub(crate) what: String,
+    pub(crate) headers: HeaderMap,
+    /// Null if there is none.
+    pub(crate) body: Value,
+}
+
+/// What is answered to one request.
+pub(crate) struct Reply {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<Vec<u8>>,
+    end: End,
+}
+
+/// How a reply ends.
+enum End {
+    Whole,
+    /// The connection is closed in the middle.
+    Cut,
+    /// Nothing comes any more.
+    Hang,
+    /// The last piece is sent over and over.
+    Repeat(usize),
+}
+
+/// A running server; it ends with the test's runtime.
+pub(crate) struct Server {
+    address: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
+}
+
+struct Script {
+    replies: Mutex<VecDeque<Reply>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    gone: mpsc::UnboundedSender<()>,
+}
+
+impl Reply {
+    /// A stream of events, whole.
+    pub(crate) fn stream(body: impl Into<Vec<u8>>) -> Self {
+        let headers = vec![("content-type", "text/event-stream".to_owned())];
+        Self { status: 200, headers, body: vec![body.into()], end: End::Whole }
+    }
+
+    /// An error with its JSON, or whatever the body is.
+    pub(crate) fn error(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        let headers = vec![("content-type", "application/json".to_owned())];
+        Self { status, headers, body: vec![body.into()], end: End::Whole }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    /// In pieces that end at these places.
+    pub(crate) fn cut_at(mut self, mut places: Vec<usize>) -> Self {
+        let whole = self.body.concat();
+        places.sort_unstable();
+        places.push(whole.len());
+        let mut begin = 0;
+        let pieces = places.into_iter().map(|end| {
+            let piece = whole[begin..end].to_vec();
+            begin = end;
+            piece
+        });
+        self.body = pieces.filter(|piece| !piece.is_empty()).collect();
+        self
+    }
+
+    /// The connection breaks off after the body.
+    pub(crate) fn then_cut(mut self) -> Self {
+        self.end = End::Cut;
+        self
+    }
+
+    /// Nothing comes after the body, not even an end.
+    pub(crate) fn then_hang(mut self) -> Self {
+        self.end = End::Hang;
+        self
+    }
+
+    /// The body comes this many times.
+    pub(crate) fn times(mut self, times: usize) -> Self {
+        self.end = End::Repeat(times);
+        self
+    }
+
+    fn into_response(self, gone: mpsc::UnboundedSender<()>) -> Response<Body> {
+        let pieces = stream::iter(self.body.clone().into_iter().map(Ok::<_, io::Error>));
+        let rest: BoxStream<'static, io::Result<Vec<u8>>> = match self.end {
+            End::Whole => stream::empty().boxed(),
+            End::Cut => {
+                // Once the body is on its way.
+                let cut = async {
+                    tokio::task::yield_now().await;
+                    Err(io::ErrorKind::ConnectionReset.into())
+                };
+                stream::once(cut).boxed()
+            }
+            End::Hang => {
+                let guard = Guard(gone);
+                stream::pending()
+                    .map(move |never: Infallible| {
+                        let _ = &guard;
+                        match never {}
+                    })
+                    .boxed()
+            }
+            End::Repeat(times) => {
+                let piece = self.body.concat();
+                stream::iter((1..times).map(move |_| Ok(piece.clone()))).boxed()
+            }
+        };
+        let mut response = Response::builder().status(self.status);
+        for (name, value) in self.headers {
+            response = response.header(name, value);
+        }
+        response.body(Body::from_stream(pieces.chain(rest))).unwrap()
+    }
+}
+
+/// Tells when the client has closed a connection that hangs.
+struct Guard(mpsc::UnboundedSender<()>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+impl Server {
+    /// Replies in this order; to any further request with an error that is final.
+    pub(crate) async fn start(replies: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::default();
+        let (sender, gone) = mpsc::unbounded_channel();
+        let replies = Mutex::new(replies.into());
+        let script = Script { replies, asked: Arc::clone(&asked), gone: sender };
+        let router = Router::new().fallback(reply).with_state(Arc::new(script));
+        // Small pieces go out at once.
+        let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
+        tokio::spawn(axum::serve(listener, router).into_future());
+        Self { address, asked, gone: tokio::sync::Mutex::new(gone) }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What has been asked so far.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// Waits until the client has closed a connection that hangs.
+    pub(crate) async fn client_gone(&self) {
+        self.gone.lock().await.recv().await.unwrap();
+    }
+}
+
+async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    script.asked.lock().unwrap().push(Asked {
+        what: format!("{} {}", head.method, head.uri),
+        headers: head.headers,
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+    });
+    let reply = script.replies.lock().unwrap().pop_front();
+    let reply = reply.unwrap_or_else(|| Reply::error(418, "there is no reply to this"));
+    reply.into_response(script.gone.clone())
+}
