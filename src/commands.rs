@@ -10,6 +10,7 @@ mod help;
 mod init;
 mod memory;
 mod model;
+mod restore;
 mod stats;
 mod tools;
 
@@ -27,6 +28,7 @@ const ALL: &[Command] = &[
     init::COMMAND,
     memory::COMMAND,
     model::COMMAND,
+    restore::COMMAND,
     tools::COMMAND,
     stats::COMMAND,
     clear::COMMAND,
@@ -199,6 +201,11 @@ impl Found<'_> {
 }
 
 impl Command {
+    /// Whether it does something itself: a group may not.
+    pub fn runs(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// A line on how it is used: `/memory add TEXT`, and what that does.
     fn usage(&self, path: &str) -> String {
         let arguments = self.arguments.iter().map(|argument| {
@@ -214,10 +221,8 @@ fn command_lines(above: &str, commands: &[Command]) -> String {
     let lines = commands.iter().map(|command| {
         let path = format!("{above} {}", command.name);
         let path = path.trim_start();
-        match command.run {
-            Some(_) => format!("- {}\n", command.usage(path)),
-            None => command_lines(path, command.sub_commands),
-        }
+        let own = command.run.map(|_| format!("- {}\n", command.usage(path)));
+        own.unwrap_or_default() + &command_lines(path, command.sub_commands)
     });
     lines.collect()
 }

@@ -5,6 +5,7 @@ pub mod endpoint;
 pub mod gemini;
 pub mod history;
 pub mod lazy;
+pub mod openai;
 pub mod options;
 pub mod provider;
 pub mod replay;
@@ -13,8 +14,11 @@ pub mod sse;
 pub mod tokens;
 
 mod again;
+mod asking;
 mod emit;
 mod http;
+mod names;
+mod report;
 mod stream;
 mod words;
 

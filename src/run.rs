@@ -31,6 +31,7 @@ use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
 use crate::tools::process::Processes;
+use crate::tools::scratch::Scratch;
 use crate::tools::workspace::{Ignoring, Respect, Workspace};
 use crate::{record, rpc, stdio, tools};
 
@@ -208,6 +209,7 @@ impl Making {
             tools: tools::all(),
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
+            scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             consent,
             limits: limits.tools,

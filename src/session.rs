@@ -14,17 +14,15 @@ mod memory;
 mod mention;
 mod prompt;
 mod question;
+mod queue;
 mod toolbox;
 mod transcript;
 mod turn;
+mod undo;
 
-use std::collections::{HashSet, VecDeque};
-use std::panic::AssertUnwindSafe;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use futures::FutureExt as _;
-use tokio_util::sync::CancellationToken;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandTurn, Commands, Reply};
@@ -38,15 +36,19 @@ pub use self::memory::{FILE as MEMORY_FILE, Memory, MemoryFile};
 use self::prompt::Instruction;
 pub use self::question::AnswerError;
 use self::question::Questions;
+use self::queue::Turns;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
+pub use self::undo::{Change, Selection};
 use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::Permissions;
 use crate::permission::consent::Consent;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
+use crate::tools::preimages::Preimages;
 use crate::tools::process::Processes;
+use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
     Access, Content, FileDiff, Kind, Location, Summary, Todo, TodoStatus, ToolOutput,
@@ -69,6 +71,8 @@ pub struct Parts {
     pub workspace: Arc<Workspace>,
     /// The programs.
     pub processes: Arc<Processes>,
+    /// A place on the disk for what the session keeps beside its log.
+    pub scratch: Arc<Scratch>,
     /// How much is allowed without a question.
     pub mode: Mode,
     /// Whether what the project's own settings would run may be used.
@@ -95,6 +99,7 @@ pub struct Session {
     instruction: Mutex<Option<Arc<Instruction>>>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
+    preimages: Arc<Preimages>,
     limits: Arc<Limits>,
     max_rounds: usize,
     max_session_rounds: Option<usize>,
@@ -111,26 +116,6 @@ pub struct Session {
     log: Log,
     transcript: Mutex<Transcript>,
     turns: Mutex<Turns>,
-}
-
-/// The turns that have not ended. "A turn runs" and the log's word on it change under one lock.
-#[derive(Default)]
-struct Turns {
-    /// How many there have been.
-    count: u64,
-    running: Option<Pending>,
-    queue: VecDeque<Pending>,
-    /// No turn starts any more.
-    closed: bool,
-}
-
-/// A turn that has not ended.
-#[derive(Clone)]
-struct Pending {
-    turn: TurnId,
-    prompt: Arc<[PromptPart]>,
-    origin: Origin,
-    cancel: CancellationToken,
 }
 
 impl Session {
@@ -155,6 +140,7 @@ impl Session {
             tools: Toolbox::new(parts.tools),
             workspace: parts.workspace,
             processes: parts.processes,
+            preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
             max_session_rounds: parts.max_session_rounds,
@@ -170,116 +156,6 @@ impl Session {
     /// Whether a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
         command::of(self, prompt).is_some()
-    }
-
-    /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
-    pub fn prompt(self: &Arc<Self>, prompt: Vec<PromptPart>, origin: Origin) -> TurnId {
-        let mut turns = self.turns.lock();
-        turns.count += 1;
-        let turn = TurnId(turns.count);
-        let queued = Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone() };
-        self.log.append(queued);
-        let cancel = CancellationToken::new();
-        turns.queue.push_back(Pending { turn, prompt: prompt.into(), origin, cancel });
-        self.start_next(&mut turns);
-        turn
-    }
-
-    /// Starts the turn that has waited longest, if none runs.
-    fn start_next(self: &Arc<Self>, turns: &mut Turns) {
-        if turns.running.is_some() {
-            return;
-        }
-        let next = loop {
-            let Some(next) = turns.queue.pop_front() else { return };
-            if !turns.closed && !next.cancel.is_cancelled() {
-                break next;
-            }
-            self.cancelled(next.turn);
-        };
-        turns.running = Some(next.clone());
-        self.log.append(Event::TurnStarted { turn: next.turn });
-        for notice in self.notices.lock().drain(..) {
-            self.log.append(Event::Notice(notice));
-        }
-        let session = Arc::clone(self);
-        tokio::spawn(async move {
-            let run = turn::run(&session, &next.prompt, &next.cancel);
-            let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
-            let mut turns = session.turns.lock();
-            session.log.append(Event::TurnFinished { turn: next.turn, reason });
-            turns.running = None;
-            session.start_next(&mut turns);
-        });
-    }
-
-    /// A turn that only waited has ended.
-    fn cancelled(&self, turn: TurnId) {
-        let reason = StopReason::Cancelled { answering: false };
-        self.log.append(Event::TurnFinished { turn, reason });
-    }
-
-    /// The turn that runs.
-    pub fn running(&self) -> Option<TurnId> {
-        self.turns.lock().running.as_ref().map(|running| running.turn)
-    }
-
-    /// Whether a turn runs or waits.
-    pub fn pending(&self, turn: TurnId) -> bool {
-        let turns = self.turns.lock();
-        turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
-    }
-
-    /// How many turns wait.
-    pub fn waiting(&self) -> usize {
-        self.turns.lock().queue.len()
-    }
-
-    /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
-    /// that is ending too. False if it has ended.
-    pub fn cancel(self: &Arc<Self>, turn: TurnId) -> bool {
-        let mut turns = self.turns.lock();
-        let ending = match &turns.running {
-            Some(running) if running.turn == turn => {
-                self.cancel_running(running);
-                return true;
-            }
-            Some(running) => running.cancel.is_cancelled(),
-            None => false,
-        };
-        let Some(at) = turns.queue.iter().position(|queued| queued.turn == turn) else {
-            return false;
-        };
-        if ending {
-            turns.queue[at].cancel.cancel();
-        } else {
-            turns.queue.remove(at);
-            self.cancelled(turn);
-        }
-        true
-    }
-
-    fn cancel_running(&self, running: &Pending) {
-        running.cancel.cancel();
-        self.questions.withdraw();
-    }
-
-    /// Cancels every turn and lets none start.
-    pub fn close(self: &Arc<Self>) {
-        let mut turns = self.turns.lock();
-        turns.closed = true;
-        if let Some(running) = &turns.running {
-            self.cancel_running(running);
-        }
-        self.start_next(&mut turns);
-    }
-
-    /// Waits until no turn runs.
-    pub async fn idle(&self) {
-        let mut log = self.log.read(self.log.len());
-        while self.running().is_some() {
-            log.next().await;
-        }
     }
 
     /// Answers the question about a call; the first answer counts.
@@ -344,6 +220,11 @@ impl Session {
     /// Whether a directory that a client names is one of those, or below one. The error says not.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
         self.workspace.holds(directory)
+    }
+
+    /// A path (real) as people are shown it: without the directory that the session starts in.
+    pub fn relative(&self, path: &Path) -> String {
+        self.workspace.relative(path)
     }
 
     /// How many events there are.

@@ -4,7 +4,9 @@
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
+pub mod preimages;
 pub mod process;
+pub mod scratch;
 pub mod workspace;
 
 mod args;
@@ -42,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::invocation::{Access, Invocation, Location, Summary};
 pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
+use self::preimages::{FileChange, Preimages};
 use self::process::Processes;
 use self::workspace::Workspace;
 
@@ -131,6 +134,10 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Takes the live output so far; each call replaces the one before.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
+    /// Where the content of a file goes before it is changed.
+    pub preimages: Arc<Preimages>,
+    /// Is told of each file that has been changed.
+    pub changed: Arc<dyn Fn(FileChange) + Send + Sync>,
 }
 
 /// How much is too much.
@@ -154,6 +161,8 @@ pub struct Limits {
     pub shell_idle: Duration,
     /// Bytes of a command's output that are kept in memory.
     pub shell_bytes: usize,
+    /// Bytes of files that are kept as they were before changes; 0 keeps none.
+    pub undo_bytes: u64,
 }
 
 impl Default for Limits {
@@ -168,6 +177,7 @@ impl Default for Limits {
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,
+            undo_bytes: 512 << 20,
         }
     }
 }

@@ -75,6 +75,13 @@ impl Env {
         own.or_else(xdg).or_else(|| Some(self.home()?.join(".config/tandem")))
     }
 
+    /// Where it keeps what is of use only as long as it runs.
+    pub fn state_dir(&self) -> Option<PathBuf> {
+        let own = self.var("TANDEM_STATE_DIR").map(|dir| self.directory.join(dir));
+        let xdg = || Some(self.absolute("XDG_STATE_HOME")?.join("tandem"));
+        own.or_else(xdg).or_else(|| Some(self.home()?.join(".local/state/tandem")))
+    }
+
     /// The user's `.gemini`.
     pub fn gemini_dir(&self) -> Option<PathBuf> {
         let home = self.absolute("GEMINI_CLI_HOME").or_else(|| self.home());

@@ -200,6 +200,11 @@ const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.shell_bytes),
     },
     Named {
+        name: "undo-bytes",
+        what: "files as they were before changes, for /restore",
+        field: Field::Bytes(|limits| &mut limits.tools.undo_bytes),
+    },
+    Named {
         name: "a2a-connections",
         what: "A2A connections at once",
         field: Field::Count(|limits| &mut limits.a2a.connections),

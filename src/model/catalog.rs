@@ -157,6 +157,13 @@ impl Row {
 }
 
 impl Model {
+    /// A level that the user asked for, as the model has it. The error lists what can be asked for.
+    pub fn level(&self, asked: &str) -> Result<&str, String> {
+        let is_it = |level: &&String| level.eq_ignore_ascii_case(asked.trim());
+        let found = self.thinking.levels.iter().find(is_it);
+        found.map(String::as_str).ok_or_else(|| self.no_such_level(asked.trim()))
+    }
+
     /// The `thinkingConfig` for a level that the user asked for, or for none; nothing if the model
     /// does not think. The error lists what can be asked for.
     pub fn thinking_config(&self, asked: Option<&str>) -> Result<Option<Value>, String> {

@@ -13,7 +13,7 @@ use reqwest::{Client, Request, Response, Url, redirect};
 use tokio::time::timeout;
 
 use super::Error;
-use super::retry::Failure;
+use super::retry::{self, Failure};
 
 /// Sent as `User-Agent`, and wherever an API wants to know its client.
 pub(super) const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
@@ -22,6 +22,8 @@ pub(super) const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
 pub(super) const ERROR_BODY: usize = 64 * 1024;
 const ERROR_TIME: Duration = Duration::from_secs(10);
 const REDIRECTS: usize = 5;
+/// Why a request failed that nobody answered.
+pub(super) const NO_CONNECTION: &str = "the connection failed";
 
 /// A client that is made when it is first needed: loading certificates takes a while.
 pub(super) struct Http {
@@ -75,6 +77,31 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
             && last.port_or_known_default() == next.port_or_known_default()
     });
     if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+}
+
+/// What the head of a response says, if it is an error.
+pub(super) struct Head {
+    pub(super) status: u16,
+    /// When the server takes requests again.
+    pub(super) retry_after: Option<Duration>,
+    /// Whether it says that the request may be tried again.
+    pub(super) should_retry: Option<bool>,
+    /// Where it redirects to.
+    pub(super) location: Option<String>,
+}
+
+impl Head {
+    pub(super) fn of(response: &Response) -> Self {
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let millis = header("retry-after-ms").and_then(|it| it.trim().parse::<f64>().ok());
+        let millis = millis.and_then(|it| Duration::try_from_secs_f64(it / 1000.0).ok());
+        Self {
+            status: response.status().as_u16(),
+            retry_after: millis.or_else(|| retry::retry_after(header("retry-after")?)),
+            should_retry: header("x-should-retry").and_then(|it| it.trim().parse().ok()),
+            location: header("location").map(str::to_owned),
+        }
+    }
 }
 
 /// The next bytes of a body; `None` at its end.
@@ -132,6 +159,32 @@ fn is_loopback(host: &str) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether an address is of this host.
+pub(super) fn is_own(url: &str, host: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.host_str() == Some(host))
+}
+
+/// Whether an address is of this very machine.
+pub(super) fn is_here(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback))
+}
+
+/// Whether an address is of this machine or of its own network: a server that somebody set up
+/// themselves.
+pub(super) fn is_near(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let Some(host) = url.host_str() else { return false };
+    if url.scheme() == "http" || is_loopback(host) || !host.contains(['.', ':']) {
+        return true;
+    }
+    let own = [".local", ".lan", ".internal", ".home.arpa"];
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
+        Err(_) => own.iter().any(|end| host.ends_with(end)),
+    }
+}
+
 /// A header whose value is not shown.
 pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
     let bad = || {
@@ -185,7 +238,7 @@ fn lost(host: &str, error: &reqwest::Error) -> Failure {
         return Failure::terminal(Error::Rejected(why));
     }
     let (what, reason) = if error.is_connect() {
-        ("could not be reached", "the connection failed")
+        ("could not be reached", NO_CONNECTION)
     } else {
         ("broke off", "the connection was lost")
     };
@@ -250,6 +303,33 @@ mod tests {
         let error = address("http://user:secret@example.com:81/x", true).unwrap_err().to_string();
         assert!(error.contains("http://example.com:81 is not https"), "{error}");
         assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[track_caller]
+    fn check_near(url: &str, near: bool) {
+        assert_eq!(is_near(url), near, "{url}");
+    }
+
+    #[test]
+    fn servers_of_the_own_network_are_near() {
+        for url in [
+            "http://127.0.0.1:8080",
+            "https://localhost/v1",
+            "https://192.168.1.7:8000/v1",
+            "https://[fd00::1]/v1",
+            "https://gpu-box:8000",
+            "https://gpu.local/v1",
+            "http://gpu.example.com:8000/v1",
+        ] {
+            check_near(url, true);
+        }
+        for url in ["https://api.openai.com/v1", "https://8.8.8.8/v1", "https://[2001:db8::1]", "x"]
+        {
+            check_near(url, false);
+        }
+        assert!(is_here("http://[::1]:80/v1") && !is_here("http://gpu-box/v1"));
+        assert!(is_own("https://api.openai.com/v1", "api.openai.com"));
+        assert!(!is_own("https://api.openai.com.example/v1", "api.openai.com"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! When a request that failed is tried again: arithmetic only, nothing waits here.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Error;
 
@@ -143,16 +143,21 @@ pub fn duration(text: &str) -> Option<Duration> {
 /// Finds `Please retry in 12.3s` and the like in a message.
 pub fn asked_for(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
-    let begin = ["retry in ", "retry after ", "reset after "]
+    let begin = ["retry in ", "retry after ", "reset after ", "try again in "]
         .iter()
         .find_map(|phrase| lower.find(phrase).map(|at| at + phrase.len()))?;
     let word = lower[begin..].split_whitespace().next()?;
     duration(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
 }
 
-/// Reads a `retry-after` header that says seconds.
+/// Reads a `retry-after` header: seconds, or a date.
 pub fn retry_after(header: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(header.trim().parse().ok()?).ok()
+    if let Ok(seconds) = header.trim().parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = httpdate::parse_http_date(header.trim()).ok()?;
+    // What is over by now is over.
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 /// What the name of an exceeded quota tells.
@@ -247,11 +252,15 @@ mod tests {
         assert_eq!(millis("Quota exceeded. Please retry in 12.3s."), Some(12_300));
         assert_eq!(millis("* limit: 5\nPlease Retry In 900ms, thanks"), Some(900));
         assert_eq!(millis("Your quota will reset after 1h0m1s."), Some(3_601_000));
+        assert_eq!(millis("Limit 3. Please try again in 20s. Visit x"), Some(20_000));
         assert_eq!(millis("Please retry in a while"), None);
         assert_eq!(millis("Please retry in "), None);
         assert_eq!(millis("no"), None);
         assert_eq!(retry_after("7").map(|wait| wait.as_secs()), Some(7));
-        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), None);
+        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        let later = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
+        assert!(retry_after(&later).is_some_and(|wait| (90..=100).contains(&wait.as_secs())));
+        assert_eq!(retry_after("later"), None);
     }
 
     #[test]

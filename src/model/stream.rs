@@ -1,5 +1,7 @@
 //! Reads the stream of an answer to its end.
 
+use std::time::Duration;
+
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
@@ -12,6 +14,10 @@ use super::sse::{Broken, Events};
 use super::words::too_big;
 use super::{Chunk, Error};
 
+/// How long the end of a stream is waited for in which nothing more will come: a connection that
+/// has been read to its end can be used again.
+const LAST_BYTES: Duration = Duration::from_millis(100);
+
 /// Puts an answer together from the data of events.
 pub(super) trait Assemble {
     /// Takes one event's data, and adds what is to be shown of it to `out`.
@@ -19,6 +25,11 @@ pub(super) trait Assemble {
 
     /// Whether the server has said that the answer is whole.
     fn has_ended(&self) -> bool;
+
+    /// Whether it has said that nothing more will come at all.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// What is wrong with a stream.
@@ -65,7 +76,8 @@ pub(super) async fn read(
         let ended = answer.has_ended();
         let patience = if ended {
             let since = ended_at.get_or_insert_with(Instant::now).elapsed();
-            options.linger.saturating_sub(since)
+            let linger = if answer.is_over() { LAST_BYTES } else { options.linger };
+            linger.min(options.linger).saturating_sub(since)
         } else {
             options.idle
         };

@@ -11,6 +11,7 @@ use crate::model::catalog::{self, Catalog};
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::gemini::{self, Gemini};
 use crate::model::lazy::Lazy;
+use crate::model::openai::{self, OpenAi};
 use crate::model::options::Options;
 use crate::model::provider::Provider;
 use crate::model::replay::Replay;
@@ -113,7 +114,8 @@ fn build(
 ) -> Result<Arc<dyn Model>, Error> {
     match provider {
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
-        Provider::OpenAi | Provider::Anthropic | Provider::Ollama => {
+        Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options)?)),
+        Provider::Anthropic | Provider::Ollama => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }
@@ -123,7 +125,8 @@ fn build(
 pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), Error> {
     match provider {
         Provider::Gemini => gemini::check(&endpoint).await,
-        Provider::OpenAi | Provider::Anthropic | Provider::Ollama => {
+        Provider::OpenAi => openai::check(&endpoint).await,
+        Provider::Anthropic | Provider::Ollama => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }

@@ -65,7 +65,7 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
         let invocation = Err(ToolError::new("tool_not_registered", message));
         return Ready { call, kind: Kind::Other, invocation };
     };
-    let cx = session.context(cancel, |_| ());
+    let cx = session.context(&call.id, cancel, |_| ());
     let prepared = AssertUnwindSafe(tool.prepare(call.args.clone(), &cx)).catch_unwind();
     let invocation = match cancel.run_until_cancelled(prepared).await {
         Some(Ok(invocation)) => invocation,
@@ -201,7 +201,7 @@ async fn execute(
             }
         }
     };
-    let cx = session.context(cancel, progress);
+    let cx = session.context(id, cancel, progress);
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let result = tokio::select! {
         result = &mut run => result,
@@ -256,15 +256,21 @@ impl Session {
 
     fn context(
         &self,
+        call: &str,
         cancel: &CancellationToken,
         progress: impl Fn(String) + Send + Sync + 'static,
     ) -> ToolContext {
+        let (log, call) = (self.log.clone(), call.to_owned());
+        let changed =
+            move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
         ToolContext {
             workspace: Arc::clone(&self.workspace),
             processes: Arc::clone(&self.processes),
             limits: Arc::clone(&self.limits),
             cancel: cancel.clone(),
             progress: Arc::new(progress),
+            preimages: Arc::clone(&self.preimages),
+            changed: Arc::new(changed),
         }
     }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
 use super::memory::MemoryFile;
+use super::undo::{self, Change, Selection, Undo};
 use super::{Session, turn};
 
 /// The commands of a session.
@@ -85,6 +86,25 @@ impl CommandTurn<'_> {
         let file = added.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
         self.session.forget_instruction();
         Ok(file)
+    }
+
+    /// What calls have changed in files, in the order they did.
+    pub fn changes(&self) -> Vec<Change> {
+        undo::changes(&self.session.log)
+    }
+
+    /// Takes changes back, the newest first; all that were selected, each with the reason if it was
+    /// left alone.
+    pub async fn restore(
+        &self,
+        selection: Selection,
+    ) -> Result<Vec<(Change, Result<(), String>)>, String> {
+        let undo = Undo::of(self.session);
+        // Nobody waits any more if the command is cancelled: the file at hand is the last then.
+        let cancel = CancellationToken::new();
+        let _cancel_on_drop = cancel.clone().drop_guard();
+        let restore = move || undo.restore(&selection, || cancel.is_cancelled());
+        tokio::task::spawn_blocking(restore).await.map_err(|_| FAULT.to_owned())
     }
 }
 

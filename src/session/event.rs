@@ -1,12 +1,14 @@
 //! What happens in a session: plain data, the only lasting state.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{self, Call, FinishReason, Native, Retry, Usage};
 use crate::permission::{Mode, Question, Scope};
+use crate::tools::preimages::FileChange;
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
 /// A turn's number, from 1.
@@ -93,6 +95,10 @@ pub enum Event {
     CallProgress { call: String, output: String },
     /// A question is closed; by whom, unless the turn's end closed it.
     QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
+    /// A call has changed a file.
+    FileChanged { call: String, change: FileChange },
+    /// What a call had changed in a file is taken back.
+    FileRestored { call: String, path: PathBuf },
     /// A call has ended.
     CallFinished { call: String, outcome: ToolOutcome },
     /// The turn has ended.

@@ -34,6 +34,9 @@ pub(super) struct Transcript {
     begun: HashSet<String>,
     /// What the user said about calls that they did not want.
     objections: HashMap<String, String>,
+    /// The files that the user has put back since the model was last asked, and the calls whose
+    /// changes that took back.
+    restored: Vec<String>,
 }
 
 impl Transcript {
@@ -51,6 +54,7 @@ impl Transcript {
             calls: Vec::new(),
             begun: HashSet::new(),
             objections: HashMap::new(),
+            restored: Vec::new(),
         }
     }
 
@@ -116,6 +120,9 @@ impl Transcript {
                 self.objections.insert(call.clone(), why.clone());
             }
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
+            Event::FileRestored { call, path } => {
+                self.restored.push(format!("{} (your call {call})", path.display()));
+            }
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
             Event::Thought(_)
             | Event::Retry(_)
@@ -125,6 +132,7 @@ impl Transcript {
             | Event::ModeChanged { .. }
             | Event::CallStarted(_)
             | Event::CallProgress { .. }
+            | Event::FileChanged { .. }
             | Event::QuestionClosed { .. } => {}
         }
     }
@@ -133,6 +141,7 @@ impl Transcript {
     fn forget(&mut self) {
         self.flush();
         self.messages.clear();
+        self.restored.clear();
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }
@@ -192,6 +201,10 @@ impl Transcript {
 
     fn flush_user(&mut self) {
         if !self.user.is_empty() {
+            if !self.restored.is_empty() {
+                let files = mem::take(&mut self.restored).join("\n");
+                self.user.push(Part::Text(format!("{RESTORED}{files}")));
+            }
             self.messages.push(Arc::new(Message::User(mem::take(&mut self.user))));
         }
         self.mentioned.clear();
@@ -217,6 +230,8 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
 
 const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
 const OUTPUT: &str = "\n\n--- I ran this myself; its output ---\n";
+const RESTORED: &str = "\n\n--- Since then I have taken back changes of yours ---\nThese files are as \
+    they were before the calls named with them:\n";
 const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
     another way: go on without it, or ask what they want instead.";
 const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blocking::to_the_end;
+use super::preimages::{ContentId, FileChange};
 use super::text::{self, Format, Unencodable};
 use super::{Content, FileDiff, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput};
 use super::{diff, files};
@@ -114,7 +115,10 @@ impl Proposal {
         let written = edited.as_ref().unwrap_or(new);
         let bytes = original.encode(written, &cx.limits)?;
         if original.bytes.as_ref() != Some(&bytes) {
-            files::write(path, original.bytes.as_deref(), &bytes, &cx.cancel)?;
+            let old = original.bytes.as_deref();
+            let before = cx.preimages.keep(old);
+            files::write(path, old, &bytes, &cx.cancel)?;
+            (cx.changed)(FileChange { path: path.clone(), before, after: ContentId::of(&bytes) });
         }
         let shown = Some(Content::Diff(self.diff(written)));
         let text = self.report(edited.as_deref(), &cx.limits);

@@ -54,7 +54,19 @@ pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
 
 /// What comes of one prompt: a line for each thing, texts joined.
 pub(crate) async fn ask(model: &dyn Model, prompt: Prompt) -> Vec<String> {
+    let (mut lines, end) = ask_for_all(model, prompt).await;
+    let native = end.and_then(|finish| finish.native);
+    lines.extend(native.into_iter().flat_map(|native| kept(&native, model.id())));
+    lines
+}
+
+/// The same without what is kept as it came, and the end itself.
+pub(crate) async fn ask_for_all(
+    model: &dyn Model,
+    prompt: Prompt,
+) -> (Vec<String>, Option<Finish>) {
     let mut lines: Vec<String> = Vec::new();
+    let mut end = None;
     let mut chunks = model.stream(prompt);
     while let Some(chunk) = chunks.next().await {
         let joined = |lines: &mut Vec<String>, kind: &str, text: &str| match lines.last_mut() {
@@ -75,28 +87,32 @@ pub(crate) async fn ask(model: &dyn Model, prompt: Prompt) -> Vec<String> {
                 let again = format!("{}/{}", retry.attempt, retry.of);
                 lines.push(format!("retry: {}, {again}{discard}", retry.reason));
             }
-            Ok(Chunk::Finish(finish)) => lines.extend(finished(finish, model.id())),
+            Ok(Chunk::Finish(finish)) => {
+                lines.push(finished(&finish));
+                end = Some(finish);
+            }
             Err(error) => lines.push(format!("error: {error:?}")),
         }
     }
-    lines
+    (lines, end)
 }
 
-/// How an answer ended, and what is kept of it as it came.
-fn finished(Finish { reason, usage, native }: Finish, asked: &str) -> Vec<String> {
+/// How an answer ended.
+fn finished(Finish { reason, usage, .. }: &Finish) -> String {
     let reason = match reason {
         FinishReason::Refused(why) => format!("refused: {why}"),
         reason => format!("finish: {reason:?}"),
     };
     let Usage { input, cached, output, thoughts } = usage;
-    let mut lines = vec![format!("{reason} {input}/{cached}/{output}/{thoughts}")];
-    if let Some(Native { backend, model, parts }) = native {
-        // An id without a provider is one of the Gemini API.
-        let id = if backend == "gemini" { model } else { format!("{backend}:{model}") };
-        assert_eq!(id, asked);
-        lines.extend(parts.iter().map(|part| format!("native: {part}")));
-    }
-    lines
+    format!("{reason} {input}/{cached}/{output}/{thoughts}")
+}
+
+/// What is kept of an answer as it came.
+fn kept(Native { backend, model, parts }: &Native, asked: &str) -> Vec<String> {
+    // An id without a provider is one of the Gemini API.
+    let id = if backend == "gemini" { model.clone() } else { format!("{backend}:{model}") };
+    assert_eq!(id, asked);
+    parts.iter().map(|part| format!("native: {part}")).collect()
 }
 
 #[track_caller]

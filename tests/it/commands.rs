@@ -131,6 +131,10 @@ async fn help_lists_every_command_with_what_it_takes() {
             "memory refresh",
             "model show",
             "model set ID",
+            "restore [CALL]",
+            "restore list",
+            "restore turn N",
+            "restore since N",
             "tools",
             "stats",
             "clear"

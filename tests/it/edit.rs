@@ -7,15 +7,14 @@ mod write;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{Access, Content, Invocation, Limits, ToolContext, ToolError, ToolOutput, all};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio_util::sync::CancellationToken;
+
+use crate::fakes::context;
 
 /// A workspace, `ws`, in a directory of its own that also has things outside the workspace.
 struct Place {
@@ -33,13 +32,8 @@ impl Place {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), bytes).unwrap();
         }
-        let cx = ToolContext {
-            workspace: Arc::new(Workspace::new(&root, &[]).unwrap()),
-            processes: Processes::new(|_, _| false),
-            limits: Arc::new(Limits { file_bytes: 1 << 20, ..Limits::default() }),
-            cancel: CancellationToken::new(),
-            progress: Arc::new(|_| ()),
-        };
+        let limits = Limits { file_bytes: 1 << 20, ..Limits::default() };
+        let cx = context(Workspace::new(&root, &[]).unwrap(), limits);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { dir, cx, runtime }
     }

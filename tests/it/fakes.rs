@@ -13,11 +13,14 @@ use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
 use tandem::permission::consent::Consent;
 use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
+use tandem::tools::preimages::Preimages;
 use tandem::tools::process::Processes;
+use tandem::tools::scratch::Scratch;
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{
     Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
 };
+use tokio_util::sync::CancellationToken;
 
 /// What a fake tool does when it runs.
 type Run =
@@ -96,12 +99,27 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         tools: Vec::new(),
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
         processes: Processes::new(|_, _| false),
+        scratch: Arc::new(Scratch::new(None)),
         mode: Mode::Default,
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
         max_session_rounds: None,
         notices: Vec::new(),
+    }
+}
+
+/// What a tool is given that works on these files.
+pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
+    let scratch = Arc::new(Scratch::new(None));
+    ToolContext {
+        workspace: Arc::new(workspace),
+        processes: Processes::new(|_, _| false),
+        preimages: Arc::new(Preimages::new(scratch, limits.undo_bytes)),
+        limits: Arc::new(limits),
+        cancel: CancellationToken::new(),
+        progress: Arc::new(|_| ()),
+        changed: Arc::new(|_| ()),
     }
 }
 

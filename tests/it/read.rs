@@ -15,13 +15,14 @@ use std::task::Poll;
 use std::{fmt, fs};
 
 use serde_json::{Value, json};
-use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{
     Access, Content, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, all,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::fakes::context;
 
 /// A workspace with some files in it.
 struct Project {
@@ -77,13 +78,8 @@ impl Project {
     }
 
     fn context(&self) -> ToolContext {
-        ToolContext {
-            workspace: Arc::new(Workspace::new(&self.root(), &self.more).unwrap()),
-            processes: Processes::new(|_, _| false),
-            limits: Arc::new(self.limits.clone()),
-            cancel: self.cancel.clone(),
-            progress: Arc::new(|_| ()),
-        }
+        let workspace = Workspace::new(&self.root(), &self.more).unwrap();
+        ToolContext { cancel: self.cancel.clone(), ..context(workspace, self.limits.clone()) }
     }
 
     /// Prepares a call and runs it.

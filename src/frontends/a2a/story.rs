@@ -166,6 +166,8 @@ impl Story {
             | Event::CallProgress { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. } => {}

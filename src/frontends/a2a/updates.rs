@@ -95,6 +95,8 @@ impl Telling<'_> {
             Event::AnswerFinished { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. } => {}

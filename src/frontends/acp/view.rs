@@ -114,6 +114,8 @@ impl View {
             Event::TurnQueued { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. }

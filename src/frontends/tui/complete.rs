@@ -85,7 +85,7 @@ fn flatten(above: &str, commands: &[Command], known: &mut Vec<Candidate>) {
     for command in commands {
         let path = format!("{above}{}", command.name);
         flatten(&format!("{path} "), command.sub_commands, known);
-        if command.sub_commands.is_empty() {
+        if command.runs() {
             let takes = if command.arguments.is_empty() { "" } else { " " };
             let help = command.description.to_owned();
             known.push(Candidate { text: format!("{path}{takes}"), help });

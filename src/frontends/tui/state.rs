@@ -129,7 +129,7 @@ impl State {
                 self.about.input_limit = None;
             }
             Event::ModeChanged { mode } => self.about.mode = *mode,
-            Event::Asked(_) => {}
+            Event::Asked(_) | Event::FileChanged { .. } | Event::FileRestored { .. } => {}
         }
     }
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::{HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::HeaderValue;
 use reqwest::{Method, Request, Response};
 use serde::Deserialize;
 
 use super::errors::{Asked, Report, Trouble};
 use super::{Inner, KEY_HEADER};
 use crate::model::endpoint::Endpoint;
-use crate::model::http::{self, AGENT, Http};
-use crate::model::retry::{self, Failure};
+use crate::model::http::{self, AGENT, Head, Http};
+use crate::model::retry::Failure;
 use crate::model::{Error, Prompt, tokens};
 
 /// What stays as it is in a model's id.
@@ -51,10 +51,8 @@ pub(super) async fn post(
 
 /// What an error response says.
 pub(super) async fn report(response: Response, patience: Duration) -> Report {
-    let status = response.status().as_u16();
-    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-    let retry_after = header(RETRY_AFTER).and_then(retry::retry_after);
-    let location = header(LOCATION).map(|to| format!("see {to}"));
+    let Head { status, retry_after, location, .. } = Head::of(&response);
+    let location = location.map(|to| format!("see {to}"));
     let mut report = Report::read(Some(status), &http::error_body(response, patience).await);
     report.retry_after = retry_after;
     if report.message.is_empty() {

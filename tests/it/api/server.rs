@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response};
+use axum::http::{HeaderMap, Method, Response};
 use axum::serve::ListenerExt as _;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::Value;
@@ -54,6 +54,8 @@ pub(crate) struct Server {
 
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
+    /// What is answered to `GET`, if that is apart from the replies: a path and its JSON each.
+    pages: Option<Vec<(String, Value)>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
 }
@@ -156,12 +158,22 @@ impl Drop for Guard {
 impl Server {
     /// Replies in this order; to any further request with an error that is final.
     pub(crate) async fn start(replies: Vec<Reply>) -> Self {
+        Self::begin(replies, None).await
+    }
+
+    /// Replies in this order to `POST`; to `GET` with the JSON of the path, or not at all.
+    pub(crate) async fn with_pages(replies: Vec<Reply>, pages: &[(&str, Value)]) -> Self {
+        let pages = pages.iter().map(|(path, json)| ((*path).to_owned(), json.clone()));
+        Self::begin(replies, Some(pages.collect())).await
+    }
+
+    async fn begin(replies: Vec<Reply>, pages: Option<Vec<(String, Value)>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::default();
         let (sender, gone) = mpsc::unbounded_channel();
         let replies = Mutex::new(replies.into());
-        let script = Script { replies, asked: Arc::clone(&asked), gone: sender };
+        let script = Script { replies, pages, asked: Arc::clone(&asked), gone: sender };
         let router = Router::new().fallback(reply).with_state(Arc::new(script));
         // Small pieces go out at once.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
@@ -187,6 +199,14 @@ impl Server {
 async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
+    if let Some(pages) = script.pages.as_ref().filter(|_| head.method == Method::GET) {
+        let page = pages.iter().find(|(path, _)| path == head.uri.path());
+        let reply = match page {
+            Some((_, json)) => Reply::error(200, json.to_string()),
+            None => Reply::error(404, r#"{"detail":"Not Found"}"#),
+        };
+        return reply.into_response(script.gone.clone());
+    }
     script.asked.lock().unwrap().push(Asked {
         what: format!("{} {}", head.method, head.uri),
         headers: head.headers,

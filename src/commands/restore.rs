@@ -1,0 +1,126 @@
+//! `/restore`: files as they were before the model's changes.
+
+use super::{Argument, Command, Reply, Request};
+use crate::session::{Change, PromptPart, Selection, TurnId};
+
+/// Characters of a prompt that are shown beside its turn.
+const PROMPT: usize = 60;
+
+const TURN: Argument = Argument {
+    name: "n",
+    description: "the turn's number, as `/restore list` has it",
+    is_required: true,
+};
+
+pub(super) const COMMAND: Command = Command {
+    name: "restore",
+    description: "put a file back as it was before a call changed it; without CALL, list them",
+    arguments: &[Argument {
+        name: "call",
+        description: "the call, as `/restore list` has it",
+        is_required: false,
+    }],
+    sub_commands: &[
+        Command {
+            name: "list",
+            description: "the changes of files that can be taken back",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(async move { Ok(Reply::Say(list(&request))) })),
+        },
+        Command {
+            name: "turn",
+            description: "take back all changes of a turn",
+            arguments: &[TURN],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| {
+                Box::pin(async move {
+                    let turn = turn(&request)?;
+                    restore(&request, Selection::Turn(turn)).await
+                })
+            }),
+        },
+        Command {
+            name: "since",
+            description: "take back all changes of a turn and of those after it",
+            arguments: &[TURN],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| {
+                Box::pin(async move {
+                    let turn = turn(&request)?;
+                    restore(&request, Selection::Since(turn)).await
+                })
+            }),
+        },
+    ],
+    asks_model: false,
+    run: Some(|request| {
+        Box::pin(async move {
+            match request.args {
+                "" => Ok(Reply::Say(list(&request))),
+                call => restore(&request, Selection::Call(call.to_owned())).await,
+            }
+        })
+    }),
+};
+
+fn list(request: &Request<'_>) -> String {
+    let changes = request.turn.changes();
+    let Some(last) = changes.last() else {
+        return "No call has changed a file in this session.".to_owned();
+    };
+    let mut said = format!(
+        "Files that calls have changed. `/restore CALL` takes one change back, `/restore turn {n}` \
+         all of that turn, `/restore since {n}` all since then. What commands changed is not among \
+         them.\n",
+        n = last.turn.0
+    );
+    let mut turn = None;
+    for change in &changes {
+        if turn != Some(change.turn) {
+            turn = Some(change.turn);
+            said.push_str(&format!("\nTurn {}: {}\n\n", change.turn.0, prompt(&change.prompt)));
+        }
+        let file = request.turn.session().relative(&change.path);
+        let made = if change.made { ", made" } else { "" };
+        let restored = if change.restored { ", taken back" } else { "" };
+        said.push_str(&format!("- `{}`: `{file}`{made}{restored}\n", change.call));
+    }
+    said
+}
+
+/// The beginning of what the user said, on one line.
+fn prompt(parts: &[PromptPart]) -> String {
+    let text: String = parts.iter().map(ToString::to_string).collect();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
+    match line.char_indices().nth(PROMPT) {
+        Some((at, _)) => format!("`{}…`", line[..at].trim_end()),
+        None => format!("`{line}`"),
+    }
+}
+
+fn turn(request: &Request<'_>) -> Result<TurnId, String> {
+    let number = request.args.parse().map_err(|_| {
+        format!("`{}` is not the number of a turn. `/restore list` has them.", request.args)
+    })?;
+    Ok(TurnId(number))
+}
+
+async fn restore(request: &Request<'_>, selection: Selection) -> Result<Reply, String> {
+    let came = request.turn.restore(selection).await?;
+    if came.is_empty() {
+        return Err("There is no such change. `/restore list` has those that there are.".to_owned());
+    }
+    let line = |(change, result): &(Change, Result<(), String>)| {
+        let file = request.turn.session().relative(&change.path);
+        match result {
+            Ok(()) if change.made => format!("- `{file}` is removed again (`{}`)\n", change.call),
+            Ok(()) => format!("- `{file}` is as it was before `{}`\n", change.call),
+            Err(why) => format!("- `{file}` was left alone (`{}`): it {why}\n", change.call),
+        }
+    };
+    Ok(Reply::Say(came.iter().map(line).collect()))
+}

@@ -1,0 +1,244 @@
+//! Chat completions, as `OpenAI` has them and nearly every other server: any address, any model.
+
+mod answer;
+mod calls;
+mod finish;
+mod messages;
+mod native;
+mod quirks;
+mod request;
+mod scan;
+mod schema;
+mod spoken;
+mod think;
+mod window;
+mod wire;
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use self::answer::Answer;
+use self::calls::Whole;
+use self::quirks::Server;
+use self::request::Request;
+use super::asking::{self, Api, Trouble, Verdict};
+use super::endpoint::{Connect, Endpoint};
+use super::http::{self, Http};
+use super::options::Options;
+use super::provider::Provider;
+use super::report::{Asked, Meaning, Report};
+use super::retry::Failure;
+use super::{Call, Chunk, Error, Finish, Message, Model, Prompt, catalog, names};
+use crate::sync::Mutex;
+
+/// What native answers are marked with.
+const BACKEND: &str = "openai";
+/// Where the key goes, if it is no bearer token.
+const KEY_HEADER: &str = "api-key";
+/// Tells nobody about contexts.
+const SILENT: &str = "api.openai.com";
+
+/// A model behind chat completions.
+pub struct OpenAi {
+    name: String,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    model: catalog::Model,
+    connect: Connect,
+    options: Options,
+    /// Fields that are in every request.
+    settings: Map<String, Value>,
+    http: Http,
+    /// The server that was asked last.
+    server: Mutex<Arc<Server>>,
+    window: Mutex<Window>,
+}
+
+/// How much the server says that the model can be told.
+#[derive(Default)]
+struct Window {
+    /// The server that was asked for it, and has answered.
+    url: String,
+    tokens: Option<u64>,
+}
+
+impl OpenAi {
+    /// The model, as the catalog has it. Nothing is connected yet. The error says how much it can
+    /// be told to think, if it was told something else.
+    pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
+        let level = options.thinking.as_deref();
+        let effort = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
+        let effort = effort.map(|effort| ("reasoning_effort".to_owned(), json!(effort)));
+        let mut settings: Map<_, _> = effort.into_iter().collect();
+        settings.extend(options.generation.clone());
+        let name = Provider::OpenAi.qualify(&model.id);
+        let http = Http::new(options.connect_timeout);
+        let (server, window) = (Mutex::default(), Mutex::default());
+        let inner = Inner { model, connect, options, settings, http, server, window };
+        Ok(Self { name, inner: Arc::new(inner) })
+    }
+}
+
+impl Model for OpenAi {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        (self.inner.connect)().map_err(Error::NotAuthenticated)?.check()
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        asking::ask(Arc::clone(&self.inner), prompt)
+    }
+
+    fn input_limit(&self) -> Option<u64> {
+        let known = Some(self.inner.model.input_tokens).filter(|tokens| *tokens > 0);
+        known.or_else(|| self.inner.window.lock().tokens)
+    }
+}
+
+impl Api for Inner {
+    type Answer = Answer;
+
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn http(&self) -> &Http {
+        &self.http
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, String> {
+        (self.connect)()
+    }
+
+    async fn look(&self) {
+        let Ok(endpoint) = self.endpoint() else { return };
+        let known = self.model.input_tokens > 0 || self.window.lock().url == endpoint.url;
+        if known || http::is_own(&endpoint.url, SILENT) {
+            return;
+        }
+        let tokens = window::find(&self.http, &endpoint, &self.model.id).await;
+        *self.window.lock() = Window { url: endpoint.url, tokens };
+    }
+
+    async fn prepare(&self, _: &Endpoint) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+    ) -> Result<reqwest::Request, Error> {
+        let request = Request {
+            prompt,
+            model: &self.model.id,
+            server: &self.server(endpoint),
+            settings: &self.settings,
+            output_tokens: self.model.output_tokens,
+            nudge,
+        };
+        let body = request.body()?;
+        let mut request = endpoint.request(Method::POST, "/chat/completions", KEY_HEADER)?;
+        *request.body_mut() = Some(body.into());
+        Ok(request)
+    }
+
+    fn begin(&self) -> Answer {
+        Answer::new(self.options.max_answer)
+    }
+
+    fn is_shown(answer: &Answer) -> bool {
+        answer.is_shown()
+    }
+
+    fn trouble(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+        let asked = Asked { provider: Provider::OpenAi, model: &self.model.id, url: &endpoint.url };
+        if report.lasting(asked).is_none() && self.learn(report, endpoint, prompt) {
+            return Trouble::Learnt;
+        }
+        match report.meaning(asked) {
+            Meaning::Failed(failure) => Trouble::Failed(failure),
+            Meaning::NoModel(error) => Trouble::NoModel(error),
+        }
+    }
+
+    fn nobody(&self, endpoint: &Endpoint) -> String {
+        format!("Nothing answers at {}. Is the server running there?", endpoint.url)
+    }
+
+    fn judge(&self, mut answer: Answer, prompt: &Prompt) -> Verdict {
+        let mut chunks = Vec::new();
+        answer.end(&mut chunks);
+        let asked = finish::Asked {
+            tools: &prompt.tools,
+            after_results: is_results(prompt),
+            makes_calls: self.server.lock().makes_calls,
+        };
+        let (reason, calls) = match finish::judge(&answer, asked) {
+            finish::Verdict::Whole(reason, calls) => (reason, calls),
+            finish::Verdict::Again(again) => return Verdict::Again(again),
+            finish::Verdict::Failed(failure) => return Verdict::Failed(failure),
+        };
+        if !calls.is_empty() {
+            Arc::make_mut(&mut self.server.lock()).makes_calls = true;
+        }
+        let mut extras = Vec::with_capacity(calls.len());
+        for Whole { call, extra } in calls {
+            extras.push(extra);
+            let name = names::own(&call.name, &prompt.tools).to_owned();
+            chunks.push(Chunk::Call(Call { name, ..call }));
+        }
+        let usage = answer.usage();
+        let native = answer.into_native(&self.model.id, extras);
+        Verdict::Whole(chunks, Finish { reason, usage, native })
+    }
+
+    async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+        window::models(&self.http, endpoint).await
+    }
+}
+
+impl Inner {
+    /// What is known of the server.
+    fn server(&self, endpoint: &Endpoint) -> Arc<Server> {
+        let mut server = self.server.lock();
+        if server.url() != endpoint.url {
+            *server = Arc::new(Server::new(&endpoint.url, &self.model.id));
+        }
+        Arc::clone(&server)
+    }
+
+    /// Whether an error tells something new of how the server wants to be asked.
+    fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
+        let mut server = self.server.lock();
+        let quirk = Arc::make_mut(&mut server).learn(report, prompt);
+        if let Some(quirk) = quirk {
+            tracing::info!(?quirk, url = endpoint.url, "the server wants it otherwise");
+        }
+        quirk.is_some()
+    }
+}
+
+/// Whether the endpoint takes its key: asks for the list of models.
+pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
+    models(endpoint).await.map(drop)
+}
+
+/// The ids of the models that the endpoint has to offer.
+pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+    window::models(&Http::new(Options::default().connect_timeout), endpoint).await
+}
+
+/// Whether what the model is told last is what came of its calls.
+fn is_results(prompt: &Prompt) -> bool {
+    matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
+}

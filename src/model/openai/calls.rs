@@ -1,0 +1,246 @@
+//! Puts tool calls together from their pieces, which no two servers number alike.
+//!
+//! A piece may have the number of its call, its id, both or neither; numbers begin at 0 or 1, or
+//! are all the same; an id comes with the first piece, with each, or never.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::scan::Scan;
+use crate::model::Call;
+
+/// What a call without a name is named, so that the model is told that there is no such tool.
+const UNNAMED: &str = "unnamed_tool";
+
+/// The calls of an answer, as far as they have come.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    begun: Vec<Building>,
+    /// The last call of each number.
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+}
+
+/// A call as far as it has come.
+#[derive(Debug, Default)]
+struct Building {
+    id: String,
+    name: String,
+    arguments: String,
+    scan: Scan,
+    /// The arguments, if they did not come as text.
+    whole: Option<Value>,
+    /// What else there is in the call: it goes back unchanged.
+    extra: Map<String, Value>,
+}
+
+/// More of a call.
+#[derive(Debug, Default)]
+struct Piece {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: Option<Value>,
+    extra: Map<String, Value>,
+}
+
+/// A call that is whole.
+#[derive(Debug, PartialEq)]
+pub(super) struct Whole {
+    pub(super) call: Call,
+    /// What else there was in it.
+    pub(super) extra: Map<String, Value>,
+}
+
+/// Arguments that are no JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Malformed {
+    /// They end too early.
+    Cut,
+    /// They never were.
+    Wrong,
+}
+
+impl Calls {
+    /// Takes the pieces of one delta.
+    pub(super) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
+        let before = self.begun.len();
+        for piece in pieces {
+            let piece = Piece::read(piece);
+            if piece.is_empty() {
+                continue;
+            }
+            let at = self.place(&piece, before);
+            self.add(at, piece);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.begun.is_empty()
+    }
+
+    /// Whether each is whole.
+    pub(super) fn are_whole(&self) -> bool {
+        self.begun.iter().all(Building::is_complete)
+    }
+
+    /// All of them, if their arguments can be read.
+    pub(super) fn finish(&self) -> Result<Vec<Whole>, Malformed> {
+        self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
+    }
+
+    /// Which call a piece belongs to. Those from `before` on began in the same delta.
+    fn place(&mut self, piece: &Piece, before: usize) -> usize {
+        let last = self.begun.len().checked_sub(1);
+        let by_index = piece.index.and_then(|index| self.by_index.get(&index).copied());
+        let by_id = self.by_id.get(&piece.id).copied().filter(|_| !piece.id.is_empty());
+        let candidate = match piece.index {
+            Some(_) => by_index,
+            None => by_id.or(last),
+        };
+        let found = candidate.filter(|at| self.begun[*at].takes(piece, *at >= before));
+        let at = found.unwrap_or_else(|| {
+            self.begun.push(Building::default());
+            self.begun.len() - 1
+        });
+        if let Some(index) = piece.index {
+            self.by_index.insert(index, at);
+        }
+        at
+    }
+
+    fn add(&mut self, at: usize, piece: Piece) {
+        let call = &mut self.begun[at];
+        if call.id.is_empty() && !piece.id.is_empty() {
+            self.by_id.insert(piece.id.clone(), at);
+            call.id = piece.id;
+        }
+        // Some servers repeat the name, or say more of it each time.
+        if piece.name.starts_with(&call.name) {
+            call.name = piece.name;
+        }
+        match piece.arguments {
+            Some(Value::String(text)) => call.push(&text),
+            Some(Value::Null) | None => {}
+            Some(whole) => call.whole = Some(whole),
+        }
+        call.extra.extend(piece.extra);
+    }
+}
+
+impl Building {
+    /// Whether a piece that may be this call's is; `same_delta` if the call began in the delta
+    /// that the piece is of.
+    fn takes(&self, piece: &Piece, same_delta: bool) -> bool {
+        let (both, named) = (!self.id.is_empty() && !piece.id.is_empty(), !piece.name.is_empty());
+        if both && self.id == piece.id {
+            return true;
+        }
+        if both {
+            // A new id for each piece: some gateways do that.
+            return !named && self.scan.is_open();
+        }
+        if !named || self.name.is_empty() {
+            return true;
+        }
+        let repeated = piece.name.starts_with(&self.name);
+        if same_delta {
+            return false;
+        }
+        if self.is_complete() {
+            return piece.name == self.name && !piece.has_arguments();
+        }
+        // With a number, what is begun is ended first.
+        repeated || piece.index.is_some() && self.scan.is_open()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.whole.is_some() || self.scan.is_complete()
+    }
+
+    fn push(&mut self, text: &str) {
+        // Some servers begin with an empty object, and then send the real one.
+        let empty = self.scan.is_complete() && self.arguments.trim() == "{}";
+        if empty && text.trim_start().starts_with('{') {
+            self.arguments.clear();
+            self.scan = Scan::default();
+        }
+        // What comes after the end is a repetition, or a brace too many.
+        let taken = self.scan.take(text);
+        self.arguments.push_str(&text[..taken]);
+    }
+
+    fn finish(&self, n: usize) -> Result<Whole, Malformed> {
+        let args = match &self.whole {
+            Some(whole) => whole.clone(),
+            None => self.read_arguments()?,
+        };
+        let id = if self.id.is_empty() { format!("call_{n}") } else { self.id.clone() };
+        let name = if self.name.is_empty() { UNNAMED } else { &self.name };
+        let call = Call { id, name: name.to_owned(), args };
+        Ok(Whole { call, extra: self.extra.clone() })
+    }
+
+    fn read_arguments(&self) -> Result<Value, Malformed> {
+        if self.arguments.trim().is_empty() {
+            return Ok(json!({}));
+        }
+        let cut = if self.scan.is_open() { Malformed::Cut } else { Malformed::Wrong };
+        match serde_json::from_str(&self.arguments).map_err(|_| cut)? {
+            Value::Null => Ok(json!({})),
+            // Encoded twice.
+            Value::String(text) => {
+                let inner = serde_json::from_str(&text).ok().filter(Value::is_object);
+                Ok(inner.unwrap_or_else(|| if text.is_empty() { json!({}) } else { text.into() }))
+            }
+            args => Ok(args),
+        }
+    }
+}
+
+impl Piece {
+    fn read(mut piece: Map<String, Value>) -> Self {
+        let index = piece.shift_remove("index");
+        let id = piece.shift_remove("id");
+        let mut function = match piece.shift_remove("function") {
+            Some(Value::Object(function)) => function,
+            _ => Map::new(),
+        };
+        piece.shift_remove("type");
+        Self {
+            index: index.as_ref().and_then(number),
+            id: id.map(text).unwrap_or_default(),
+            name: function.shift_remove("name").map(text).unwrap_or_default(),
+            arguments: function.shift_remove("arguments"),
+            extra: piece,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.id.is_empty() && self.name.is_empty() && self.arguments.is_none()
+    }
+
+    fn has_arguments(&self) -> bool {
+        match &self.arguments {
+            Some(Value::String(text)) => !text.trim().is_empty(),
+            Some(Value::Null) | None => false,
+            Some(_) => true,
+        }
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

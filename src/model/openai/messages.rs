@@ -1,0 +1,235 @@
+//! The conversation as chat completions take it.
+
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::native::Kept;
+use super::quirks::{Quirk, Server};
+use crate::media::Media;
+use crate::model::names::accepted;
+use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history};
+
+/// The longest id of a call that `OpenAI` accepts.
+const LONGEST_ID: usize = 40;
+/// Said by the user before the images that a tool has found.
+const SEEN: &str = "[What the tools above have to show:]";
+
+/// Who is told the conversation.
+#[derive(Clone, Copy)]
+pub(super) struct Listener<'a> {
+    pub(super) model: &'a str,
+    pub(super) server: &'a Server,
+}
+
+/// One message of the API.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Said<'a> {
+    role: &'static str,
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    #[default]
+    Null,
+    Text(Cow<'a, str>),
+    Parts(Vec<Value>),
+}
+
+#[derive(Debug, Serialize)]
+struct ToolCall {
+    id: String,
+    r#type: &'static str,
+    function: Function,
+    #[serde(flatten)]
+    extra: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct Function {
+    name: String,
+    /// JSON in a string.
+    arguments: String,
+}
+
+/// The whole conversation, made acceptable; `nudge` is said by the user at its end.
+pub(super) fn messages<'a>(
+    prompt: &'a Prompt,
+    hardened: &'a [Arc<Message>],
+    listener: Listener<'_>,
+    nudge: Option<&'a str>,
+) -> Vec<Said<'a>> {
+    let developer = listener.server.has(Quirk::Developer);
+    let mut said = Vec::with_capacity(hardened.len() + 1);
+    if !prompt.system.is_empty() {
+        let role = if developer { "developer" } else { "system" };
+        said.push(Said::text(role, prompt.system.as_ref()));
+    }
+    for message in hardened {
+        match &**message {
+            Message::User(parts) => said.push(user(parts, listener)),
+            Message::Assistant(answer) => said.push(assistant(answer, listener)),
+            Message::Results(results) => said.extend(told(results, listener)),
+        }
+    }
+    if let Some(nudge) = nudge {
+        match said.last_mut().filter(|last| last.role == "user") {
+            Some(last) => last.content.add(nudge),
+            None => said.push(Said::text("user", nudge)),
+        }
+    }
+    said
+}
+
+/// The conversation as every API takes it, before it is put in this one's words.
+pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
+    history::harden(&prompt.messages, |answer, native| speaks(answer, native, model))
+}
+
+/// Whether anything of an answer's native parts is sent.
+fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
+    !answer.calls.is_empty() && Kept::of(native, model).is_some()
+}
+
+impl<'a> Said<'a> {
+    fn text(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
+        Self { role, content: Content::Text(text.into()), ..Self::default() }
+    }
+}
+
+impl<'a> Content<'a> {
+    fn add(&mut self, more: &'a str) {
+        match self {
+            Self::Null => *self = Self::Text(more.into()),
+            Self::Text(text) => text.to_mut().extend(["\n\n", more]),
+            Self::Parts(parts) => parts.push(json!({ "type": "text", "text": more })),
+        }
+    }
+}
+
+fn user<'a>(parts: &'a [model::Part], listener: Listener<'_>) -> Said<'a> {
+    if let [model::Part::Text(text)] = parts {
+        return Said::text("user", text);
+    }
+    let is_text = |part: &model::Part| matches!(part, model::Part::Text(_));
+    if parts.iter().all(is_text) {
+        let texts = parts.iter().filter_map(|part| match part {
+            model::Part::Text(text) => Some(text.as_str()),
+            model::Part::Media(_) => None,
+        });
+        return Said::text("user", texts.collect::<Vec<_>>().join("\n"));
+    }
+    let parts = parts.iter().map(|part| match part {
+        model::Part::Text(text) => json!({ "type": "text", "text": text }),
+        model::Part::Media(media) => shown(media, listener),
+    });
+    Said { role: "user", content: Content::Parts(parts.collect()), ..Said::default() }
+}
+
+/// What is seen of images and the like.
+fn shown(media: &Media, listener: Listener<'_>) -> Value {
+    let kind = media.mime_type.as_str();
+    let url = || format!("data:{kind};base64,{}", media.data);
+    if listener.server.has(Quirk::NoImages) {
+        return json!({ "type": "text", "text": format!("[{kind}: this model cannot see it.]") });
+    }
+    if kind.starts_with("image/") {
+        return json!({ "type": "image_url", "image_url": { "url": url() } });
+    }
+    if kind == "application/pdf" {
+        let file = json!({ "filename": "document.pdf", "file_data": url() });
+        return json!({ "type": "file", "file": file });
+    }
+    json!({ "type": "text", "text": format!("[{kind}: this model cannot read it.]") })
+}
+
+fn assistant<'a>(answer: &'a Assistant, listener: Listener<'_>) -> Said<'a> {
+    if answer.calls.is_empty() {
+        return Said::text("assistant", &answer.text);
+    }
+    let kept = answer.native.as_ref().and_then(|native| Kept::of(native, listener.model));
+    let mut kept = kept.unwrap_or_default();
+    if listener.server.has(Quirk::NoReasoning) {
+        kept = Kept { calls: kept.calls, ..Kept::default() };
+    }
+    if listener.server.has(Quirk::WantsReasoning) && kept.fields.is_empty() {
+        kept.add_text("reasoning_content", "");
+    }
+    let mut extras = kept.calls.into_iter();
+    let calls = answer.calls.iter().map(|call| ToolCall {
+        id: id(&call.id, listener.server),
+        r#type: "function",
+        function: Function {
+            name: accepted(&call.name).into_owned(),
+            arguments: object(&call.args).to_string(),
+        },
+        extra: extras.next().unwrap_or_default(),
+    });
+    let tool_calls = calls.collect();
+    let content = if !kept.content.is_empty() {
+        let text = json!({ "type": "text", "text": answer.text });
+        kept.content.extend((!answer.text.is_empty()).then_some(text));
+        Content::Parts(kept.content)
+    } else if !kept.think.is_empty() {
+        Content::Text(format!("<think>{}</think>\n\n{}", kept.think, answer.text).into())
+    } else if !answer.text.trim().is_empty() {
+        Content::Text(answer.text.as_str().into())
+    } else if listener.server.has(Quirk::EmptyContent) {
+        Content::Text("".into())
+    } else {
+        Content::Null
+    };
+    Said { role: "assistant", content, tool_calls, fields: kept.fields, ..Said::default() }
+}
+
+/// One message for each result, and one with what they have to show: results are text alone.
+fn told<'a>(results: &'a [ToolResult], listener: Listener<'_>) -> Vec<Said<'a>> {
+    let result = |result: &'a ToolResult| {
+        let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
+        let tool_call_id = Some(id(&result.call, listener.server));
+        Said { tool_call_id, ..Said::text("tool", text) }
+    };
+    let mut said: Vec<_> = results.iter().map(result).collect();
+    let media = results.iter().flat_map(|result| &result.media);
+    let mut parts: Vec<_> = media.map(|media| shown(media, listener)).collect();
+    if !parts.is_empty() {
+        parts.insert(0, json!({ "type": "text", "text": SEEN }));
+        said.push(Said { role: "user", content: Content::Parts(parts), ..Said::default() });
+    }
+    said
+}
+
+/// An id that the server accepts; the same for a call and its result.
+fn id(id: &str, server: &Server) -> String {
+    let short = server.has(Quirk::ShortIds);
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    let fits = id.len() <= LONGEST_ID && !id.is_empty() && id.chars().all(plain);
+    if fits && !(short && (id.len() != 9 || !id.chars().all(|c| c.is_ascii_alphanumeric()))) {
+        return id.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    // Nine hexadecimal digits: enough to tell the calls of a conversation apart.
+    let digits = format!("{:016x}", hasher.finish());
+    if short { digits[..9].to_owned() } else { format!("call_{digits}") }
+}
+
+/// Arguments are always an object; what is not becomes the only field of one.
+fn object(args: &Value) -> Cow<'_, Value> {
+    match args {
+        Value::Object(_) => Cow::Borrowed(args),
+        Value::Null => Cow::Owned(json!({})),
+        other => Cow::Owned(json!({ "input": other })),
+    }
+}

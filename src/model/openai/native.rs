@@ -1,0 +1,127 @@
+//! What of an answer must go back as it came: reasoning, under the field it came in, and what else
+//! there was in the calls.
+
+use serde_json::{Map, Value, json};
+
+use super::BACKEND;
+use crate::model::Native;
+
+/// Reasoning in fields of the message, and these fields.
+const FIELDS: &str = "fields";
+/// Reasoning within the text, between its marks.
+const THINK: &str = "think";
+/// Reasoning that is a part of the content.
+const CONTENT: &str = "content";
+/// What else there was in the calls, in their order.
+const CALLS: &str = "calls";
+
+/// What is kept of an answer beside its text and its calls.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Kept {
+    /// `reasoning_content` and its like, and `reasoning_details`.
+    pub(super) fields: Map<String, Value>,
+    /// What was between `<think>` and `</think>`.
+    pub(super) think: String,
+    /// Mistral's reasoning.
+    pub(super) content: Vec<Value>,
+    /// For each call.
+    pub(super) calls: Vec<Map<String, Value>>,
+}
+
+impl Kept {
+    /// Adds to the text of a field.
+    pub(super) fn add_text(&mut self, field: &str, more: &str) {
+        match self.fields.get_mut(field) {
+            Some(Value::String(text)) => text.push_str(more),
+            _ => _ = self.fields.insert(field.to_owned(), more.into()),
+        }
+    }
+
+    /// Adds pieces of `reasoning_details`; what belongs together becomes one again.
+    pub(super) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
+        let known = self.fields.entry("reasoning_details").or_insert_with(|| json!([]));
+        let Value::Array(known) = known else { return };
+        for detail in details {
+            match known.last_mut() {
+                Some(Value::Object(last)) if is_more(last, &detail) => extend(last, detail),
+                _ => known.push(detail.into()),
+            }
+        }
+    }
+
+    /// Adds a piece of Mistral's reasoning; it is one as long as nothing comes between.
+    pub(super) fn add_content(&mut self, more: Value) {
+        let parts = |value: &Value| value.get("thinking").and_then(Value::as_array).cloned();
+        let last = self.content.last_mut().and_then(|last| last.get_mut("thinking"));
+        match (last, parts(&more)) {
+            (Some(Value::Array(known)), Some(more)) => known.extend(more),
+            _ => self.content.push(more),
+        }
+    }
+
+    /// Nothing, if there is nothing to keep.
+    pub(super) fn into_native(self, model: &str) -> Option<Native> {
+        let extra = self.calls.iter().any(|extra| !extra.is_empty());
+        if self.fields.is_empty() && self.think.is_empty() && self.content.is_empty() && !extra {
+            return None;
+        }
+        let part = json!({
+            FIELDS: self.fields, THINK: self.think, CONTENT: self.content, CALLS: self.calls,
+        });
+        Some(Native { backend: BACKEND.to_owned(), model: model.to_owned(), parts: vec![part] })
+    }
+
+    /// What was kept, if this model said it; also of several answers that have become one.
+    pub(super) fn of(native: &Native, model: &str) -> Option<Self> {
+        if native.backend != BACKEND || native.model != model {
+            return None;
+        }
+        let mut kept = Self::default();
+        for part in &native.parts {
+            for (field, value) in objects(&part[FIELDS]) {
+                match value {
+                    Value::String(text) => kept.add_text(field, text),
+                    Value::Array(details) => {
+                        kept.add_details(details.iter().filter_map(object).collect());
+                    }
+                    _ => {}
+                }
+            }
+            kept.think.push_str(part[THINK].as_str().unwrap_or_default());
+            kept.content.extend(part[CONTENT].as_array().into_iter().flatten().cloned());
+            kept.calls = part[CALLS].as_array().into_iter().flatten().filter_map(object).collect();
+        }
+        Some(kept)
+    }
+}
+
+fn object(value: &Value) -> Option<Map<String, Value>> {
+    value.as_object().cloned()
+}
+
+fn objects(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+/// Whether a detail goes on where the one before stopped.
+fn is_more(last: &Map<String, Value>, next: &Map<String, Value>) -> bool {
+    let same = |field: &str| last.get(field) == next.get(field);
+    let signed = last.get("signature").is_some_and(Value::is_string);
+    // What is encrypted is whole.
+    let is_text = next.contains_key("text") || next.contains_key("summary");
+    same("type") && same("index") && is_text && !signed
+}
+
+fn extend(last: &mut Map<String, Value>, next: Map<String, Value>) {
+    for (field, value) in next {
+        match (last.get_mut(&field), value) {
+            (Some(Value::String(known)), Value::String(more))
+                if matches!(field.as_str(), "text" | "summary") =>
+            {
+                known.push_str(&more);
+            }
+            (_, Value::Null) => {}
+            (_, value) => _ = last.insert(field, value),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a server wants otherwise than most: found out from its errors, once, and remembered.
+
+use std::collections::BTreeSet;
+
+use crate::model::report::Report;
+use crate::model::{Message, Part, Prompt, http};
+
+/// Something that not all servers do alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Quirk {
+    /// `stream_options` is refused, and with it the tokens are not told.
+    NoUsage,
+    /// The limit of an answer is `max_completion_tokens`, not `max_tokens`.
+    CompletionTokens,
+    /// The instruction is the `developer`'s, not the `system`'s.
+    Developer,
+    /// `parallel_tool_calls` is refused.
+    NoParallel,
+    /// A message with calls and no text has `""` for its content, not `null`.
+    EmptyContent,
+    /// Of JSON Schema only the plainest is understood.
+    SimpleSchemas,
+    /// Earlier reasoning is refused.
+    NoReasoning,
+    /// Earlier reasoning must be there, if only as `""`.
+    WantsReasoning,
+    /// Images are refused.
+    NoImages,
+    /// The id of a call has nine letters and digits.
+    ShortIds,
+}
+
+/// A server, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Server {
+    /// Its address.
+    url: String,
+    quirks: BTreeSet<Quirk>,
+    /// What has been tried the other way round; no more than once.
+    tried: BTreeSet<Quirk>,
+    /// Whether it has made a call of what a model wrote.
+    pub(super) makes_calls: bool,
+}
+
+/// What there is in a conversation that a server may not like.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    images: bool,
+    silent_calls: bool,
+    answers: bool,
+}
+
+impl Server {
+    /// What is supposed of a server that has not been asked anything.
+    pub(super) fn new(url: &str, model: &str) -> Self {
+        let mut quirks = BTreeSet::new();
+        if http::is_own(url, "api.openai.com") {
+            quirks.insert(Quirk::CompletionTokens);
+            if thinks(model) {
+                quirks.insert(Quirk::Developer);
+            }
+        }
+        if http::is_near(url) {
+            quirks.insert(Quirk::SimpleSchemas);
+        }
+        Self { url: url.to_owned(), quirks, ..Self::default() }
+    }
+
+    /// Its address.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.contains(&quirk)
+    }
+
+    /// Learns from an error what the server wants; nothing if it tells nothing new.
+    pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt) -> Option<Quirk> {
+        let suspected = suspects(report, self, Sent::of(prompt));
+        let quirk = suspected.into_iter().find(|quirk| !self.tried.contains(quirk))?;
+        self.tried.insert(quirk);
+        if !self.quirks.remove(&quirk) {
+            self.quirks.insert(quirk);
+        }
+        Some(quirk)
+    }
+}
+
+/// Whether it is one of `OpenAI`'s models that think before they answer.
+fn thinks(model: &str) -> bool {
+    let is_o =
+        model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_o || model.starts_with("gpt-5")
+}
+
+/// What may be behind an error, the likeliest first.
+fn suspects(report: &Report, server: &Server, sent: Sent) -> Vec<Quirk> {
+    if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
+        return Vec::new();
+    }
+    let says = |words: &[&str]| report.says(words) || report.is(words);
+    let refused =
+        says(&["support", "unknown", "unrecognized", "unexpected", "permitted", "invalid"]);
+    let template = says(&["template", "jinja", "nonetype", "undefined"]);
+    let developer = server.has(Quirk::Developer);
+    let role = says(&["developer"]) || says(&["role"]) && (developer || says(&["system"]));
+    let reasoning = says(&["reasoning_content", "reasoning_details", "thinking"]);
+    let missing = says(&["must be passed back", "missing"]);
+    let image = says(&["image", "vision", "multimodal", "multi-modal", "mmproj"]);
+    let content =
+        says(&["content"]) && says(&["null", "none", "string", "required", "empty", "missing"]);
+    let table = [
+        (Quirk::NoUsage, says(&["stream_options", "include_usage"])),
+        (Quirk::CompletionTokens, refused && says(&["max_completion_tokens", "max_tokens"])),
+        (Quirk::NoParallel, says(&["parallel_tool_calls"])),
+        (Quirk::ShortIds, says(&["length of 9", "must be a-z"])),
+        (Quirk::WantsReasoning, reasoning && missing),
+        (Quirk::NoReasoning, reasoning && !missing && sent.answers),
+        (Quirk::NoImages, image && sent.images),
+        (Quirk::Developer, role && !says(&["alternate"])),
+        (Quirk::SimpleSchemas, says(&["grammar", "schema"])),
+        (Quirk::EmptyContent, (content || template) && sent.silent_calls),
+    ];
+    table.into_iter().filter(|(_, suspected)| *suspected).map(|(quirk, _)| quirk).collect()
+}
+
+impl Sent {
+    fn of(prompt: &Prompt) -> Self {
+        let mut sent = Self::default();
+        for message in &prompt.messages {
+            match &**message {
+                Message::User(parts) => {
+                    sent.images |= parts.iter().any(|part| matches!(part, Part::Media(_)));
+                }
+                Message::Assistant(answer) => {
+                    sent.answers = true;
+                    sent.silent_calls |= !answer.calls.is_empty() && answer.text.trim().is_empty();
+                }
+                Message::Results(results) => {
+                    sent.images |= results.iter().any(|result| !result.media.is_empty());
+                }
+            }
+        }
+        sent
+    }
+}

@@ -1,0 +1,79 @@
+//! The body of a request.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::messages::{self, Listener, Said};
+use super::quirks::{Quirk, Server};
+use super::schema;
+use crate::model::names::accepted;
+use crate::model::{Error, Prompt, ToolDeclaration};
+
+/// What is asked, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) prompt: &'a Prompt,
+    pub(super) model: &'a str,
+    pub(super) server: &'a Server,
+    /// Fields that are in every request.
+    pub(super) settings: &'a Map<String, Value>,
+    /// How many tokens an answer may have; 0 to leave that to the server.
+    pub(super) output_tokens: u64,
+    /// Said to the model beside what the user said last.
+    pub(super) nudge: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<Value>,
+    messages: Vec<Said<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    #[serde(flatten)]
+    settings: &'a Map<String, Value>,
+}
+
+impl Request<'_> {
+    /// For `chat/completions`.
+    pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
+        let Self { prompt, model, server, settings, output_tokens, nudge } = *self;
+        let hardened = messages::hardened(prompt, model);
+        let listener = Listener { model, server };
+        let limit = Some(output_tokens).filter(|tokens| *tokens > 0);
+        let completion = server.has(Quirk::CompletionTokens);
+        let simple = server.has(Quirk::SimpleSchemas);
+        let tools: Vec<_> = prompt.tools.iter().map(|tool| declaration(tool, simple)).collect();
+        let body = Body {
+            model,
+            stream: true,
+            stream_options: (!server.has(Quirk::NoUsage)).then(|| json!({ "include_usage": true })),
+            messages: messages::messages(prompt, &hardened, listener, nudge),
+            parallel_tool_calls: (!tools.is_empty() && !server.has(Quirk::NoParallel))
+                .then_some(true),
+            tools,
+            max_tokens: limit.filter(|_| !completion),
+            max_completion_tokens: limit.filter(|_| completion),
+            settings,
+        };
+        serde_json::to_vec(&body)
+            .map_err(|error| Error::Rejected(format!("The request cannot be written: {error}")))
+    }
+}
+
+fn declaration(tool: &ToolDeclaration, simple: bool) -> Value {
+    let parameters =
+        if simple { schema::simple(&tool.parameters) } else { tool.parameters.clone() };
+    let function = json!({
+        "name": accepted(&tool.name), "description": tool.description, "parameters": parameters,
+    });
+    json!({ "type": "function", "function": function })
+}

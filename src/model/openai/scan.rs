@@ -1,0 +1,96 @@
+//! Finds the end of a JSON value that arrives in pieces, looking at each byte once.
+
+/// How far a value has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    state: State,
+    /// How many brackets are open.
+    depth: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    NotBegun,
+    Open,
+    InString,
+    /// Right after a backslash in a string.
+    Escaped,
+    Complete,
+}
+
+impl Scan {
+    /// Whether the value has begun and not ended. A number never ends.
+    pub(super) fn is_open(self) -> bool {
+        !matches!(self.state, State::NotBegun | State::Complete)
+    }
+
+    pub(super) fn is_complete(self) -> bool {
+        self.state == State::Complete
+    }
+
+    /// Takes more of it; how many bytes belong to the value.
+    pub(super) fn take(&mut self, text: &str) -> usize {
+        if self.is_complete() {
+            return 0;
+        }
+        for (at, byte) in text.bytes().enumerate() {
+            self.step(byte);
+            if self.is_complete() {
+                return at + 1;
+            }
+        }
+        text.len()
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.state = match (self.state, byte) {
+            (State::InString, b'\\') => State::Escaped,
+            (State::InString, b'"') => self.closed(),
+            (State::InString | State::Escaped, _) | (_, b'"') => State::InString,
+            (_, b'{' | b'[') => {
+                self.depth += 1;
+                State::Open
+            }
+            (_, b'}' | b']') => {
+                self.depth = self.depth.saturating_sub(1);
+                self.closed()
+            }
+            (State::NotBegun, _) if byte.is_ascii_whitespace() => State::NotBegun,
+            _ => State::Open,
+        };
+    }
+
+    /// What it is after a bracket or a quote has been closed.
+    fn closed(self) -> State {
+        if self.depth == 0 { State::Complete } else { State::Open }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scan;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<usize>) {
+        let mut scan = Scan::default();
+        let taken = scan.take(text);
+        assert_eq!(scan.is_complete().then_some(taken), expected, "{text}");
+        let mut single = Scan::default();
+        let taken: usize = text.chars().map(|c| single.take(c.encode_utf8(&mut [0; 4]))).sum();
+        assert_eq!(single.is_complete().then_some(taken), expected, "{text} byte by byte");
+    }
+
+    #[test]
+    fn a_value_ends_where_its_last_bracket_or_quote_is() {
+        check("{}", Some(2));
+        check(" {\"a\": [1, {}]} }", Some(15));
+        check("{\"a\": \"}\\\"{\"}", Some(13));
+        check("\"{\\\"a\\\":1}\"x", Some(11));
+        check("[1]", Some(3));
+        check("{\"日本\": \"}\"}", Some(15));
+        for open in ["", " ", "{", "{\"a\": \"}", "\"", "12", "null", "[[]"] {
+            check(open, None);
+        }
+    }
+}

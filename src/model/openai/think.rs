@@ -1,0 +1,160 @@
+//! Takes the reasoning out of an answer that begins with `<think>`: servers that do not know a
+//! model's way to think leave it in the text.
+
+use std::mem;
+
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+/// How much white space there may be before the mark.
+const LEAD: usize = 64;
+
+/// Text, and what the model thought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Text(String),
+    Thought(String),
+}
+
+/// Where in the text it is.
+#[derive(Debug, Default)]
+enum State {
+    /// Nothing has come but white space and perhaps the beginning of the mark.
+    #[default]
+    Beginning,
+    Inside,
+    /// The reasoning has just ended.
+    After,
+    Outside,
+}
+
+/// Splits a text that arrives in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Splitter {
+    state: State,
+    /// What may be the beginning of a mark.
+    held: String,
+}
+
+impl Splitter {
+    /// Takes more of the text.
+    pub(super) fn take(&mut self, more: String) -> Vec<Piece> {
+        if matches!(self.state, State::Outside) {
+            return text(more).into_iter().collect();
+        }
+        self.held.push_str(&more);
+        let mut pieces = Vec::new();
+        loop {
+            let held = mem::take(&mut self.held);
+            match self.state {
+                State::Beginning => {
+                    let begins = held.trim_start();
+                    if let Some(rest) = begins.strip_prefix(OPEN) {
+                        self.state = State::Inside;
+                        rest.clone_into(&mut self.held);
+                        continue;
+                    }
+                    if OPEN.starts_with(begins) && held.len() <= LEAD {
+                        self.held = held;
+                    } else {
+                        self.state = State::Outside;
+                        pieces.extend(text(held));
+                    }
+                }
+                State::Inside => {
+                    if let Some((thought, rest)) = held.split_once(CLOSE) {
+                        self.state = State::After;
+                        pieces.extend(self::thought(thought));
+                        rest.clone_into(&mut self.held);
+                        continue;
+                    }
+                    let kept = overlap(&held, CLOSE);
+                    pieces.extend(thought(&held[..held.len() - kept]));
+                    held[held.len() - kept..].clone_into(&mut self.held);
+                }
+                State::After => {
+                    let rest = held.trim_start();
+                    if !rest.is_empty() {
+                        self.state = State::Outside;
+                        pieces.extend(text(rest.to_owned()));
+                    }
+                }
+                State::Outside => pieces.extend(text(held)),
+            }
+            return pieces;
+        }
+    }
+
+    /// What is left at the end.
+    pub(super) fn end(&mut self) -> Option<Piece> {
+        let held = mem::take(&mut self.held);
+        match self.state {
+            State::Inside => thought(&held),
+            State::Beginning | State::After | State::Outside => text(held),
+        }
+    }
+}
+
+/// How many bytes at the end of `text` may be the beginning of `mark`.
+fn overlap(text: &str, mark: &str) -> usize {
+    let longest = mark.len().saturating_sub(1).min(text.len());
+    (1..=longest).rev().find(|n| text.ends_with(&mark[..*n])).unwrap_or_default()
+}
+
+fn text(text: String) -> Option<Piece> {
+    (!text.is_empty()).then_some(Piece::Text(text))
+}
+
+fn thought(thought: &str) -> Option<Piece> {
+    (!thought.is_empty()).then(|| Piece::Thought(thought.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same must come out however the text is cut.
+    #[track_caller]
+    fn check(input: &str, thoughts: &str, rest: &str) {
+        for size in 1..=input.chars().count().max(1) {
+            let mut splitter = Splitter::default();
+            let (mut thought, mut said) = (String::new(), String::new());
+            let letters: Vec<char> = input.chars().collect();
+            let pieces = letters.chunks(size).map(String::from_iter);
+            let mut all: Vec<_> = pieces.flat_map(|piece| splitter.take(piece)).collect();
+            all.extend(splitter.end());
+            for piece in all {
+                match piece {
+                    Piece::Text(text) => said.push_str(&text),
+                    Piece::Thought(text) => thought.push_str(&text),
+                }
+            }
+            assert_eq!((thought.as_str(), said.as_str()), (thoughts, rest), "{input} by {size}");
+        }
+    }
+
+    #[test]
+    fn what_is_marked_at_the_beginning_is_a_thought() {
+        check("<think>hm</think>\n\nHello", "hm", "Hello");
+        check("\n<think>\nh<m </thin k\n</think>Hello", "\nh<m </thin k\n", "Hello");
+        check("<think></think>Hello", "", "Hello");
+        check("<think>日本</think>日", "日本", "日");
+    }
+
+    #[test]
+    fn reasoning_that_does_not_end_is_a_thought() {
+        check("<think>hm", "hm", "");
+        check("<think>hm</thi", "hm</thi", "");
+        check("<think>hm</think>\n", "hm", "");
+    }
+
+    #[test]
+    fn a_mark_anywhere_else_is_text() {
+        check("Use <think>x</think>", "", "Use <think>x</think>");
+        check("<thinking>x", "", "<thinking>x");
+        check("<thin", "", "<thin");
+        check("  hi", "", "  hi");
+        let blank = "\n".repeat(100);
+        check(&blank, "", &blank);
+        check("<think>a</think>b<think>c</think>", "a", "b<think>c</think>");
+    }
+}

@@ -1,0 +1,129 @@
+//! Which models a server has, and how much they can be told: no table knows that of a server that
+//! somebody has set up.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::KEY_HEADER;
+use crate::model::endpoint::Endpoint;
+use crate::model::http::{self, Http};
+use crate::model::provider::Provider;
+use crate::model::report::{Asked, Report};
+use crate::model::retry::Failure;
+use crate::model::{Error, words};
+
+/// How long it may take to find out, and how much may come of one request.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LIST: usize = 8 << 20;
+
+/// How many tokens a model can be told, as far as the server says so.
+pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
+    timeout(PATIENCE, look(http, endpoint, model)).await.ok().flatten()
+}
+
+async fn look(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
+    let list = get(http, endpoint, "/models").await;
+    let listed = list.as_ref().and_then(|list| entry(list, model));
+    let promised = listed.and_then(promised);
+    let known = listed.and_then(said).or(promised.filter(|_| !http::is_near(&endpoint.url)));
+    if known.is_some() || !http::is_near(&endpoint.url) {
+        return known;
+    }
+    let url = endpoint.url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
+    let root = Endpoint { url, ..endpoint.clone() };
+    // llama.cpp, LM Studio and Ollama say it elsewhere.
+    if let Some(props) = get(http, &root, "/props").await
+        && let Some(tokens) = number(&props["default_generation_settings"], "n_ctx")
+    {
+        return Some(tokens);
+    }
+    for path in ["/api/v1/models", "/api/v0/models", "/api/ps"] {
+        let list = get(http, &root, path).await;
+        if let Some(tokens) = list.as_ref().and_then(|list| loaded(entry(list, model)?)) {
+            return Some(tokens);
+        }
+    }
+    promised
+}
+
+/// The ids of the models that there are.
+pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+    let ask = async {
+        let request = endpoint.request(Method::GET, "/models", KEY_HEADER)?;
+        let failed = |failure: Failure| failure.error;
+        let response = http.send(request, PATIENCE).await.map_err(failed)?;
+        if !response.status().is_success() {
+            let asked = Asked { provider: Provider::OpenAi, model: "", url: &endpoint.url };
+            return Err(Report::of(response, PATIENCE).await.meaning(asked).into_error());
+        }
+        let body = http::body(response, LIST, PATIENCE).await;
+        let list = serde_json::from_slice(&body).ok();
+        list.as_ref().and_then(ids).ok_or_else(|| {
+            let url = words::shortened(&endpoint.url);
+            Error::Rejected(format!("There is no such API at {url}: it gives no list of models."))
+        })
+    };
+    ask.await.map_err(|mut error| {
+        endpoint.redact(error.text_mut());
+        error
+    })
+}
+
+/// What a server says at a path; nothing if it has nothing to say.
+async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
+    let request = endpoint.request(Method::GET, path, KEY_HEADER).ok()?;
+    let response = http.send(request, PATIENCE).await.ok()?;
+    if !response.status().is_success() {
+        return None;
+    }
+    serde_json::from_slice(&http::body(response, LIST, PATIENCE).await).ok()
+}
+
+/// The list in whatever it is wrapped.
+fn items(list: &Value) -> Option<&Vec<Value>> {
+    list.get("data").or(list.get("models")).unwrap_or(list).as_array()
+}
+
+fn ids(list: &Value) -> Option<Vec<String>> {
+    let id = |item: &Value| item.get("id")?.as_str().map(str::to_owned);
+    Some(items(list)?.iter().filter_map(id).collect())
+}
+
+/// The model's entry. A server that has one model answers with it whatever is asked for.
+fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
+    let items = items(list)?;
+    let is_it = |item: &&Value| {
+        ["id", "key", "name", "model"].iter().any(|field| item.get(field) == Some(&model.into()))
+    };
+    items.iter().find(is_it).or(match items.as_slice() {
+        [only] => Some(only),
+        _ => None,
+    })
+}
+
+/// What the server can do with the model: vLLM, `OpenRouter`, Groq.
+fn said(entry: &Value) -> Option<u64> {
+    let fields = ["max_model_len", "loaded_context_length", "context_length", "context_window"];
+    fields.iter().find_map(|field| number(entry, field))
+}
+
+/// What the model was made for, which the server may have cut.
+fn promised(entry: &Value) -> Option<u64> {
+    number(entry, "max_context_length").or_else(|| number(&entry["meta"], "n_ctx_train"))
+}
+
+/// What a model has been loaded with: LM Studio, Ollama.
+fn loaded(entry: &Value) -> Option<u64> {
+    let instance = entry.pointer("/loaded_instances/0");
+    let instance = instance.and_then(|it| {
+        number(it, "context_length").or_else(|| number(&it["config"], "context_length"))
+    });
+    instance.or_else(|| said(entry)).or_else(|| promised(entry))
+}
+
+fn number(object: &Value, field: &str) -> Option<u64> {
+    object.get(field)?.as_u64().filter(|tokens| *tokens > 0)
+}

@@ -1,0 +1,319 @@
+//! What the errors of most servers mean: for people, and for whether to try again.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use serde_json::Value;
+
+use super::Error;
+use super::http::{self, Head};
+use super::provider::Provider;
+use super::retry::{self, Advice, Failure};
+use super::words::{rounded, shortened};
+
+/// What to do about vLLM, if it makes no calls of what the model writes.
+pub(super) const VLLM_FLAG: &str = "vLLM does not take the model's tool calls out of its text: \
+    start it with `--enable-auto-tool-choice --tool-call-parser PARSER`, where PARSER fits the \
+    model (hermes, mistral, llama3_json, qwen3_coder, ...; vLLM's documentation lists them).";
+/// The same for llama.cpp.
+pub(super) const LLAMA_CPP_FLAG: &str = "llama.cpp's server does not take the model's tool calls \
+    out of its text: start it with `--jinja`.";
+
+/// An error as a server reports it.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Report {
+    /// The HTTP status, or what would have been it.
+    pub(super) status: u16,
+    /// On one line; may be empty.
+    pub(super) message: String,
+    /// Names for it: its code, its type, the field that is wrong; in lower case.
+    names: Vec<String>,
+    retry_after: Option<Duration>,
+    /// Whether the server says that it may be tried again.
+    should_retry: Option<bool>,
+}
+
+/// What was asked, for messages.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) provider: Provider,
+    pub(super) model: &'a str,
+    /// Where.
+    pub(super) url: &'a str,
+}
+
+/// A request that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Failed(Failure),
+    /// The model is unknown.
+    NoModel(Error),
+}
+
+impl From<Failure> for Meaning {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Meaning {
+    /// The error without any hope.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Self::Failed(failure) => failure.error,
+            Self::NoModel(error) => error,
+        }
+    }
+}
+
+impl Report {
+    /// What an error response says.
+    pub(super) async fn of(response: Response, patience: Duration) -> Self {
+        let Head { status, retry_after, should_retry, location } = Head::of(&response);
+        let body = http::error_body(response, patience).await;
+        let mut report = Self { retry_after, should_retry, ..Self::read(Some(status), &body) };
+        if let (true, Some(to)) = (report.message.is_empty(), location) {
+            report.message = format!("see {to}");
+        }
+        report
+    }
+
+    /// Reads the body of an error, whatever it is: `{"error": {...}}`, `{"error": "..."}`,
+    /// `{"detail": "..."}`, a list with one of them, or no JSON. One within a stream has no status.
+    pub(super) fn read(status: Option<u16>, body: &[u8]) -> Self {
+        let body = &body[..body.len().min(http::ERROR_BODY)];
+        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+            let message = shortened(&String::from_utf8_lossy(body));
+            return Self { status: status.unwrap_or(500), message, ..Self::default() };
+        };
+        let json = json.get(0).unwrap_or(&json);
+        let error = json.get("error").filter(|error| !error.is_null()).unwrap_or(json);
+        let name = |field: &str| error.get(field).and_then(Value::as_str).map(str::to_lowercase);
+        let names =
+            ["code", "type", "status", "param"].into_iter().filter_map(name).collect::<Vec<_>>();
+        let code = error.get("code").and_then(number).or_else(|| number(error.get("status_code")?));
+        let status = status.or(code).unwrap_or_else(|| status_of(&names));
+        let message = shortened(&message(error).unwrap_or_default());
+        Self { status, message, names, ..Self::default() }
+    }
+
+    /// Whether its message has one of these, in lower case.
+    pub(super) fn says(&self, words: &[&str]) -> bool {
+        let message = self.message.to_lowercase();
+        words.iter().any(|word| message.contains(word))
+    }
+
+    /// Whether it has one of these names.
+    pub(super) fn is(&self, names: &[&str]) -> bool {
+        self.names.iter().any(|name| names.contains(&name.as_str()))
+    }
+
+    /// What it means.
+    pub(super) fn meaning(&self, asked: Asked<'_>) -> Meaning {
+        if let Some(failure) = self.lasting(asked) {
+            return failure.into();
+        }
+        match self.status {
+            404 => self.not_found(asked),
+            429 => self.too_many().into(),
+            408 | 409 | 499 | 500..=599 => self.server_error().into(),
+            300..=399 => self.terminal(
+                Error::Rejected,
+                "The API's address redirects to another one, where a key is not sent. If you \
+                 trust it, configure that address.",
+            ),
+            code => {
+                let what = format!("The API did not accept the request (HTTP {code}).");
+                match self.should_retry {
+                    Some(true) => {
+                        Failure::passing("the request failed", Error::Rejected(self.said(&what)))
+                            .into()
+                    }
+                    _ => self.terminal(Error::Rejected, &what),
+                }
+            }
+        }
+    }
+
+    /// What no waiting will change, whatever its status.
+    pub(super) fn lasting(&self, asked: Asked<'_>) -> Option<Failure> {
+        let failure =
+            |kind: fn(String) -> Error, what: &str| Some(Failure::terminal(kind(self.said(what))));
+        if self.status == 402
+            || self.is(&["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"])
+            || self.says(&["exceeded your current quota", "insufficient balance"])
+        {
+            return failure(
+                Error::RateLimited,
+                "There is no credit left on this account, or its quota is used up.",
+            );
+        }
+        if self.status == 413 || self.is_too_long() {
+            return failure(
+                Error::ContextTooLong,
+                "The conversation is longer than the model can take. Compress it with /compress.",
+            );
+        }
+        if self.status == 401 || self.is(&["invalid_api_key"]) {
+            return failure(Error::NotAuthenticated, &not_accepted(asked.provider));
+        }
+        if self.is(&["content_filter", "content_policy_violation"])
+            || self.says(&["content management policy"])
+        {
+            return failure(
+                Error::Refused,
+                "The prompt was blocked by the provider's filter. Say it another way.",
+            );
+        }
+        if let Some(what) = self.no_tools() {
+            return failure(Error::Rejected, what);
+        }
+        if self.should_retry == Some(false) {
+            return failure(Error::Unavailable, "The server does not want to be asked again.");
+        }
+        None
+    }
+
+    /// Whether the conversation is more than the model, or the server, can take.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.is(&[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "string_above_max_length",
+        ]) || matches!(self.status, 400..=429 | 500)
+            && self.says(&[
+                "maximum context length",
+                "available context size",
+                "context length exceeded",
+                "greater than the context length",
+                "context window",
+                "prompt is too long",
+                "request too large",
+                "input is too long",
+                "too large for model with",
+            ])
+    }
+
+    /// What is missing, if tools cannot be called at all.
+    fn no_tools(&self) -> Option<&'static str> {
+        if self.says(&["--enable-auto-tool-choice", "--tool-call-parser"]) {
+            return Some(VLLM_FLAG);
+        }
+        if self.says(&["--jinja"]) {
+            return Some(LLAMA_CPP_FLAG);
+        }
+        self.says(&["support tool", "not support tools", "tools is not supported"])
+            .then_some("This model cannot call tools, so it cannot work here: choose another.")
+    }
+
+    fn not_found(&self, asked: Asked<'_>) -> Meaning {
+        let model = asked.model;
+        if asked.provider == Provider::Ollama && self.says(&["not found"]) {
+            let what = format!(
+                "Ollama does not have the model `{model}`. Get it with `ollama pull {model}`."
+            );
+            return Meaning::NoModel(Error::Rejected(self.said(&what)));
+        }
+        let is_model = self.is(&["model_not_found"]) || self.says(&["model"]);
+        let what = if is_model {
+            format!("There is no model `{model}` here, or not for you.")
+        } else {
+            format!(
+                "There is no such API at {}. Is its address right, with the version at the end \
+                 (…/v1)?",
+                asked.url
+            )
+        };
+        let error = Error::Rejected(self.said(&what));
+        if is_model { Meaning::NoModel(error) } else { Failure::terminal(error).into() }
+    }
+
+    fn too_many(&self) -> Failure {
+        let wait = self.wait();
+        let until = wait.map(|wait| format!(" It takes requests again in {}.", rounded(wait)));
+        let what = format!("The API's rate limit is reached.{}", until.unwrap_or_default());
+        let failure = Failure::passing("rate limited", Error::RateLimited(self.said(&what)));
+        failure.advised(wait.map_or(Advice::Unknown, Advice::After))
+    }
+
+    fn server_error(&self) -> Failure {
+        let wait = self.wait().map(Advice::After);
+        if self.says(&["loading model"]) {
+            let error = Error::Unavailable(self.said("The server is still loading the model."));
+            let failure = Failure::passing("the server is loading the model", error);
+            return failure.advised(wait.unwrap_or(Advice::Soon));
+        }
+        if matches!(self.status, 503 | 529) || self.says(&["overloaded", "no capacity"]) {
+            let what = "The server is overloaded. Try again later, or try another model.";
+            let error = Error::Unavailable(self.said(what));
+            let failure = Failure::passing("the server is overloaded", error);
+            return failure.advised(wait.unwrap_or(Advice::Soon));
+        }
+        let what = format!("The server had a fault (HTTP {}). Try again later.", self.status);
+        let reason = format!("the server had a fault ({})", self.status);
+        Failure::passing(reason, Error::Unavailable(self.said(&what)))
+            .advised(wait.unwrap_or(Advice::Unknown))
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        self.retry_after.or_else(|| retry::asked_for(&self.message))
+    }
+
+    fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Meaning {
+        Failure::terminal(kind(self.said(what))).into()
+    }
+
+    /// With the server's own words.
+    pub(super) fn said(&self, what: &str) -> String {
+        match self.message.as_str() {
+            "" => what.to_owned(),
+            message => format!("{what} The server says: {message}"),
+        }
+    }
+}
+
+/// What is said of a key that does not work.
+fn not_accepted(provider: Provider) -> String {
+    format!(
+        "The key for {} is not accepted. Run `tandem login --provider {provider}`, or set another \
+         key in the environment.",
+        provider.title()
+    )
+}
+
+/// The message, wherever it is.
+fn message(error: &Value) -> Option<String> {
+    let first = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => Some(items.first()?.get("msg")?.as_str()?.to_owned()),
+        Value::Object(_) => Some(value.to_string()),
+        _ => None,
+    };
+    let message = first(error).filter(|_| error.is_string());
+    let message = message.or_else(|| first(error.get("message")?));
+    let message = message.or_else(|| first(error.get("detail")?))?;
+    // What the provider behind a gateway says tells more.
+    let raw = error.pointer("/metadata/raw").and_then(Value::as_str);
+    Some(raw.map_or(message.clone(), |raw| format!("{message}: {raw}")))
+}
+
+fn number(value: &Value) -> Option<u16> {
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    u16::try_from(number).ok().filter(|it| (300..600).contains(it))
+}
+
+/// The status that goes with one of an error's names, where only those are known.
+fn status_of(names: &[String]) -> u16 {
+    let status = names.iter().find_map(|name| match name.as_str() {
+        "invalid_request_error" | "bad_request" | "badrequesterror" => Some(400),
+        "authentication_error" => Some(401),
+        "permission_error" => Some(403),
+        "rate_limit_exceeded" | "rate_limit_error" | "tokens" | "requests" => Some(429),
+        "overloaded_error" | "engine_overloaded" => Some(503),
+        _ => None,
+    });
+    status.unwrap_or(500)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The turns of a session, one after the other: queued, started, cancelled.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Event, Origin, PromptPart, StopReason, TurnId};
+use super::{Session, turn};
+
+/// The turns that have not ended. "A turn runs" and the log's word on it change under one lock.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// How many there have been.
+    count: u64,
+    pub(super) running: Option<Pending>,
+    queue: VecDeque<Pending>,
+    /// No turn starts any more.
+    closed: bool,
+}
+
+/// A turn that has not ended.
+#[derive(Clone)]
+pub(super) struct Pending {
+    turn: TurnId,
+    prompt: Arc<[PromptPart]>,
+    pub(super) origin: Origin,
+    cancel: CancellationToken,
+}
+
+impl Session {
+    /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
+    pub fn prompt(self: &Arc<Self>, prompt: Vec<PromptPart>, origin: Origin) -> TurnId {
+        let mut turns = self.turns.lock();
+        turns.count += 1;
+        let turn = TurnId(turns.count);
+        let queued = Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone() };
+        self.log.append(queued);
+        let cancel = CancellationToken::new();
+        turns.queue.push_back(Pending { turn, prompt: prompt.into(), origin, cancel });
+        self.start_next(&mut turns);
+        turn
+    }
+
+    /// Starts the turn that has waited longest, if none runs.
+    fn start_next(self: &Arc<Self>, turns: &mut Turns) {
+        if turns.running.is_some() {
+            return;
+        }
+        let next = loop {
+            let Some(next) = turns.queue.pop_front() else { return };
+            if !turns.closed && !next.cancel.is_cancelled() {
+                break next;
+            }
+            self.cancelled(next.turn);
+        };
+        turns.running = Some(next.clone());
+        self.log.append(Event::TurnStarted { turn: next.turn });
+        for notice in self.notices.lock().drain(..) {
+            self.log.append(Event::Notice(notice));
+        }
+        let session = Arc::clone(self);
+        tokio::spawn(async move {
+            let run = turn::run(&session, &next.prompt, &next.cancel);
+            let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
+            let mut turns = session.turns.lock();
+            session.log.append(Event::TurnFinished { turn: next.turn, reason });
+            turns.running = None;
+            session.start_next(&mut turns);
+        });
+    }
+
+    /// A turn that only waited has ended.
+    fn cancelled(&self, turn: TurnId) {
+        let reason = StopReason::Cancelled { answering: false };
+        self.log.append(Event::TurnFinished { turn, reason });
+    }
+
+    /// The turn that runs.
+    pub fn running(&self) -> Option<TurnId> {
+        self.turns.lock().running.as_ref().map(|running| running.turn)
+    }
+
+    /// Whether a turn runs or waits.
+    pub fn pending(&self, turn: TurnId) -> bool {
+        let turns = self.turns.lock();
+        turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
+    }
+
+    /// How many turns wait.
+    pub fn waiting(&self) -> usize {
+        self.turns.lock().queue.len()
+    }
+
+    /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
+    /// that is ending too. False if it has ended.
+    pub fn cancel(self: &Arc<Self>, turn: TurnId) -> bool {
+        let mut turns = self.turns.lock();
+        let ending = match &turns.running {
+            Some(running) if running.turn == turn => {
+                self.cancel_running(running);
+                return true;
+            }
+            Some(running) => running.cancel.is_cancelled(),
+            None => false,
+        };
+        let Some(at) = turns.queue.iter().position(|queued| queued.turn == turn) else {
+            return false;
+        };
+        if ending {
+            turns.queue[at].cancel.cancel();
+        } else {
+            turns.queue.remove(at);
+            self.cancelled(turn);
+        }
+        true
+    }
+
+    fn cancel_running(&self, running: &Pending) {
+        running.cancel.cancel();
+        self.questions.withdraw();
+    }
+
+    /// Cancels every turn and lets none start.
+    pub fn close(self: &Arc<Self>) {
+        let mut turns = self.turns.lock();
+        turns.closed = true;
+        if let Some(running) = &turns.running {
+            self.cancel_running(running);
+        }
+        self.start_next(&mut turns);
+    }
+
+    /// Waits until no turn runs.
+    pub async fn idle(&self) {
+        let mut log = self.log.read(self.log.len());
+        while self.running().is_some() {
+            log.next().await;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What files were before tools changed them, kept under the hash of the content, so that a change
+//! can be taken back.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::files;
+use super::scratch::Scratch;
+use crate::sync::Mutex;
+
+/// A file that a tool has changed, and what it takes to take that back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// Absolute.
+    pub path: PathBuf,
+    /// What was there before.
+    pub before: Before,
+    /// What the tool wrote.
+    pub after: ContentId,
+}
+
+/// What was there before a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Before {
+    /// No file.
+    Nothing,
+    /// A file; its content is kept.
+    Kept(ContentId),
+    /// A file; why its content could not be kept.
+    Lost(String),
+}
+
+/// Names a content: two that have the same name are the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ContentId {
+    /// SHA-256, in hexadecimal.
+    sha256: String,
+    /// How many bytes it has.
+    bytes: u64,
+}
+
+impl ContentId {
+    /// The name of this content.
+    pub fn of(content: &[u8]) -> Self {
+        let hash = digest(&SHA256, content);
+        // The file's name in the store.
+        let hex = |hex: String, byte: &u8| hex + &format!("{byte:02x}");
+        let sha256 = hash.as_ref().iter().fold(String::new(), hex);
+        Self { sha256, bytes: content.len() as u64 }
+    }
+}
+
+/// The contents of one session.
+pub struct Preimages {
+    scratch: Arc<Scratch>,
+    /// Bytes that may still be kept.
+    left: Mutex<u64>,
+    max: u64,
+}
+
+impl Preimages {
+    /// Keeps at most `max` bytes.
+    pub fn new(scratch: Arc<Scratch>, max: u64) -> Self {
+        Self { scratch, left: Mutex::new(max), max }
+    }
+
+    /// What is there before a change, kept if it can be.
+    pub(super) fn keep(&self, content: Option<&[u8]>) -> Before {
+        let Some(content) = content else { return Before::Nothing };
+        let id = ContentId::of(content);
+        match self.put(&id, content) {
+            Ok(()) => Before::Kept(id),
+            Err(why) => {
+                tracing::warn!("a file's content is not kept: {why}");
+                Before::Lost(why)
+            }
+        }
+    }
+
+    fn put(&self, id: &ContentId, content: &[u8]) -> Result<(), String> {
+        if self.max == 0 {
+            return Err("undo is turned off".to_owned());
+        }
+        let mut left = self.left.lock();
+        let failed = |err: io::Error| err.to_string();
+        let file = self.file(id).map_err(failed)?;
+        if file.exists() {
+            return Ok(());
+        }
+        let Some(remains) = left.checked_sub(id.bytes) else {
+            return Err(format!("more than {} bytes would be kept (limit undo-bytes)", self.max));
+        };
+        // Whole, or not at all.
+        let directory = file.parent().unwrap_or(&file);
+        let mut written = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+        written.write_all(content).map_err(failed)?;
+        written.persist(&file).map_err(|err| failed(err.error))?;
+        *left = remains;
+        Ok(())
+    }
+
+    fn get(&self, id: &ContentId) -> Result<Vec<u8>, String> {
+        let content = self.file(id).and_then(fs::read).map_err(|err| err.to_string())?;
+        if ContentId::of(&content) == *id { Ok(content) } else { Err("it is damaged".to_owned()) }
+    }
+
+    fn file(&self, id: &ContentId) -> io::Result<PathBuf> {
+        Ok(self.scratch.dir()?.join(&id.sha256))
+    }
+
+    /// Puts back what was there before a change, if the file is exactly as the change left it. The
+    /// error says why it was left alone: what follows the file's name in a sentence.
+    pub fn restore(&self, change: &FileChange) -> Result<(), String> {
+        let FileChange { path, before, after } = change;
+        let now = match files::read(path, after.bytes) {
+            Ok(now) if ContentId::of(&now) == *after => now,
+            Err(error) if error.kind == "file_not_found" => {
+                return Err("has been removed since".to_owned());
+            }
+            _ => return Err("has been changed since, by somebody else".to_owned()),
+        };
+        match before {
+            Before::Nothing => remove(path, &now),
+            Before::Kept(id) => {
+                let lost = |why| format!("cannot be put back: its earlier content: {why}");
+                let then = self.get(id).map_err(lost)?;
+                files::write(path, Some(&now), &then, &CancellationToken::new())
+                    .map_err(|error| format!("cannot be put back: {}", error.message))
+            }
+            Before::Lost(why) => {
+                Err(format!("cannot be put back: its content was not kept: {why}"))
+            }
+        }
+    }
+}
+
+/// Removes a file that is what it is thought to be.
+fn remove(path: &Path, now: &[u8]) -> Result<(), String> {
+    let failed = |err: io::Error| match err.kind() {
+        ErrorKind::NotFound => "has been removed since".to_owned(),
+        _ => format!("cannot be removed: {err}"),
+    };
+    if files::read(path, now.len() as u64).is_ok_and(|read| read == now) {
+        return fs::remove_file(path).map_err(failed);
+    }
+    Err("has been changed since, by somebody else".to_owned())
+}

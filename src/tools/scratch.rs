@@ -1,0 +1,119 @@
+//! A directory of a session's own: made when something is first put into it, gone with the session.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+
+use crate::sync::Mutex;
+
+/// What such directories are called, before a part that is made up.
+const PREFIX: &str = "session-";
+
+/// In each of them; locked as long as the session lives.
+const LOCK: &str = "lock";
+
+/// How old one must be before it is asked whether its session still lives: making the directory
+/// and locking it are two steps.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// A directory that only this user can read.
+pub struct Scratch {
+    /// Where it is made; the system's directory for temporary files if nothing is said.
+    parent: Option<PathBuf>,
+    made: Mutex<Option<Made>>,
+}
+
+/// Fields are dropped in order: the lock is the last to go.
+struct Made {
+    dir: TempDir,
+    _lock: File,
+}
+
+impl Scratch {
+    /// Nothing is made yet. `parent` need not exist.
+    pub fn new(parent: Option<PathBuf>) -> Self {
+        Self { parent, made: Mutex::default() }
+    }
+
+    /// Where it is. The first call makes it, and removes those of sessions that were killed.
+    pub fn dir(&self) -> io::Result<PathBuf> {
+        let mut made = self.made.lock();
+        if let Some(made) = &*made {
+            return Ok(made.dir.path().to_owned());
+        }
+        let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
+        fs::create_dir_all(&parent)?;
+        sweep(&parent);
+        // Mode 0700, whatever the umask.
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?;
+        let lock = File::create_new(dir.path().join(LOCK))?;
+        lock.try_lock()?;
+        let path = dir.path().to_owned();
+        *made = Some(Made { dir, _lock: lock });
+        Ok(path)
+    }
+}
+
+/// Removes what sessions left behind that could not do it themselves.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if ours && abandoned(&entry.path()).unwrap_or(false) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether nobody holds the lock any more.
+fn abandoned(dir: &Path) -> io::Result<bool> {
+    let lock = match File::open(dir.join(LOCK)) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),
+        lock => lock?,
+    };
+    let age = SystemTime::now().duration_since(lock.metadata()?.modified()?);
+    Ok(age.is_ok_and(|age| age > SETTLED) && lock.try_lock().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(dir: &Path) -> usize {
+        fs::read_dir(dir).unwrap().count()
+    }
+
+    #[test]
+    fn the_directory_is_made_when_first_asked_for_and_gone_with_the_session() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(Some(parent.path().join("state")));
+        assert_eq!(entries(parent.path()), 0);
+        let dir = scratch.dir().unwrap();
+        assert_eq!(scratch.dir().unwrap(), dir);
+        drop(scratch);
+        assert_eq!(entries(&parent.path().join("state")), 0);
+    }
+
+    #[test]
+    fn what_a_killed_session_left_is_removed_and_what_a_live_one_has_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let alive = Scratch::new(Some(parent.path().to_owned()));
+        let long_ago = SystemTime::now() - Duration::from_mins(1);
+        let age = |dir: &Path| {
+            File::options().write(true).open(dir.join(LOCK)).unwrap().set_modified(long_ago)
+        };
+        age(&alive.dir().unwrap()).unwrap();
+        let killed = parent.path().join("session-killed");
+        fs::create_dir(&killed).unwrap();
+        File::create(killed.join(LOCK)).unwrap();
+        age(&killed).unwrap();
+        let foreign = parent.path().join("session-of-somebody-else");
+        fs::create_dir(&foreign).unwrap();
+        Scratch::new(Some(parent.path().to_owned())).dir().unwrap();
+        assert!(!killed.exists());
+        assert!(foreign.exists() && alive.dir().unwrap().exists());
+    }
+}

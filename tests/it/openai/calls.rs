@@ -1,0 +1,234 @@
+//! Tool calls, numbered, named and cut as every server does it.
+
+use super::*;
+
+const A: &str = r#"call: glob({"pattern":"a"}) "#;
+
+/// These deltas are these calls, cut anywhere on their way.
+async fn check(deltas: Vec<Value>, reason: &str, expected: &[&str]) {
+    let mut expected: Vec<_> = expected.iter().map(|call| format!("call: {call}")).collect();
+    expected.push(STOP.to_owned());
+    let expected: Vec<_> = expected.iter().map(String::as_str).collect();
+    let (lines, _) = play(vec![stream(deltas, reason)]).await;
+    assert_lines(&lines, &expected);
+}
+
+fn whole(index: Value, id: Value, name: &str, arguments: Value) -> Value {
+    let function = json!({ "name": name, "arguments": arguments });
+    json!({ "index": index, "id": id, "type": "function", "function": function })
+}
+
+fn more(index: Value, arguments: &str) -> Value {
+    json!({ "index": index, "function": { "arguments": arguments } })
+}
+
+#[tokio::test]
+async fn a_call_comes_in_pieces() {
+    let deltas = pieces(vec![
+        whole(json!(0), json!("c1"), "glob", json!("")),
+        more(json!(0), "{\"pat"),
+        more(json!(0), "tern\":\"a\"}"),
+        whole(json!(1), json!("c2"), "glob", json!("{}")),
+    ]);
+    check(deltas, "tool_calls", &[&format!("{}c1", &A[6..]), "glob({}) c2"]).await;
+}
+
+#[tokio::test]
+async fn without_an_index_the_same_id_is_the_same_call() {
+    let piece = |id: &str, arguments: &str| json!({ "id": id, "function": { "name": "glob", "arguments": arguments } });
+    let deltas = pieces(vec![
+        piece("c1", "{\"pattern\""),
+        piece("c2", "{\"x\":"),
+        piece("c1", ":\"a\"}"),
+        piece("c2", "1}"),
+    ]);
+    check(deltas, "tool_calls", &[&format!("{}c1", &A[6..]), r#"glob({"x":1}) c2"#]).await;
+}
+
+#[tokio::test]
+async fn without_an_index_and_an_id_a_piece_goes_on_until_the_arguments_are_whole() {
+    let piece = |arguments: &str| json!({ "function": { "arguments": arguments } });
+    let named = |name: &str, arguments: &str| json!({ "function": { "name": name, "arguments": arguments } });
+    let deltas = pieces(vec![
+        named("glob", "{\"pattern\":"),
+        piece("\"a\""),
+        piece("}"),
+        named("glob", "{\"pattern\":\"a\"}"),
+        named("read_file", "{}"),
+    ]);
+    let calls =
+        [&format!("{}call_0", &A[6..]), &format!("{}call_1", &A[6..]), "read_file({}) call_2"];
+    check(deltas, "tool_calls", &calls).await;
+}
+
+#[tokio::test]
+async fn another_id_at_the_same_index_is_another_call() {
+    let deltas = pieces(vec![
+        whole(json!(0), json!("c1"), "glob", json!("{\"pattern\":\"a\"}")),
+        whole(json!(0), json!("c2"), "glob", json!("{\"pattern\"")),
+        more(json!(0), ":\"a\"}"),
+        whole(json!(0), json!("c3"), "glob", json!("")),
+    ]);
+    let calls = [&format!("{}c1", &A[6..]), &format!("{}c2", &A[6..]), "glob({}) c3"];
+    check(deltas, "stop", &calls).await;
+}
+
+#[tokio::test]
+async fn an_id_that_is_missing_or_empty_is_made_and_later_pieces_need_none() {
+    for id in [json!(""), Value::Null] {
+        let deltas = pieces(vec![
+            whole(json!(0), id.clone(), "glob", json!("{\"pattern\"")),
+            more(json!(0), ":\"a\"}"),
+            whole(json!(1), id, "glob", json!("{\"pattern\":\"a\"}")),
+        ]);
+        let calls = [&format!("{}call_0", &A[6..]), &format!("{}call_1", &A[6..])];
+        check(deltas, "tool_calls", &calls.map(String::as_str)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_index_may_begin_at_one_or_anywhere() {
+    for index in [1, 7] {
+        let deltas = pieces(vec![
+            whole(json!(index), json!("c1"), "glob", json!("{\"pattern\"")),
+            whole(json!(index + 5), json!("c2"), "glob", json!("{}")),
+            more(json!(index), ":\"a\"}"),
+        ]);
+        check(deltas, "tool_calls", &[&format!("{}c1", &A[6..]), "glob({}) c2"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_whole_call_may_come_with_the_reason_for_the_end() {
+    let calls = json!([whole(json!(0), json!("c1"), "glob", json!("{\"pattern\":\"a\"}"))]);
+    let chunk = json!({ "choices": [{
+        "delta": { "role": "assistant", "content": "", "tool_calls": calls },
+        "finish_reason": "tool_calls",
+    }] });
+    let (lines, _) = play(vec![Reply::stream(event(&chunk) + DONE)]).await;
+    assert_lines(&lines, &[&format!("{A}c1"), STOP]);
+}
+
+#[tokio::test]
+async fn several_calls_may_come_in_one_delta() {
+    let one = |id: Value| whole(Value::Null, id, "glob", json!("{\"pattern\":\"a\"}"));
+    let deltas = vec![json!({ "tool_calls": [one(json!("c1")), one(json!("c2"))] })];
+    check(deltas, "stop", &[&format!("{}c1", &A[6..]), &format!("{}c2", &A[6..])]).await;
+    let deltas = vec![json!({ "tool_calls": [one(Value::Null), one(Value::Null)] })];
+    check(deltas, "stop", &[&format!("{}call_0", &A[6..]), &format!("{}call_1", &A[6..])]).await;
+}
+
+#[tokio::test]
+async fn arguments_may_be_an_object_or_empty_or_encoded_twice() {
+    let twice = Value::String("{\"pattern\":\"a\"}".to_owned()).to_string();
+    for (arguments, expected) in [
+        (json!({ "pattern": "a" }), "{\"pattern\":\"a\"}"),
+        (json!(twice), "{\"pattern\":\"a\"}"),
+        (json!("{\"pattern\":\"a\"}"), "{\"pattern\":\"a\"}"),
+        (json!("{\"pattern\":\"a\"}}"), "{\"pattern\":\"a\"}"),
+        (json!(""), "{}"),
+        (json!(" \n"), "{}"),
+        (json!("null"), "{}"),
+        (Value::Null, "{}"),
+        (json!({}), "{}"),
+    ] {
+        let deltas = pieces(vec![whole(json!(0), json!("c1"), "glob", arguments)]);
+        check(deltas, "tool_calls", &[&format!("glob({expected}) c1")]).await;
+    }
+}
+
+#[tokio::test]
+async fn arguments_may_begin_with_an_empty_object_or_come_again() {
+    let deltas = pieces(vec![
+        whole(json!(0), json!("c1"), "glob", json!("{}")),
+        more(json!(0), "{\"pattern\":"),
+        more(json!(0), "\"a\"}"),
+        more(json!(0), ""),
+        whole(json!(0), json!("c1"), "glob", json!("{\"pattern\":\"a\"}")),
+    ]);
+    check(deltas, "tool_calls", &[&format!("{}c1", &A[6..])]).await;
+}
+
+#[tokio::test]
+async fn name_and_arguments_may_be_apart_and_the_name_repeated() {
+    let named = |name: &str| json!({ "index": 0, "id": "c1", "function": { "name": name } });
+    let deltas = pieces(vec![named("glob"), more(json!(0), "{\"pattern\":\"a\"}")]);
+    check(deltas, "tool_calls", &[&format!("{}c1", &A[6..])]).await;
+    let deltas = pieces(vec![json!({ "index": 0, "id": "c1" }), named("gl"), named("glob")]);
+    check(deltas, "tool_calls", &["glob({}) c1"]).await;
+    let repeated = |arguments: &str| json!({ "index": 0, "function": { "name": "glob", "arguments": arguments } });
+    let deltas = pieces(vec![repeated("{\"pattern\""), repeated(":"), repeated("\"a\"}")]);
+    check(deltas, "tool_calls", &[&format!("{}call_0", &A[6..])]).await;
+}
+
+#[tokio::test]
+async fn that_there_are_calls_decides_and_not_the_reason() {
+    let call = || pieces(vec![whole(json!(0), json!("c1"), "glob", json!("{\"pattern\":\"a\"}"))]);
+    for reason in ["stop", "tool_calls", "function_call", "length", "eos", "content_filter"] {
+        check(call(), reason, &[&format!("{}c1", &A[6..])]).await;
+    }
+    let body: String = call().into_iter().map(delta).collect();
+    for body in [body.clone() + DONE, body] {
+        let (lines, _) = play(vec![Reply::stream(body)]).await;
+        assert_lines(&lines, &[&format!("{A}c1"), STOP]);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_is_asked_for_again() {
+    let half = || pieces(vec![whole(json!(0), json!("c1"), "glob", json!("{\"pattern\":\"a"))]);
+    let cut: String = half().into_iter().map(delta).collect();
+    let unbegun = delta(json!({ "tool_calls": [whole(json!(0), json!("c1"), "glob", json!(""))] }));
+    for (reply, reason) in [
+        (stream(half(), "length"), "the model's call was cut at its output limit"),
+        (stream(half(), "tool_calls"), "the model's call was malformed"),
+        (Reply::stream(cut), "the answer was cut off"),
+        (Reply::stream(unbegun), "the answer was cut off"),
+        (stream(Vec::new(), "tool_calls"), "the model's call was malformed"),
+    ] {
+        let (lines, server) = play(vec![reply, text("ok")]).await;
+        assert_lines(&lines, &[&format!("retry: {reason}, 2/4"), "text: ok", STOP]);
+        let nudge = messages(&server, 1)[1]["content"].to_string();
+        assert_eq!(
+            nudge.contains("[System: Your previous answer"),
+            reason != "the answer was cut off"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_came_as_text_is_an_error_that_names_the_servers_option() {
+    let said = "<tool_call>\n{\"name\": \"glob\", \"arguments\": {}}\n</tool_call>";
+    let (lines, server) = play(vec![text(said)]).await;
+    assert_eq!(server.asked().len(), 1);
+    let error = &lines[1];
+    for named in ["BadAnswer", "`glob`", "--enable-auto-tool-choice", "--jinja", "ollama:"] {
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_has_made_calls_before_is_asked_again_instead() {
+    let call = pieces(vec![whole(json!(0), json!("c1"), "glob", json!("{}"))]);
+    let said = "<tool_call>{\"name\": \"glob\"}";
+    let server = start(vec![stream(call, "tool_calls"), text(said), text("ok")]).await;
+    let model = model(&server, options());
+    ask(&model, prompt(vec![user("hi")])).await;
+    let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
+    let again = "retry: the model's call was malformed, 2/4, discard";
+    assert_lines(&lines, &[&format!("text: {said}"), again, "text: ok", STOP]);
+}
+
+#[tokio::test]
+async fn a_tool_has_a_name_that_the_api_accepts_and_is_called_by_its_own() {
+    let own = "mcp.server:ä tool";
+    let mut asked = prompt(vec![user("hi")]);
+    asked.tools = [tool(own, json!({ "type": "object" }))].into();
+    let server = start(vec![text("ok")]).await;
+    ask(&model(&server, options()), asked.clone()).await;
+    let sent = server.asked()[0].body["tools"][0]["function"]["name"].as_str().unwrap().to_owned();
+    assert!(sent.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')), "{sent}");
+    let call = pieces(vec![whole(json!(0), json!("c1"), &sent, json!("{}"))]);
+    let (lines, _, _) = play_to(vec![stream(call, "tool_calls")], asked, options()).await;
+    assert_lines(&lines, &[&format!("call: {own}({{}}) c1"), STOP]);
+}

@@ -1,0 +1,217 @@
+//! What fails: what passes, what does not, and what is said.
+
+use std::time::Duration;
+
+use tandem::model::openai::{check, models};
+use tandem::model::retry::Policy;
+
+use super::*;
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let replies = vec![
+        Reply::error(408, ""),
+        Reply::error(409, "{}"),
+        refused(429, "Rate limit reached. Please try again in 2ms."),
+        Reply::error(500, "{}"),
+        Reply::error(503, r#"{"error":{"message":"Loading model","code":503}}"#),
+        Reply::error(529, r#"{"error":"overloaded"}"#),
+        Reply::error(418, "tea").header("x-should-retry", "true"),
+        text("ok"),
+    ];
+    let (lines, server) = play(replies).await;
+    assert_lines(
+        &lines,
+        &[
+            "retry: the server had a fault (408), 2/10",
+            "retry: the server had a fault (409), 3/10",
+            "retry: rate limited, 4/10",
+            "retry: the server had a fault (500), 5/10",
+            "retry: the server is loading the model, 6/10",
+            "retry: the server is overloaded, 7/10",
+            "retry: the request failed, 8/10",
+            "text: ok",
+            STOP,
+        ],
+    );
+    let asked = server.asked();
+    assert!(asked.iter().all(|request| request.body == asked[0].body));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_asks_for_is_waited_for() {
+    use futures::StreamExt as _;
+    use tandem::model::{Chunk, Model as _};
+    for (name, value, at_least) in [
+        ("retry-after", "7", 7000),
+        ("retry-after-ms", "2500", 2500),
+        ("retry-after-ms", "2500.5", 2500),
+    ] {
+        let reply = Reply::error(429, "{}").header(name, value);
+        let options = Options { retry: Policy::default(), ..options() };
+        let server = start(vec![reply]).await;
+        let mut chunks = model(&server, options).stream(prompt(vec![user("hi")]));
+        let Some(Ok(Chunk::Retry(retry))) = chunks.next().await else { panic!("no retry") };
+        let delay = retry.delay.as_millis();
+        assert!((at_least..at_least * 3 / 2).contains(&delay), "{name}: {delay}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_pass_is_an_error_at_once() {
+    let code = |status: u16, code: &str| {
+        Reply::error(status, json!({ "error": { "message": "no", "code": code } }).to_string())
+    };
+    for (reply, kind, says) in [
+        (code(429, "insufficient_quota"), "RateLimited", "no credit left"),
+        (Reply::error(402, "{}"), "RateLimited", "no credit left"),
+        (refused(429, "You exceeded your current quota"), "RateLimited", "no credit left"),
+        (Reply::error(401, "{}"), "NotAuthenticated", "tandem login --provider openai"),
+        (code(400, "invalid_api_key"), "NotAuthenticated", "is not accepted"),
+        (code(400, "context_length_exceeded"), "ContextTooLong", "/compress"),
+        (
+            refused(400, "This model's maximum context length is 4096 tokens"),
+            "ContextTooLong",
+            "/compress",
+        ),
+        (code(400, "exceed_context_size_error"), "ContextTooLong", "/compress"),
+        (
+            refused(429, "Request too large for gpt-x on tokens per min"),
+            "ContextTooLong",
+            "/compress",
+        ),
+        (Reply::error(413, "too big"), "ContextTooLong", "/compress"),
+        (code(400, "content_filter"), "Refused", "filter"),
+        (
+            refused(
+                400,
+                "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+            ),
+            "Rejected",
+            "start it with `--enable-auto-tool-choice",
+        ),
+        (
+            Reply::error(500, r#"{"error":{"message":"tools param requires --jinja flag"}}"#),
+            "Rejected",
+            "with `--jinja`",
+        ),
+        (
+            Reply::error(
+                404,
+                r#"{"error":{"message":"No endpoints found that support tool use"}}"#,
+            ),
+            "Rejected",
+            "cannot call tools",
+        ),
+        (
+            Reply::error(404, r#"{"detail":"Not Found"}"#),
+            "Rejected",
+            "with the version at the end (…/v1)?",
+        ),
+        (Reply::error(403, r#"{"error":{"message":"region"}}"#), "Rejected", "HTTP 403"),
+        (Reply::error(500, "{}").header("x-should-retry", "false"), "Unavailable", "asked again"),
+        (
+            refused(400, "nothing that is known"),
+            "Rejected",
+            "The server says: nothing that is known",
+        ),
+        (
+            Reply::stream("<html>Log in</html>").header("content-type", "text/html"),
+            "BadAnswer",
+            "a web page",
+        ),
+        (
+            Reply::error(302, "").header("location", "https://evil.example/"),
+            "Rejected",
+            "redirects",
+        ),
+    ] {
+        let (lines, server) = play(vec![reply]).await;
+        assert_eq!((lines.len(), server.asked().len()), (1, 1), "{lines:?}");
+        assert!(lines[0].starts_with(&format!("error: {kind}(")), "{says}: {lines:?}");
+        assert!(lines[0].contains(says), "{says}: {lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn errors_within_the_stream_are_errors() {
+    let said = delta(json!({ "content": "Well, " }));
+    for (error, reason) in [
+        (json!({ "error": { "message": "overloaded", "code": 502 } }), "the server is overloaded"),
+        (
+            json!({ "error": { "message": "x", "type": "server_error" } }),
+            "the server had a fault (500)",
+        ),
+        (json!({ "error": { "message": "slow down", "code": "429" } }), "rate limited"),
+        (
+            json!({ "choices": [{ "delta": {}, "finish_reason": "error", "error": { "message": "x", "code": 500 } }] }),
+            "the server had a fault (500)",
+        ),
+        (json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] }), "the server gave up"),
+    ] {
+        let body = [said.clone(), event(&error)].concat();
+        let (lines, _) = play(vec![Reply::stream(body), text("ok")]).await;
+        let again = format!("retry: {reason}, 2/10, discard");
+        assert_lines(&lines, &["text: Well, ", &again, "text: ok", STOP]);
+    }
+    let quota = json!({ "error": { "message": "no", "code": "insufficient_quota" } });
+    let (lines, _) = play(vec![Reply::stream(event(&quota))]).await;
+    assert!(lines[0].starts_with("error: RateLimited(\"There is no credit left"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_server_of_this_machine_that_is_not_there_is_not_waited_for() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{nobody}/v1");
+    let (lines, _) =
+        ask(&model_at(endpoint(url.clone()), options()), prompt(vec![user("hi")])).await;
+    let why = format!("Nothing answers at {url}. Is the server running there?");
+    assert_lines(&lines, &[&format!("error: Unavailable(\"{why}\")")]);
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_answered_with_those_there_are() {
+    let list = json!({ "object": "list", "data": [{ "id": "a" }, { "id": "b" }] });
+    let missing = json!({ "error": { "message": "x", "code": "model_not_found" } });
+    let reply = Reply::error(404, missing.to_string());
+    let server = Server::with_pages(vec![reply], &[("/v1/models", list)]).await;
+    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+    let why = format!(
+        "There is no model `{MODEL}` here, or not for you. The server says: x There are: a, b."
+    );
+    assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
+}
+
+#[tokio::test]
+async fn a_key_that_the_server_repeats_is_not_shown() {
+    let echo = json!({ "error": { "message": format!("bad key {KEY}") } });
+    for reply in [Reply::error(400, echo.to_string()), Reply::stream(event(&echo))] {
+        let mut options = options();
+        options.retry.attempts = 1;
+        let (lines, _, _) = play_to(vec![reply], prompt(vec![user("hi")]), options).await;
+        assert!(lines[0].contains("bad key [key]") && !lines[0].contains(KEY), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_checked_by_the_list_of_models() {
+    let list = json!({ "data": [{ "id": "a" }] });
+    let server = Server::with_pages(Vec::new(), &[("/v1/models", list)]).await;
+    let right = endpoint(format!("{}/v1", server.address()));
+    assert_eq!(models(&right).await, Ok(vec!["a".to_owned()]));
+    let wrong = endpoint(server.address().to_owned());
+    assert!(check(&wrong).await.unwrap_err().to_string().contains("There is no such API at http"));
+    let server = Server::start(vec![Reply::error(401, "{}")]).await;
+    let error = check(&endpoint(server.address().to_owned())).await.unwrap_err().to_string();
+    assert!(error.contains("is not accepted"), "{error}");
+}
+
+#[tokio::test]
+async fn of_an_error_only_the_beginning_is_read_and_only_for_a_while() {
+    let (lines, _) = play(vec![Reply::error(400, vec![b'x'; 1 << 20]).times(100)]).await;
+    assert!(lines[0].len() < 1000 && lines[0].contains("xxx…"), "{lines:?}");
+    let hangs = Reply::error(400, r#"{"error":{"message":"bad"#).then_hang();
+    let options = Options { idle: Duration::from_millis(300), ..options() };
+    let (lines, _, _) = play_to(vec![hangs], prompt(vec![user("hi")]), options).await;
+    assert!(lines[0].contains(r#"{\"error\":{\"message\":\"bad"#), "{lines:?}");
+}

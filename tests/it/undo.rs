@@ -1,0 +1,261 @@
+//! `/restore`: what calls changed in files is taken back, and nothing else.
+
+mod random;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+use tandem::model::{Call, Chunk, Error};
+use tandem::permission::Mode;
+use tandem::session::{Event, Origin, Parts, Session};
+use tandem::tools;
+use tandem::tools::scratch::Scratch;
+use tandem::tools::workspace::Workspace;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::agent::HANG;
+use crate::fakes::{Spy, is_end, parts, text, until};
+
+type Chunks = Vec<Result<Chunk, Error>>;
+
+/// A session that edits files of a project without questions.
+struct Stage {
+    session: Arc<Session>,
+    told: Arc<std::sync::Mutex<Vec<String>>>,
+    dir: TempDir,
+}
+
+/// The model's answers to a prompt: it writes files, each `(call, file, content)`.
+fn writes(calls: &[(&str, &str, &str)]) -> Vec<Chunks> {
+    let call = |(id, file, content): &(&str, &str, &str)| {
+        let args = json!({ "file_path": file, "content": content });
+        let (id, name) = ((*id).to_owned(), "write_file".to_owned());
+        Ok(Chunk::Call(Call { id, name, args }))
+    };
+    vec![calls.iter().map(call).collect(), vec![Ok(Chunk::Text("done".to_owned()))]]
+}
+
+impl Stage {
+    fn new(answers: Vec<Vec<Chunks>>) -> Self {
+        Self::with(answers, |parts| parts)
+    }
+
+    fn with(answers: Vec<Vec<Chunks>>, change: impl FnOnce(Parts) -> Parts) -> Self {
+        // In memory, if that can be had: each change waits for the disk.
+        let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
+        let project = dir.path().join("project");
+        fs::create_dir(&project).unwrap();
+        let (spy, told) = Spy::new(answers.into_iter().flatten().collect());
+        let session = Session::new(change(Parts {
+            tools: tools::all(),
+            workspace: Arc::new(Workspace::new(&project, &[]).unwrap()),
+            scratch: Arc::new(Scratch::new(Some(dir.path().join("state")))),
+            mode: Mode::Yolo,
+            ..parts(spy)
+        }));
+        Self { session, told, dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("project").join(name)
+    }
+
+    /// What is in a file; nothing if there is none.
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.path(name)).ok()
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    /// Says something, and what a command answers.
+    async fn say(&self, prompt: &str) -> String {
+        let mut log = self.session.events(self.session.position());
+        self.session.prompt(text(prompt), Origin::Editor);
+        let events = timeout(HANG, until(&mut log, is_end)).await.unwrap();
+        let output = |event: &Arc<Event>| match &**event {
+            Event::Output(text) => Some(text.clone()),
+            _ => None,
+        };
+        events.iter().find_map(output).unwrap_or_default()
+    }
+
+    fn told(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+}
+
+#[tokio::test]
+async fn one_call_is_taken_back_and_the_rest_stays() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "new a\n"), ("w2", "b", "new b\n")])]);
+    stage.write("a", "old a\n");
+    stage.write("b", "old b\n");
+    stage.say("write both").await;
+    assert_eq!(stage.say("/restore w1").await, "- `a` is as it was before `w1`\n");
+    assert_eq!(stage.read("a").unwrap(), "old a\n");
+    assert_eq!(stage.read("b").unwrap(), "new b\n");
+}
+
+#[tokio::test]
+async fn a_file_that_a_call_made_is_removed() {
+    let stage = Stage::new(vec![writes(&[("w1", "new/file", "text\n")])]);
+    stage.say("make it").await;
+    assert_eq!(stage.say("/restore w1").await, "- `new/file` is removed again (`w1`)\n");
+    assert_eq!(stage.read("new/file"), None);
+}
+
+#[tokio::test]
+async fn a_turn_is_taken_back_from_its_last_change_to_its_first() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n"), ("w2", "a", "two\n")])]);
+    stage.write("a", "zero\n");
+    stage.say("twice").await;
+    stage.say("/restore turn 1").await;
+    assert_eq!(stage.read("a").unwrap(), "zero\n");
+}
+
+#[tokio::test]
+async fn all_since_a_turn_is_taken_back_and_what_was_before_it_stays() {
+    let stage = Stage::new(vec![
+        writes(&[("w1", "a", "one\n")]),
+        writes(&[("w2", "a", "two\n")]),
+        writes(&[("w3", "a", "three\n"), ("w4", "b", "b\n")]),
+    ]);
+    for prompt in ["first", "second", "third"] {
+        stage.say(prompt).await;
+    }
+    stage.say("/restore since 2").await;
+    assert_eq!(stage.read("a").unwrap(), "one\n");
+    assert_eq!(stage.read("b"), None);
+}
+
+#[tokio::test]
+async fn a_change_under_another_one_is_left_alone_and_the_newer_one_named() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n")]), writes(&[("w2", "a", "two\n")])]);
+    stage.say("first").await;
+    stage.say("second").await;
+    let said = stage.say("/restore w1").await;
+    let left =
+        "- `a` was left alone (`w1`): it has been changed again by `w2`, which would be lost\n";
+    assert_eq!(said, left);
+    assert_eq!(stage.read("a").unwrap(), "two\n");
+}
+
+#[tokio::test]
+async fn what_the_user_changed_since_is_left_alone() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n"), ("w2", "b", "two\n")])]);
+    stage.say("first").await;
+    stage.write("a", "mine\n");
+    fs::remove_file(stage.path("b")).unwrap();
+    let said = stage.say("/restore turn 1").await;
+    assert_eq!(
+        said,
+        "- `b` was left alone (`w2`): it has been removed since\n\
+         - `a` was left alone (`w1`): it has been changed since, by somebody else\n"
+    );
+    assert_eq!(stage.read("a").unwrap(), "mine\n");
+    assert_eq!(stage.read("b"), None);
+}
+
+#[tokio::test]
+async fn what_the_user_changed_between_two_calls_comes_back_and_no_more() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n")]), writes(&[("w2", "a", "two\n")])]);
+    stage.write("a", "zero\n");
+    stage.say("first").await;
+    stage.write("a", "mine\n");
+    stage.say("second").await;
+    stage.say("/restore since 1").await;
+    assert_eq!(stage.read("a").unwrap(), "mine\n");
+}
+
+#[tokio::test]
+async fn a_change_is_taken_back_once() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n")])]);
+    stage.write("a", "zero\n");
+    stage.say("first").await;
+    stage.say("/restore w1").await;
+    // By hand, the very same.
+    stage.write("a", "one\n");
+    let said = stage.say("/restore w1").await;
+    assert_eq!(said, "- `a` was left alone (`w1`): it has been put back already\n");
+    assert_eq!(stage.read("a").unwrap(), "one\n");
+}
+
+#[tokio::test]
+async fn the_model_is_told_with_the_next_prompt_and_only_then() {
+    let done = || vec![vec![Ok(Chunk::Text("I see".to_owned()))]];
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n")]), done(), done()]);
+    stage.say("first").await;
+    stage.say("/restore w1").await;
+    stage.say("go on").await;
+    let note = format!("{} (your call w1)", stage.session.roots()[0].join("a").display());
+    assert_eq!(stage.told().matches(&note).count(), 1, "{}", stage.told());
+    stage.say("and on").await;
+    assert_eq!(stage.told().matches(&note).count(), 1, "{}", stage.told());
+}
+
+#[tokio::test]
+async fn the_list_says_turn_call_file_and_what_has_been_taken_back() {
+    let stage = Stage::new(vec![
+        writes(&[("w1", "a", "one\n"), ("w2", "b", "b\n")]),
+        writes(&[("w3", "a", "two\n")]),
+    ]);
+    assert_eq!(stage.say("/restore").await, "No call has changed a file in this session.");
+    stage.write("a", "zero\n");
+    stage.say("write\nthem").await;
+    stage.say("again").await;
+    stage.say("/restore w2").await;
+    let list = stage.say("/restore list").await;
+    let (_, list) = list.split_once("\n\n").unwrap();
+    assert_eq!(
+        list,
+        "Turn 2: `write them`\n\n- `w1`: `a`\n- `w2`: `b`, made, taken back\n\n\
+         Turn 3: `again`\n\n- `w3`: `a`\n"
+    );
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_said_and_nothing_is_changed() {
+    let stage = Stage::new(vec![writes(&[("w1", "a", "one\n")])]);
+    stage.say("first").await;
+    for (prompt, answer) in [
+        ("/restore w9", "There is no such change."),
+        ("/restore turn 9", "There is no such change."),
+        ("/restore turn nine", "`nine` is not the number of a turn."),
+    ] {
+        let said = stage.say(prompt).await;
+        assert!(said.starts_with(answer), "{prompt}: {said}");
+    }
+    assert_eq!(stage.read("a").unwrap(), "one\n");
+}
+
+#[tokio::test]
+async fn what_is_over_the_limit_is_changed_all_the_same_and_said_not_to_be_kept() {
+    let stage = Stage::with(vec![writes(&[("w1", "a", "one\n")])], |mut parts| {
+        parts.limits.undo_bytes = 4;
+        parts
+    });
+    stage.write("a", "12345");
+    stage.say("first").await;
+    assert_eq!(stage.read("a").unwrap(), "one\n");
+    let said = stage.say("/restore w1").await;
+    assert!(said.contains("its content was not kept: more than 4 bytes"), "{said}");
+    assert_eq!(stage.read("a").unwrap(), "one\n");
+}
+
+#[tokio::test]
+async fn a_directory_that_became_a_link_leads_nowhere() {
+    let stage = Stage::new(vec![writes(&[("w1", "d/a", "one\n")])]);
+    fs::create_dir(stage.path("d")).unwrap();
+    stage.write("d/a", "zero\n");
+    stage.say("first").await;
+    let elsewhere = stage.dir.path().join("elsewhere");
+    fs::rename(stage.path("d"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, stage.path("d")).unwrap();
+    let said = stage.say("/restore w1").await;
+    assert!(said.contains("left alone"), "{said}");
+    assert_eq!(fs::read_to_string(elsewhere.join("a")).unwrap(), "one\n");
+}
