@@ -86,7 +86,8 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let (making, settings) = Making::new(&serve.work)?;
     let processes = Arc::clone(&making.processes);
     let limits = making.limits(&settings);
-    let options = options(&serve.a2a, &limits, &making.credentials)?;
+    let mut options = options(&serve.a2a, &limits, &making.credentials)?;
+    options.programs = serve.allow_auto_execute;
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let sessions = Sessions::Each {
@@ -148,6 +149,7 @@ fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow
         head_time: limits.head_time,
         patience: limits.patience,
         acp: None,
+        programs: false,
         connected: watch::Sender::new(0),
     })
 }
