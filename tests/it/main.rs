@@ -8,6 +8,7 @@
 
 mod a2a;
 mod agent;
+mod anthropic;
 mod api;
 mod bad_input;
 mod clients;
