@@ -7,7 +7,7 @@ mod servers;
 mod terminal;
 
 use std::io::{Write as _, stderr, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
-use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
+use crate::session::{Memory, Origin, Parts, Places, Session};
 use crate::tools::mcp::Hub;
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
-use crate::tools::workspace::{Ignoring, Respect, Workspace};
+use crate::tools::workspace::{Filtering, Workspace};
 use crate::{record, rpc, stdio, tools};
 
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
@@ -198,7 +198,9 @@ impl Making {
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let (model, models) = self.model(settings)?;
-        let workspace = workspace.ignoring(ignoring(settings));
+        let memory = memory(settings, &self.credentials);
+        let mut tools = tools::all();
+        tools.extend(memory.user_file().map(tools::save_memory));
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let executables = settings.executables();
@@ -208,11 +210,11 @@ impl Making {
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
-            memory: memory(&self.credentials),
+            memory,
             commands: Arc::new(Registry::default()),
-            tools: tools::all(),
+            tools,
             servers,
-            workspace: Arc::new(workspace),
+            workspace: Arc::new(workspace.filtered(filtering(settings))),
             processes: Arc::clone(&self.processes),
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
@@ -226,10 +228,13 @@ impl Making {
 }
 
 /// Which ignore files count.
-fn ignoring(settings: &Settings) -> Ignoring {
+fn filtering(settings: &Settings) -> Filtering {
     let filtering = &settings.context.file_filtering;
-    let (git, own) = (filtering.respect_git_ignore, filtering.respect_gemini_ignore);
-    Ignoring { respect: Respect { git, own }, files: filtering.custom_ignore_file_paths.clone() }
+    Filtering {
+        git: filtering.respect_git_ignore,
+        own: filtering.respect_gemini_ignore,
+        more: filtering.custom_ignore_file_paths.iter().map(PathBuf::from).collect(),
+    }
 }
 
 /// Waits until the input has ended and the time for what was asked for is up too.
@@ -303,11 +308,19 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     })
 }
 
-/// What people have written down for the model, but for a folder that they have said not to trust.
-fn memory(credentials: &Arc<Credentials>) -> Memory {
-    let user = credentials.env().gemini_dir().map(|dir| dir.join(MEMORY_FILE));
+/// What people have written down for the model, but for folders that they have said not to trust.
+fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
+    let (context, env) = (&settings.context, credentials.env());
+    let places = Places {
+        names: context.file_name.clone(),
+        user: [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect(),
+        home: env.home(),
+        markers: context.memory_boundary_markers.clone(),
+        all_roots: context.load_memory_from_include_directories,
+        ..Places::default()
+    };
     let credentials = Arc::clone(credentials);
-    Memory::new(user, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
+    Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }
 
 /// The signals that end the process.

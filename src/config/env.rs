@@ -93,7 +93,8 @@ impl Env {
         &self.vars
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    /// The user's home directory.
+    pub fn home(&self) -> Option<PathBuf> {
         self.absolute("HOME")
     }
 

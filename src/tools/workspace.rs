@@ -23,22 +23,24 @@ const MAX_LINKS: usize = 40;
 pub struct Workspace {
     /// Real paths; the first is where relative paths begin.
     roots: Vec<PathBuf>,
-    ignoring: Ignoring,
+    filtering: Filtering,
 }
 
-/// What is heeded of ignore files, whatever a call asks for.
+/// Which ignore files there are, whatever a call asks for.
 #[derive(Debug, Clone)]
-pub struct Ignoring {
-    /// Which of the usual ones.
-    pub respect: Respect,
-    /// More of them, relative to each root, for what is below it. An earlier one goes before a
-    /// later one, and all of them before the usual ones. They count where `.geminiignore` does.
-    pub files: Vec<String>,
+pub struct Filtering {
+    /// Whether `.gitignore` and git's own list count.
+    pub git: bool,
+    /// Whether `.geminiignore` counts.
+    pub own: bool,
+    /// More ignore files, by their paths in each root. They count before all others, an earlier one
+    /// before a later one.
+    pub more: Vec<PathBuf>,
 }
 
-impl Default for Ignoring {
+impl Default for Filtering {
     fn default() -> Self {
-        Self { respect: Respect::ALL, files: Vec::new() }
+        Self { git: true, own: true, more: Vec::new() }
     }
 }
 
@@ -63,13 +65,13 @@ impl Workspace {
                 roots.push(dir);
             }
         }
-        Ok(Self { roots, ignoring: Ignoring::default() })
+        Ok(Self { roots, filtering: Filtering::default() })
     }
 
-    /// The same, with other ignore files.
+    /// The same directories, with other ignore files.
     #[must_use]
-    pub fn ignoring(self, ignoring: Ignoring) -> Self {
-        Self { ignoring, ..self }
+    pub fn filtered(self, filtering: Filtering) -> Self {
+        Self { filtering, ..self }
     }
 
     /// Where relative paths begin.
@@ -181,14 +183,12 @@ impl Workspace {
         let mut roots: Vec<_> = self.roots.iter().filter(|root| dir.starts_with(root)).collect();
         roots.sort_by_key(|root| root.as_os_str().len());
         let mut roots = roots.into_iter();
-        let Ignoring { respect: heeded, files } = &self.ignoring;
-        let respect = Respect { git: respect.git && heeded.git, own: respect.own && heeded.own };
-        let files = if respect.own { files.as_slice() } else { &[] };
-        let mut ignores = Ignores::new(roots.next().map_or(dir, PathBuf::as_path), respect, files);
+        let new = |root| Ignores::new(root, respect, &self.filtering);
+        let mut ignores = new(roots.next().map_or(dir, PathBuf::as_path));
         // A root inside another was asked for by name: it is not ignored itself.
         for nested in roots {
             if ignores.cover(nested, true).is_some() {
-                ignores = Ignores::new(nested, respect, files);
+                ignores = new(nested);
             }
         }
         ignores
@@ -205,7 +205,7 @@ impl Workspace {
 pub struct Respect {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.geminiignore`.
+    /// `.geminiignore`, and what else the user has named.
     pub own: bool,
 }
 

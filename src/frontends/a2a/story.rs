@@ -166,6 +166,7 @@ impl Story {
             | Event::CallProgress { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::Told { .. }
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten

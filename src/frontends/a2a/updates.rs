@@ -95,6 +95,7 @@ impl Telling<'_> {
             Event::AnswerFinished { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::Told { .. }
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten

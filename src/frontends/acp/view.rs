@@ -114,6 +114,7 @@ impl View {
             Event::TurnQueued { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::Told { .. }
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten

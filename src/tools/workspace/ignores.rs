@@ -12,15 +12,14 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
-use super::Respect;
+use super::{Filtering, Respect};
 use crate::sync::Mutex;
 use crate::tools::files;
 
 const OWN: &str = ".geminiignore";
 const GIT: &str = ".gitignore";
-/// One that the user has named.
-const NAMED: &str = "an ignore file that the settings name";
 const EXCLUDE: &str = ".git/info/exclude";
+const NAMED: &str = "an ignore file that is named in the settings";
 
 /// Bytes of an ignore file that are read; what is larger has no rules in it.
 const MAX_BYTES: u64 = 1 << 20;
@@ -32,10 +31,10 @@ const REMEMBERED: usize = 8192;
 pub(in crate::tools) struct Ignores {
     root: PathBuf,
     respect: Respect,
+    /// Rules that go before all others, an earlier set before a later one.
+    named: Vec<Gitignore>,
     /// What directories above the root say, if that is in the same repository.
     above: Arc<Level>,
-    /// The rules of files that the user has named, for all that is below the root.
-    named: Vec<Gitignore>,
     /// By directory. Files are read under the lock; those who wait want the same ones.
     levels: Mutex<HashMap<PathBuf, Arc<Level>>>,
 }
@@ -52,10 +51,13 @@ struct Level {
 }
 
 impl Ignores {
-    pub(super) fn new(root: &Path, respect: Respect, files: &[String]) -> Self {
+    pub(super) fn new(root: &Path, respect: Respect, filtering: &Filtering) -> Self {
+        let named = filtering.more.iter().filter(|_| respect.own);
+        let named = named.filter_map(|file| rules(root, &root.join(file))).collect();
+        let respect =
+            Respect { git: respect.git && filtering.git, own: respect.own && filtering.own };
         let above = if respect.git { rules_above(root) } else { Arc::default() };
-        let named = files.iter().filter_map(|file| rules(root, &root.join(file))).collect();
-        Self { root: root.to_owned(), respect, above, named, levels: Mutex::default() }
+        Self { root: root.to_owned(), respect, named, above, levels: Mutex::default() }
     }
 
     /// The ignore file that covers a real path, or a directory above it.
@@ -69,7 +71,7 @@ impl Ignores {
 
     /// The ignore file that covers a real path, if none covers a directory above it.
     pub(in crate::tools) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
-        if !(self.respect.git || self.respect.own) || !self.is_below(real) {
+        if !self.is_below(real) {
             return None;
         }
         for rules in &self.named {
@@ -78,6 +80,9 @@ impl Ignores {
                 Match::Whitelist(_) => return None,
                 Match::None => {}
             }
+        }
+        if !(self.respect.git || self.respect.own) {
+            return None;
         }
         self.level(real.parent()?).cover(real, is_dir)
     }
