@@ -165,6 +165,9 @@ Environment:
   GEMINI_MODEL                          the model, if --model does not say
   GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
   GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
+  ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
+                                        ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
+  ANTHROPIC_BASE_URL                    a gateway in place of Anthropic's server
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
   BROWSER                               what opens the page that asks for a key

@@ -137,6 +137,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         interrupted: None,
         quits: None,
     };
+    ui.session.start_servers();
     if ui.no_key(&[]) {
         ui.offer_login(Cause::Missing, None, Then::Nothing);
     }

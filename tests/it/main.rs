@@ -8,6 +8,7 @@
 
 mod a2a;
 mod agent;
+mod anthropic;
 mod api;
 mod bad_input;
 mod clients;
@@ -23,6 +24,7 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod mcp;
 mod openai;
 mod peer;
 mod policy;
