@@ -316,4 +316,12 @@ impl Signals {
             _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
         }
     }
+
+    /// The number of the first that is no interrupt.
+    async fn end(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+        }
+    }
 }
