@@ -5,6 +5,7 @@ pub mod endpoint;
 pub mod gemini;
 pub mod history;
 pub mod lazy;
+pub mod ollama;
 pub mod openai;
 pub mod options;
 pub mod provider;
@@ -15,6 +16,7 @@ pub mod tokens;
 
 mod again;
 mod asking;
+mod chat;
 mod emit;
 mod http;
 mod names;

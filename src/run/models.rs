@@ -11,6 +11,7 @@ use crate::model::catalog::{self, Catalog};
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::gemini::{self, Gemini};
 use crate::model::lazy::Lazy;
+use crate::model::ollama::{self, Ollama};
 use crate::model::openai::{self, OpenAi};
 use crate::model::options::Options;
 use crate::model::provider::Provider;
@@ -115,7 +116,8 @@ fn build(
     match provider {
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
         Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options)?)),
-        Provider::Anthropic | Provider::Ollama => {
+        Provider::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
+        Provider::Anthropic => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }
@@ -126,7 +128,8 @@ pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), 
     match provider {
         Provider::Gemini => gemini::check(&endpoint).await,
         Provider::OpenAi => openai::check(&endpoint).await,
-        Provider::Anthropic | Provider::Ollama => {
+        Provider::Ollama => ollama::check(&endpoint).await,
+        Provider::Anthropic => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }

@@ -23,6 +23,7 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod ollama;
 mod openai;
 mod peer;
 mod policy;
