@@ -2,7 +2,8 @@
 //! limits.
 //!
 //! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
-//! that counts, or in a file of its own. [`login`] and [`authenticate`] ask a person for one.
+//! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and
+//! [`ask_in_browser`] get one from a person.
 
 mod browser;
 mod credentials;
@@ -26,8 +27,8 @@ use futures::future::BoxFuture;
 pub use self::credentials::Credentials;
 pub use self::env::Env;
 pub use self::folders::consent;
-pub use self::login::{Input, login, logout};
-pub use self::login_page::authenticate;
+pub use self::login::{Input, accept_key, keys_made_at, login, logout};
+pub use self::login_page::{ask_in_browser, authenticate};
 pub use self::settings::Settings;
 pub use self::trust::{Trust, trust};
 use crate::model;

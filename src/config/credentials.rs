@@ -30,6 +30,8 @@ struct State {
     /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
     /// change where its next request goes.
     dotenv: BTreeMap<Provider, Arc<DotEnv>>,
+    /// What the person has given to this process: it counts before all that is set up.
+    given: BTreeMap<Provider, Secret>,
     /// Every key that was found.
     keys: Vec<Secret>,
     /// What the log has been told already.
@@ -83,8 +85,14 @@ impl Credentials {
         Ok(path)
     }
 
+    /// Uses a key from now on, whatever else is set up: the person has just given it.
+    pub(super) fn give(&self, provider: Provider, key: Secret) {
+        self.state.lock().given.insert(provider, key);
+    }
+
     /// Removes a provider's stored key. Returns the file, if there was a key in it.
     pub fn forget(&self, provider: Provider) -> Result<Option<PathBuf>, String> {
+        self.state.lock().given.remove(&provider);
         let path = self.key_file()?;
         if key_file::read(&path, provider).is_ok_and(|stored| stored.key.is_none()) {
             return Ok(None);
@@ -104,8 +112,17 @@ impl Credentials {
         Ok(dir.join("credentials.json"))
     }
 
-    /// Looks for a provider's key.
+    /// Looks for the key of a provider to use now.
     pub(super) fn look(&self, provider: Provider) -> Result<Found, Unusable> {
+        let given = self.state.lock().given.get(&provider).cloned();
+        match given {
+            Some(key) => Ok(Found { endpoint: self.endpoint_for(provider, &key)?, variable: None }),
+            None => self.set_up(provider),
+        }
+    }
+
+    /// Looks for the key that another process would use.
+    pub(super) fn set_up(&self, provider: Provider) -> Result<Found, Unusable> {
         let dotenv = self.dotenv(provider);
         let vars = Vars { env: &self.env, dotenv: &dotenv };
         let found = endpoint::find(provider, vars, || self.stored(provider));

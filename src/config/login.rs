@@ -1,4 +1,4 @@
-//! `tandem login` and `tandem logout`, in a terminal.
+//! `tandem login` and `tandem logout`, in a terminal; and a key that is typed into a session.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Check;
 use super::credentials::Credentials;
-use super::endpoint::api;
+use super::endpoint::{Found, Unusable, api};
 use super::typed_key::{Refusal, accept};
 use crate::model::provider::Provider;
 
@@ -44,8 +44,8 @@ impl Input {
     }
 }
 
-/// Asks for a provider's key, checks it and stores it. What is worth knowing is said on `out`; the error is
-/// the last thing to say. Waits for `input` in place: nothing else goes on meanwhile.
+/// Asks for a provider's key, checks it and stores it. What is worth knowing is said on `out`; the
+/// error is the last thing to say. Waits for `input` in place: nothing else goes on meanwhile.
 pub async fn login(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -78,6 +78,40 @@ pub async fn login(
     Err("No key was typed.".to_owned())
 }
 
+/// Checks a provider's key that was typed, stores it, and uses it from now on. Returns what is worth
+/// knowing; the error says why not, without the key.
+pub async fn accept_key(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+    typed: &str,
+) -> Result<String, String> {
+    match accept(credentials, check, provider, typed).await {
+        Ok(_) => Ok(told(credentials, provider)),
+        Err(Refusal::Key(why) | Refusal::Trouble(why)) => Err(why),
+    }
+}
+
+/// Where people get a provider's keys.
+pub fn keys_made_at(provider: Provider) -> &'static str {
+    api(provider).get_a_key
+}
+
+/// What is worth knowing of a key that this process has been given.
+pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
+    let file = credentials.key_file().map(|file| file.display().to_string()).unwrap_or_default();
+    let told = format!("The key is good, and is stored in {file}.");
+    credentials.refresh(provider);
+    let why = match credentials.set_up(provider) {
+        Ok(Found { variable: Some(variable), .. }) => {
+            format!("{variable} comes first as long as it is set.")
+        }
+        Err(Unusable::Wrong(why)) => why,
+        Ok(_) | Err(Unusable::NoKey) => return told,
+    };
+    format!("{told} It counts for this session only: {why}")
+}
+
 /// Removes a provider's stored key.
 pub fn logout(
     credentials: &Credentials,
@@ -89,7 +123,7 @@ pub fn logout(
         None => say(out, "No key was stored."),
     }
     credentials.refresh(provider);
-    if let Some(variable) = credentials.look(provider).ok().and_then(|found| found.variable) {
+    if let Some(variable) = credentials.set_up(provider).ok().and_then(|found| found.variable) {
         say(out, &format!("{variable} is still used."));
     }
     Ok(())
@@ -98,7 +132,7 @@ pub fn logout(
 /// Says so if the key that was stored is not the one that is used.
 fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Write) {
     credentials.refresh(provider);
-    match credentials.look(provider) {
+    match credentials.set_up(provider) {
         Ok(found) => {
             if let Some(variable) = found.variable {
                 say(out, &format!("But {variable} is used instead, as long as it is set."));

@@ -1,4 +1,5 @@
-//! ACP's `authenticate`: if there is no key, a page in the person's browser asks for one.
+//! A page in the person's browser that asks for a key: for ACP's `authenticate`, and for whoever
+//! logs in from the terminal.
 
 use std::future::IntoFuture as _;
 use std::io;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::credentials::Credentials;
 use super::endpoint::{Unusable, api};
+use super::login::told;
 use super::typed_key::{Refusal, accept};
 use super::{Check, browser};
 use crate::model::Secret;
@@ -41,10 +43,10 @@ const FORM: &str = include_str!("login_page.html");
 
 const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <title>tandem: done</title>\n<h1>The key is good, and is stored.</h1>\n\
-    <p>You can close this page and go back to your editor.\n";
+    <p>You can close this page and go back to where you were.\n";
 
-/// Looks again for a provider's key; if there is none, asks the person. Returns when there is one: it was
-/// checked and is stored. The error says what to do. Dropped, it closes the page.
+/// Looks again for a provider's key; if there is none, asks the person. Returns when there is one: it
+/// was checked and is stored. The error says what to do. Dropped, it closes the page.
 pub async fn authenticate(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -58,15 +60,31 @@ pub async fn authenticate(
         Err(wrong @ Unusable::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
         Err(missing) => credentials.explain(provider, missing),
     };
-    ask(credentials, check, provider).await.map_err(|why| format!("{why} {what_to_do}"))
+    let asked = ask(credentials, check, provider, &|_| {}).await;
+    asked.map(drop).map_err(|why| format!("{why} {what_to_do}"))
 }
 
-/// Serves a page that asks for a key, until there is one. The error is why it ended without.
+/// Asks the person for a provider's key, also if there is one: it may not be accepted any more.
+/// `opened` is told the page's address. Returns what is worth knowing of the key. Dropped, it closes
+/// the page.
+pub async fn ask_in_browser(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+    opened: &(dyn Fn(&str) + Send + Sync),
+) -> Result<String, String> {
+    let _asking = credentials.asking.acquire().await;
+    ask(credentials, check, provider, opened).await
+}
+
+/// Serves a page that asks for a key, until there is one; what is worth knowing of it. The error is
+/// why it ended without.
 async fn ask(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
-) -> Result<(), String> {
+    opened: &(dyn Fn(&str) + Send + Sync),
+) -> Result<String, String> {
     let programs = browser::programs(credentials.env())?;
     let no_page = |err: io::Error| format!("No page could be served: {err}.");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(no_page)?;
@@ -82,6 +100,8 @@ async fn ask(
         ending: CancellationToken::new(),
     });
     let url = format!("http://{}{}", page.hosts[0], page.path);
+    opened(&url);
+    let replaces = credentials.look(provider).is_ok();
     let _end_on_drop = page.ending.clone().drop_guard();
     let router = Router::new().fallback(answer).with_state(Arc::clone(&page));
     let server = axum::serve(listener, router)
@@ -90,8 +110,8 @@ async fn ask(
     tokio::pin!(server);
 
     let outcome = tokio::select! {
-        () = page.done.cancelled() => Ok(()),
-        () = page.found_elsewhere() => Ok(()),
+        () = page.done.cancelled() => Ok(told(credentials, provider)),
+        () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
         why = browser::open(&programs, &url, credentials) => Err(why),
         () = sleep(Duration::from_mins(MINUTES)) => Err(format!(
             "No key came from the page in the browser within {MINUTES} minutes."

@@ -17,7 +17,7 @@ pub(super) enum Refusal {
     Trouble(String),
 }
 
-/// Returns the file that it was stored in.
+/// Stores it, and uses it from now on. Returns the file that it is in.
 pub(super) async fn accept(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -44,7 +44,12 @@ pub(super) async fn accept(
         }
     }
     let credentials = Arc::clone(credentials);
-    let stored = tokio::task::spawn_blocking(move || credentials.store(provider, &key)).await;
+    let store = move || {
+        let path = credentials.store(provider, &key)?;
+        credentials.give(provider, key);
+        Ok(path)
+    };
+    let stored = tokio::task::spawn_blocking(store).await;
     stored
         .map_err(|_| "The key could not be stored.".to_owned())
         .flatten()

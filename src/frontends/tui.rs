@@ -15,7 +15,9 @@ mod history;
 mod input;
 mod item;
 mod keys;
+mod local;
 mod markdown;
+mod offer;
 mod prompt;
 mod screen;
 mod state;
@@ -29,13 +31,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use crossterm::event::{Event as Input, EventStream};
+use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use self::act::Entering;
 use self::history::History;
+use self::offer::{Cause, Then};
 use self::screen::Screen;
 use self::state::{About, State};
 use self::terminal::Terminal;
@@ -64,7 +69,30 @@ pub struct Service {
     pub editor: String,
     /// Whether colours are wanted.
     pub colour: bool,
+    /// How the user can give a key, if that can be done here.
+    pub login: Option<LogIn>,
 }
+
+/// How a key can be given for the model with this id.
+pub type LogIn = Box<dyn Fn(&str) -> Login>;
+
+/// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
+pub struct Login {
+    /// Whose key it is: a provider, as people write it.
+    pub whose: &'static str,
+    /// Where such keys are made.
+    pub made_at: &'static str,
+    /// Checks a key that was typed, and uses it.
+    pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
+    /// Opens a page that asks for it, and tells its address.
+    pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
+}
+
+/// What comes of it.
+pub type GotKey = BoxFuture<'static, Result<String, String>>;
+
+/// Is told a page's address.
+pub type Opened = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Runs until the user quits. The terminal is given back even if this is dropped.
 pub async fn run(service: Service) -> anyhow::Result<()> {
@@ -78,7 +106,7 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         a2a: service.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
         input_limit: None,
     };
-    let ui = Ui {
+    let mut ui = Ui {
         log: service.session.events(0),
         screen: Screen::new(columns, service.colour),
         history: History::open(service.history),
@@ -92,11 +120,17 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         height: rows,
         files: None,
         finding: None,
+        login: service.login,
+        entering: None,
+        before_demo: None,
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
         interrupted: None,
         quits: false,
     };
+    if ui.no_key(&[]) {
+        ui.offer_login(Cause::Missing, None, Then::Nothing);
+    }
     ui.run().await
 }
 
@@ -120,6 +154,11 @@ struct Ui {
     /// The files of the workspace, once they have been asked for.
     files: Option<Vec<String>>,
     finding: Option<JoinHandle<Vec<String>>>,
+    login: Option<LogIn>,
+    /// A key that is being got hold of.
+    entering: Option<Entering>,
+    /// The model that answered before the demonstration was chosen.
+    before_demo: Option<String>,
     /// When the screen is to be drawn, if anything has changed.
     due: Option<Instant>,
     last_drawn: Instant,
@@ -131,7 +170,7 @@ struct Ui {
 impl Ui {
     async fn run(mut self) -> anyhow::Result<()> {
         while !self.quits {
-            let turning = self.state.running.is_some().then(|| self.last_drawn + spin());
+            let turning = self.state.turns().then(|| self.last_drawn + spin());
             let due = match (self.due, turning) {
                 (Some(due), Some(turning)) => Some(due.min(turning)),
                 (due, turning) => due.or(turning),
@@ -153,6 +192,10 @@ impl Ui {
                     self.offer();
                     self.changed();
                 }
+                step = act::step(&mut self.entering) => {
+                    self.entered(step);
+                    self.changed();
+                }
                 clients = changed(&mut self.clients) => {
                     self.state.about.a2a.iter_mut().for_each(|(_, count)| *count = clients);
                     self.changed();
@@ -170,6 +213,12 @@ impl Ui {
         for _ in 0..BATCH {
             let Some(entry) = self.log.try_next_entry() else { break };
             self.state.apply(&entry.event, entry.at);
+        }
+        if let Some((at, then)) = self.state.refused.take()
+            && self.login.is_some()
+            && self.state.offer.is_none()
+        {
+            self.offer_login(Cause::Refused, Some(at), then);
         }
         if self.state.usage.is_some() && self.state.about.input_limit.is_none() {
             self.state.about.input_limit = self.session.input_limit();
@@ -193,10 +242,10 @@ impl Ui {
         if !written.is_empty() {
             self.terminal.write(written);
         }
-        self.due = self.state.dialogs.front().filter(|dialog| !dialog.ready(now)).map(|_| {
-            // The question shows its keys when they count.
-            Instant::now() + FRAME * 4
-        });
+        let unread = self.state.dialogs.front().is_some_and(|dialog| !dialog.ready(now))
+            || self.state.offer.as_ref().is_some_and(|offer| !offer.ready(now));
+        // What is asked shows its keys when they count.
+        self.due = unread.then(|| Instant::now() + FRAME * 4);
         self.last_drawn = Instant::now();
     }
 
@@ -316,5 +365,4 @@ async fn changed(clients: &mut Option<watch::Receiver<usize>>) -> usize {
 }
 
 #[cfg(test)]
-#[path = "tui/tests.rs"]
 mod screens;

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+
 use super::a2a::Joined;
-use super::{End, Making, Signals};
+use super::{End, Making, Signals, check};
 use crate::cli::Agent;
-use crate::config::Env;
+use crate::config::{self, Credentials, Env};
 use crate::frontends::tui;
+use crate::model::provider::Provider;
 
 /// Serves a person in the terminal, until they quit.
 pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
@@ -25,6 +28,7 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
         editor: env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned(),
         colour: env.var("NO_COLOR").is_none(),
+        login: Some(Box::new(login(&making.credentials))),
     };
     let end = tokio::select! {
         served = tui::run(service) => served.map(|()| End::Done),
@@ -34,6 +38,32 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     joined.end().await;
     making.processes.end_all().await;
     end
+}
+
+/// How the person gives a key for a model.
+fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> {
+    let credentials = Arc::clone(credentials);
+    move |model| {
+        let (provider, _) = Provider::of(model, Provider::Gemini);
+        let (typed, browser) = (Arc::clone(&credentials), Arc::clone(&credentials));
+        tui::Login {
+            whose: provider.title(),
+            made_at: config::keys_made_at(provider),
+            typed: Box::new(move |key| {
+                let credentials = Arc::clone(&typed);
+                let accept =
+                    async move { config::accept_key(&credentials, &check(), provider, &key).await };
+                accept.boxed()
+            }),
+            browser: Box::new(move |opened| {
+                let credentials = Arc::clone(&browser);
+                let ask = async move {
+                    config::ask_in_browser(&credentials, &check(), provider, &*opened).await
+                };
+                ask.boxed()
+            }),
+        }
+    }
 }
 
 /// A directory as people write it.

@@ -2,6 +2,8 @@
 //!
 //! Without tmux these tests do nothing and say so; `.ci/run` installs it.
 
+mod login;
+
 use std::fs;
 use std::io::{Write as _, stderr};
 use std::process::{Command, Output};
@@ -24,14 +26,23 @@ struct Terminal {
 impl Terminal {
     /// Starts the agent with a script of one line; none if there is no tmux.
     fn start(answers: Value, args: &str) -> Option<Self> {
+        let terminal = Self::open()?;
+        let script = json!({ "when": "", "answers": answers }).to_string();
+        fs::write(terminal.home.path().join("script.jsonl"), script).unwrap();
+        let home = terminal.home.path().display();
+        terminal.agent("", &format!("--model replay:{home}/script.jsonl {args}"));
+        terminal.until("? for the keys");
+        Some(terminal)
+    }
+
+    /// A shell in a terminal; none if there is no tmux.
+    fn open() -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             let _ = writeln!(stderr(), "skipped: there is no tmux, which these tests need");
             return None;
         }
         let home = TempDir::new().unwrap();
         fs::create_dir(home.path().join("project")).unwrap();
-        let script = json!({ "when": "", "answers": answers }).to_string();
-        fs::write(home.path().join("script.jsonl"), script).unwrap();
         let name = home.path().file_name().unwrap().to_string_lossy().into_owned();
         let terminal = Self { socket: format!("tandem-test-{name}"), home };
         let shell = "sh -i";
@@ -39,13 +50,16 @@ impl Terminal {
         let home = terminal.home.path().display();
         terminal.line(&format!("cd {home}/project; PS1='ready> '; clear"));
         terminal.until("ready>");
-        terminal.line(&format!(
-            "env -i HOME={home} PATH=\"$PATH\" TERM=\"$TERM\" EDITOR='{home}/editor' \
-             {} --model replay:{home}/script.jsonl {args}",
+        Some(terminal)
+    }
+
+    /// Starts the agent with these variables and arguments.
+    fn agent(&self, vars: &str, args: &str) {
+        let home = self.home.path().display();
+        self.line(&format!(
+            "env -i HOME={home} PATH=\"$PATH\" TERM=\"$TERM\" EDITOR='{home}/editor' {vars} {} {args}",
             env!("CARGO_BIN_EXE_tandem")
         ));
-        terminal.until("? for the keys");
-        Some(terminal)
     }
 
     fn tmux(&self, args: &[&str]) -> Output {

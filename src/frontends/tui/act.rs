@@ -1,15 +1,21 @@
 //! What the user does: keys become changes of the state and calls of the session.
 
+mod login;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyEvent;
 use tokio::time::Instant;
 
+pub(super) use self::login::{Entering, step};
 use super::complete::{self, Wanted};
 use super::dialog::Choice;
 use super::input::Edit;
+use super::item::Body;
 use super::keys::{self, Focus, Intent};
+use super::local::{self, Local};
+use super::offer::{Cause, Offer, Stage, Then};
 use super::{Ui, editor, now, prompt};
 use crate::session::{Answer, AnswerError, Mode, Origin};
 
@@ -28,9 +34,14 @@ impl Ui {
         match self.state.dialogs.front() {
             Some(dialog) if dialog.saying.is_some() => Focus::Saying,
             Some(dialog) if dialog.ready(now()) => Focus::Question,
-            _ => Focus::Input {
-                empty: self.state.input.is_empty(),
-                completing: self.state.completion.is_some(),
+            _ => match self.logging_in().map(|offer| &offer.stage) {
+                Some(Stage::Choosing) => Focus::Offer,
+                Some(Stage::Typing(_)) => Focus::Key,
+                Some(Stage::Checking | Stage::Browser(_)) => Focus::Waiting,
+                None => Focus::Input {
+                    empty: self.state.input.is_empty(),
+                    completing: self.state.completion.is_some(),
+                },
             },
         }
     }
@@ -66,6 +77,11 @@ impl Ui {
             Intent::Help => self.state.help = !had_help,
             Intent::Editor => return self.edit_prompt().await,
             Intent::Redraw => self.resized().await,
+            Intent::Choose(key) if focus == Focus::Offer => {
+                if let Some(choice) = Offer::chosen(key) {
+                    self.choose_login(choice);
+                }
+            }
             Intent::Choose(key) => {
                 let choice = self.state.dialogs.front().and_then(|dialog| dialog.chosen(key));
                 if let Some(choice) = choice {
@@ -86,14 +102,19 @@ impl Ui {
 
     pub(super) fn pasted(&mut self, text: String) {
         match self.focus() {
-            Focus::Question => {}
-            Focus::Saying | Focus::Input { .. } => self.edit(&Edit::Insert(text)),
+            Focus::Question | Focus::Offer | Focus::Waiting => {}
+            Focus::Saying | Focus::Key | Focus::Input { .. } => self.edit(&Edit::Insert(text)),
         }
     }
 
     fn edit(&mut self, edit: &Edit) {
         if let Some(saying) = self.state.dialogs.front_mut().and_then(|it| it.saying.as_mut()) {
             return saying.edit(edit);
+        }
+        if self.focus() == Focus::Key
+            && let Some(key) = self.state.offer.as_mut().and_then(Offer::typing)
+        {
+            return key.edit(edit);
         }
         let searches = self.state.completion.as_ref().is_some_and(|it| it.searches);
         self.state.input.edit(edit);
@@ -146,6 +167,14 @@ impl Ui {
                 }
             }
             Focus::Saying => self.say(),
+            Focus::Offer => {
+                let marked = self.state.offer.as_ref().map(Offer::marked);
+                if let Some(choice) = marked {
+                    self.choose_login(choice);
+                }
+            }
+            Focus::Key => self.check_key(),
+            Focus::Waiting => {}
             Focus::Input { .. } => {
                 if let Some(completion) = self.state.completion.take()
                     && completion.accept(&mut self.state.input)
@@ -165,7 +194,18 @@ impl Ui {
         }
         let typed = self.state.take_input();
         self.history.add(typed.trim());
-        self.session.prompt(parts, Origin::Terminal);
+        match local::of(&typed) {
+            Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
+            Some(Local::Help) => self.state.aside(Body::Help(local::names())),
+            Some(Local::Quit) => self.quits = true,
+            None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
+            None => _ = self.session.prompt(parts, Origin::Terminal),
+        }
+    }
+
+    /// Says something in the user's name.
+    fn send(&mut self, text: &str) {
+        self.session.prompt(prompt::parts(text), Origin::Terminal);
     }
 
     /// Rejects, with what is typed.
@@ -214,6 +254,9 @@ impl Ui {
         if let (Focus::Question, Some(dialog)) = (focus, self.state.dialogs.front_mut()) {
             return dialog.select(down);
         }
+        if let (Focus::Offer, Some(offer)) = (focus, &mut self.state.offer) {
+            return offer.select(down);
+        }
         if let Some(completion) = &mut self.state.completion {
             return completion.select(down);
         }
@@ -250,6 +293,8 @@ impl Ui {
     fn escape(&mut self, focus: Focus, had_help: bool) {
         if focus == Focus::Saying {
             self.state.dialogs.iter_mut().for_each(|dialog| dialog.saying = None);
+        } else if matches!(focus, Focus::Offer | Focus::Key | Focus::Waiting) {
+            self.leave_login();
         } else if self.state.completion.take().is_none() && !had_help {
             self.cancel();
         }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::input::Input;
+use super::local::LOCAL;
 use crate::commands::{Command, Registry};
 
 /// How many are offered.
@@ -73,8 +74,14 @@ pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
 
 /// The commands that begin like this.
 pub(super) fn commands(typed: &str) -> Option<Completion> {
-    let mut known = Vec::new();
+    let local = LOCAL
+        .iter()
+        .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
+    let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
+    let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
+    known.sort_by_key(name);
+    known.dedup_by(|one, other| one.text.trim_end() == other.text.trim_end());
     known.retain(|candidate| {
         candidate.text.starts_with(typed) && candidate.text.trim_end() != typed
     });

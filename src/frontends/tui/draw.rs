@@ -1,13 +1,14 @@
 //! What the state looks like: rows for the scrollback, and the live rows below them.
 
 mod card;
+mod help;
+mod login;
 mod question;
 mod status;
 
 use ratatui::text::{Line, Span};
 
 use super::item::{Body, Item, Tone};
-use super::keys::HELP;
 use super::markdown;
 use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
@@ -51,7 +52,12 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
         Some(dialog) if dialog.ready(now) || state.input.is_empty() => {
             question::rows(dialog, state.dialogs.len(), columns, height.saturating_sub(3))
         }
-        _ => composer(state, columns, height),
+        _ => match &state.offer {
+            Some(offer) if offer.ready(now) || state.input.is_empty() => {
+                login::rows(offer, columns, now)
+            }
+            _ => composer(state, columns, height),
+        },
     };
     frame.rows.extend(status::rows(state, columns, now));
     let room = height.saturating_sub(frame.rows.len());
@@ -80,6 +86,7 @@ fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
         Body::Prompt(text, origin) => prompt(text, origin, columns),
         Body::Said(text) => markdown::render(text, columns),
         Body::Thought(text) => thought(text, item.done, unfolded, columns),
+        Body::Help(commands) => help::essential(commands, columns),
         Body::Call(call) => card::rows(call, unfolded, columns),
         Body::Note(tone, text) => {
             let (mark, style) = match tone {
@@ -173,13 +180,10 @@ fn todo(todo: &Todo, columns: usize) -> Line<'static> {
 fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
     if let Some(activity) = state.activity(now) {
-        let image = usize::try_from(now / SPIN).unwrap_or(0) % SPINNER.len();
         rows.push(Line::default());
         let room = columns.saturating_sub(2);
-        let mut line = vec![
-            Span::styled(format!("{} ", SPINNER[image]), ASKS),
-            Span::raw(cut(&clean(&activity), room)),
-        ];
+        let mut line =
+            vec![Span::styled(spinner(now), ASKS), Span::raw(cut(&clean(&activity), room))];
         let hint = " (Esc cancels)";
         if super::wrap::width_of(&line) + width(hint) <= columns {
             line.push(Span::styled(hint, DIM));
@@ -196,6 +200,12 @@ fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'st
         rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
     }
     rows
+}
+
+/// The spinner's image now, and a space.
+fn spinner(now: Millis) -> String {
+    let image = usize::try_from(now / SPIN).unwrap_or(0) % SPINNER.len();
+    format!("{} ", SPINNER[image])
 }
 
 /// The text that is typed, and what is offered for it.
@@ -242,14 +252,5 @@ fn offered(state: &State, columns: usize) -> Vec<Line<'static>> {
         };
         return completion.candidates.iter().take(8).enumerate().map(row).collect();
     }
-    if !state.help {
-        return Vec::new();
-    }
-    let row = |(key, what): &(&str, &str)| {
-        Line::from(vec![
-            Span::styled(format!("  {key:<24}"), CODE),
-            Span::raw(cut(what, columns.saturating_sub(26))),
-        ])
-    };
-    HELP.iter().map(row).collect()
+    if state.help { help::keys(columns) } else { Vec::new() }
 }

@@ -28,6 +28,8 @@ pub(super) enum Body {
     Thought(String),
     /// A call.
     Call(Card),
+    /// What matters to who does not know this program yet; the names of all commands.
+    Help(String),
     /// Something else to know.
     Note(Tone, String),
 }
@@ -60,7 +62,7 @@ pub(super) struct Card {
 
 impl Item {
     pub(super) fn new(body: Body) -> Self {
-        let done = matches!(body, Body::Prompt(..) | Body::Note(..));
+        let done = matches!(body, Body::Prompt(..) | Body::Note(..) | Body::Help(_));
         Self { body, apart: true, done }
     }
 

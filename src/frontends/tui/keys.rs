@@ -18,6 +18,12 @@ pub(super) enum Focus {
     Question,
     /// The sentence that goes with a "no".
     Saying,
+    /// The offer to log in.
+    Offer,
+    /// The key, while it is typed.
+    Key,
+    /// Something that only waits.
+    Waiting,
 }
 
 /// What a key means.
@@ -73,6 +79,20 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Ctrl+W U K Y T, Alt+D", "cut, paste, swap, as in a shell"),
 ];
 
+/// The keys that matter, for people who do not know them yet.
+pub(super) const ESSENTIAL: &[(&str, &str)] = &[
+    ("@PATH", "put a file or a directory into the prompt"),
+    ("!COMMAND", "run it yourself; the model sees the output"),
+    ("Enter", "send; while a turn runs: queue"),
+    ("Ctrl+J, Alt+Enter", "new line"),
+    ("Esc", "cancel the turn; close what is open"),
+    ("Shift+Tab", "next mode: default, auto_edit, yolo, plan"),
+    ("Up, Ctrl+R", "earlier prompts; search in them"),
+    ("Ctrl+G", "write the prompt in $EDITOR"),
+    ("Ctrl+C twice, Ctrl+D", "quit"),
+    ("?", "all keys"),
+];
+
 /// What a key means, if anything.
 pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -81,11 +101,13 @@ pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
         return Some(intent);
     }
     match focus {
-        Focus::Question => question(key, control || alt),
-        Focus::Saying => match key.code {
+        Focus::Offer if control && key.code == KeyCode::Char('d') => Some(Intent::Quit),
+        Focus::Question | Focus::Offer => question(key, control || alt),
+        Focus::Saying | Focus::Key => match key.code {
             KeyCode::Enter if !alt => Some(Intent::Enter),
             _ => edit(key, control, alt).map(Intent::Edit),
         },
+        Focus::Waiting => None,
         Focus::Input { empty, completing } => match key.code {
             KeyCode::Enter if !alt => Some(Intent::Enter),
             KeyCode::Tab => Some(Intent::Complete),

@@ -9,9 +9,10 @@ use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
 use super::item::{Body, Card, Item, Tone, explanation};
+use super::offer::{Offer, Then};
 use crate::session::{
-    CallStarted, Content, Event, Millis, Mode, Origin, Retry, StopReason, Todo, TodoStatus,
-    ToolOutcome, TurnId, Usage,
+    CallStarted, Content, Event, Millis, Mode, ModelError, Origin, Retry, StopReason, Todo,
+    TodoStatus, ToolOutcome, TurnId, Usage,
 };
 
 /// What the status line says, apart from what the events tell.
@@ -34,6 +35,7 @@ pub(super) struct About {
 pub(super) struct Running {
     pub(super) turn: TurnId,
     pub(super) since: Millis,
+    pub(super) origin: Option<Origin>,
 }
 
 /// A prompt that waits.
@@ -54,6 +56,10 @@ pub(super) struct State {
     pub(super) queued: Vec<Queued>,
     /// The questions that are open; the first is shown.
     pub(super) dialogs: VecDeque<Dialog>,
+    /// The offer to log in, if it is made.
+    pub(super) offer: Option<Offer>,
+    /// A turn has ended because the key was refused: when, and what follows when there is another.
+    pub(super) refused: Option<(Millis, Then)>,
     pub(super) todos: Vec<Todo>,
     /// Of the last request.
     pub(super) usage: Option<Usage>,
@@ -119,7 +125,7 @@ impl State {
                 }
             }
             Event::CallFinished { call, outcome } => self.called(call, outcome),
-            Event::TurnFinished { turn, reason } => self.end(*turn, reason),
+            Event::TurnFinished { turn, reason } => self.end(*turn, reason, at),
             Event::Forgotten => {
                 self.usage = None;
                 self.todos.clear();
@@ -135,22 +141,26 @@ impl State {
 
     fn begin(&mut self, turn: TurnId, at: Millis) {
         self.close();
-        self.running = Some(Running { turn, since: at });
+        let mut running = Running { turn, since: at, origin: None };
         if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
             let Queued { text, origin, .. } = self.queued.remove(place);
+            running.origin = Some(origin.clone());
             self.push(Body::Prompt(text, origin));
         }
+        self.running = Some(running);
     }
 
-    fn end(&mut self, turn: TurnId, reason: &StopReason) {
+    fn end(&mut self, turn: TurnId, reason: &StopReason, at: Millis) {
         self.queued.retain(|queued| queued.turn != turn);
-        if self.running.take_if(|running| running.turn == turn).is_none() {
-            return;
-        }
+        let Some(ended) = self.running.take_if(|running| running.turn == turn) else { return };
         self.close();
         self.command = None;
         if let Some((tone, why)) = explanation(reason) {
             self.note(tone, why);
+        }
+        if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
+            let own = ended.origin == Some(Origin::Terminal);
+            self.refused = Some((at, if own { Then::GoOn } else { Then::Nothing }));
         }
         if !self.todos.iter().any(open) {
             self.todos.clear();
@@ -233,7 +243,17 @@ impl State {
         }
     }
 
-    pub(super) fn note(&mut self, tone: Tone, text: String) {
+    /// Something of this screen alone. It does not break what is being said in two.
+    pub(super) fn aside(&mut self, body: Body) {
+        let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
+        self.items.insert(place, Item::new(body));
+        match self.items.get_mut(place + 1) {
+            Some(next) => next.apart = true,
+            None => self.after_call = false,
+        }
+    }
+
+    fn note(&mut self, tone: Tone, text: String) {
         self.close();
         self.push(Body::Note(tone, text));
     }
@@ -296,6 +316,11 @@ impl State {
             (_, Some(command)) => format!("{command}, {since}"),
             _ => format!("waiting for the model, {since}"),
         })
+    }
+
+    /// Whether something turns while time goes by.
+    pub(super) fn turns(&self) -> bool {
+        self.running.is_some() || self.offer.as_ref().is_some_and(Offer::busy)
     }
 
     /// Forgets what was said once.

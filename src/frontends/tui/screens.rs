@@ -4,6 +4,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
+mod first;
+
 use std::fs;
 use std::path::Path;
 
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::complete;
 use super::draw;
+use super::input::Input;
 use super::screen::Screen;
 use super::state::{About, State};
 use crate::session::{Event, Millis};
@@ -259,7 +262,7 @@ fn questions() {
     stage.check("question_edit.txt");
     let mut stage = Stage::new().turn("go").see(asked_command("1")).wait(1000);
     stage.check("question_command.txt");
-    let mut saying = super::input::Input::default();
+    let mut saying = Input::default();
     saying.set("use make instead");
     stage.state.dialogs[0].saying = Some(saying);
     stage.check("question_saying.txt");

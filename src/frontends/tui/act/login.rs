@@ -1,0 +1,183 @@
+//! How the user logs in, or takes the demonstration instead.
+
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::input::Input;
+use super::super::item::{Body, Tone};
+use super::super::offer::{Cause, Choice, Offer, Stage, Then};
+use super::super::{Login, Ui, now};
+use crate::session::{Millis, ModelError, PromptPart};
+
+/// The command that changes the model.
+const SET_MODEL: &str = "/model set";
+
+/// The demonstration's id.
+const DEMO: &str = "replay";
+
+/// A key that is being got hold of. Dropped, that ends.
+pub(in super::super) struct Entering {
+    steps: UnboundedReceiver<Step>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// How it goes.
+pub(in super::super) enum Step {
+    /// A page has been opened at this address.
+    Opened(String),
+    /// What is worth knowing of the key; or why there is none.
+    Done(Result<String, String>),
+}
+
+/// The next step of it, if it goes on.
+pub(in super::super) async fn step(entering: &mut Option<Entering>) -> Step {
+    match entering {
+        Some(entering) => {
+            let fault = || Step::Done(Err("A fault of this program has ended it.".to_owned()));
+            entering.steps.recv().await.unwrap_or_else(fault)
+        }
+        None => std::future::pending().await,
+    }
+}
+
+impl Ui {
+    /// Why a prompt would come to nothing for want of a key.
+    pub(in super::super) fn no_key(&self, prompt: &[PromptPart]) -> bool {
+        let model = !matches!(prompt, [PromptPart::Shell(_)]) && !self.session.is_command(prompt);
+        let unready = || matches!(self.session.ready(), Err(ModelError::NotAuthenticated(_)));
+        self.login.is_some() && model && unready()
+    }
+
+    /// Offers to log in, if that can be done from here.
+    pub(in super::super) fn offer_login(
+        &mut self,
+        cause: Cause,
+        opened: Option<Millis>,
+        then: Then,
+    ) {
+        let offer = self.way_in().map(|login| Offer::new(cause, &login, opened, then));
+        if offer.is_none() {
+            let hint = "this session gets its key from where it runs";
+            self.state.hint = Some(hint.to_owned());
+        }
+        self.state.offer = offer;
+    }
+
+    /// How a key for the model can be given: for that which the demonstration stands in for.
+    fn way_in(&self) -> Option<Login> {
+        let model = self.session.model();
+        let before = self.before_demo.as_ref().filter(|_| model == DEMO);
+        self.login.as_ref().map(|login| login(before.unwrap_or(&model)))
+    }
+
+    pub(super) fn choose_login(&mut self, choice: Choice) {
+        let Some(offer) = &mut self.state.offer else { return };
+        offer.failure = None;
+        match choice {
+            Choice::Paste => offer.stage = Stage::Typing(Input::default()),
+            Choice::Browser => {
+                offer.stage = Stage::Browser(None);
+                self.enter_key(None);
+            }
+            Choice::Demo => self.take_demo(),
+        }
+    }
+
+    /// The key is typed: it is checked.
+    pub(super) fn check_key(&mut self) {
+        let Some(offer) = &mut self.state.offer else { return };
+        let Some(typed) = offer.typing().map(std::mem::take) else { return };
+        if typed.is_empty() {
+            return;
+        }
+        (offer.stage, offer.failure) = (Stage::Checking, None);
+        self.enter_key(Some(typed.into_text()));
+    }
+
+    /// Has a key checked, or asked for in the browser.
+    fn enter_key(&mut self, typed: Option<String>) {
+        let Some(Login { typed: check, browser, .. }) = self.way_in() else { return };
+        let (told, steps) = mpsc::unbounded_channel();
+        let opened = told.clone();
+        // Nobody listens any more when the user has left.
+        let done = match typed {
+            Some(key) => check(key),
+            None => browser(Box::new(move |url| _ = opened.send(Step::Opened(url.to_owned())))),
+        };
+        let task = tokio::spawn(async move { _ = told.send(Step::Done(done.await)) });
+        self.entering = Some(Entering { steps, _task: AbortOnDropHandle::new(task) });
+    }
+
+    pub(in super::super) fn entered(&mut self, step: Step) {
+        match (step, &mut self.state.offer) {
+            (Step::Opened(url), Some(offer)) => offer.stage = Stage::Browser(Some(url)),
+            (Step::Opened(_), None) => {}
+            (Step::Done(Ok(told)), _) => {
+                self.entering = None;
+                self.logged_in(told);
+            }
+            (Step::Done(Err(why)), offer) => {
+                self.entering = None;
+                if let Some(offer) = offer {
+                    let typed = matches!(offer.stage, Stage::Checking);
+                    let again = Stage::Typing(Input::default());
+                    offer.stage = if typed { again } else { Stage::Choosing };
+                    offer.failure = Some(why);
+                }
+            }
+        }
+    }
+
+    /// There is a key: what has waited for it goes on.
+    fn logged_in(&mut self, told: String) {
+        self.state.aside(Body::Note(Tone::Aside, told));
+        let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
+        if let Some(model) = self.before_demo.take().filter(|_| self.session.model() == DEMO) {
+            self.send(&format!("{SET_MODEL} {model}"));
+        }
+        match then {
+            Then::Nothing => {}
+            Then::Say(typed) => self.send(&typed),
+            Then::GoOn => self.send("continue"),
+        }
+    }
+
+    /// The demonstration answers from now on.
+    fn take_demo(&mut self) {
+        let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
+        let model = self.session.model();
+        if model != DEMO {
+            self.before_demo = Some(model);
+        }
+        self.send(&format!("{SET_MODEL} {DEMO}"));
+        match then {
+            Then::Say(typed) => self.send(&typed),
+            Then::Nothing | Then::GoOn => {
+                let hint = "say anything: the demonstration plays its script".to_owned();
+                self.state.hint = Some(hint);
+            }
+        }
+    }
+
+    /// One step back, at last out of it.
+    pub(super) fn leave_login(&mut self) {
+        self.entering = None;
+        let Some(offer) = &mut self.state.offer else { return };
+        offer.failure = None;
+        if !matches!(offer.stage, Stage::Choosing) {
+            return offer.stage = Stage::Choosing;
+        }
+        let then = self.state.offer.take().map(|offer| offer.then);
+        if let Some(Then::Say(typed)) = then
+            && self.state.input.is_empty()
+        {
+            self.state.input.set(&typed);
+        }
+        self.state.hint = Some("/auth brings the login back".to_owned());
+    }
+
+    /// Whether the offer has the keys.
+    pub(in super::super) fn logging_in(&self) -> Option<&Offer> {
+        self.state.offer.as_ref().filter(|offer| offer.ready(now()))
+    }
+}

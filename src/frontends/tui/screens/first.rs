@@ -1,0 +1,72 @@
+//! What is shown to who is here for the first time: help, and the offer to log in.
+
+use serde_json::json;
+
+use super::super::Login;
+use super::super::input::Input;
+use super::super::item::Body;
+use super::super::local;
+use super::super::offer::{self, Cause, Offer, Then};
+use super::{Stage, drawn};
+
+/// The offer to log in, at a stage.
+fn offered(cause: Cause, then: Then, offered: offer::Stage) -> Stage {
+    let login = Login {
+        whose: "Gemini",
+        made_at: "https://keys.example/",
+        typed: Box::new(|_| Box::pin(async { Ok(String::new()) })),
+        browser: Box::new(|_| Box::pin(async { Ok(String::new()) })),
+    };
+    let mut stage = Stage::new();
+    stage.state.offer.insert(Offer::new(cause, &login, None, then)).stage = offered;
+    stage
+}
+
+#[test]
+fn help_says_what_matters() {
+    let mut stage = Stage::new();
+    stage.state.aside(Body::Help("/about /auth /clear /help /quit".to_owned()));
+    let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
+    stage.check("help.txt");
+}
+
+#[test]
+fn the_help_there_is_fits_one_screen() {
+    let mut stage = Stage::new();
+    stage.state.aside(Body::Help(local::names()));
+    let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
+    assert!(stage.scrollback.len() + stage.frame().rows.len() <= 24);
+}
+
+#[test]
+fn help_does_not_break_what_is_being_said() {
+    let mut stage = Stage::new().turn("go").see(json!({ "Text": "One " }));
+    stage.state.aside(Body::Help("/about /auth /clear /help /quit".to_owned()));
+    let stage = stage.see(json!({ "Text": "sentence." }));
+    assert!(drawn(&stage.frame().rows, 80).contains("One sentence."));
+}
+
+#[test]
+fn the_offer_to_log_in() {
+    use offer::Stage::{Browser, Checking, Choosing, Typing};
+    offered(Cause::Missing, Then::Nothing, Choosing).check("login.txt");
+    offered(Cause::Missing, Then::Say("hi".to_owned()), Choosing).check("login_waits.txt");
+    let mut key = Input::default();
+    key.set("AIza-secret");
+    let mut typing = offered(Cause::Wanted, Then::Nothing, Typing(key));
+    typing.state.offer.as_mut().unwrap().failure = Some("The key was not accepted.".to_owned());
+    typing.check("login_key.txt");
+    offered(Cause::Refused, Then::Nothing, Checking).check("login_checking.txt");
+    let page = Browser(Some("http://127.0.0.1:40000/f00d".to_owned()));
+    offered(Cause::Missing, Then::Nothing, page).check("login_page.txt");
+}
+
+#[test]
+fn a_turn_of_this_terminal_that_a_refused_key_ends_is_to_go_on() {
+    let refused = json!({ "Failed": { "not_authenticated": "No." } });
+    let end = json!({ "TurnFinished": { "turn": 1, "reason": refused } });
+    let stage = Stage::new().turn("go").see(end.clone());
+    assert_eq!(stage.state.refused, Some((stage.now, Then::GoOn)));
+    let stage = Stage::new().turn_of("go", json!({ "A2a": 1 })).see(end);
+    assert_eq!(stage.state.refused, Some((stage.now, Then::Nothing)));
+}

@@ -1,0 +1,146 @@
+//! The first start without a key, and a key that is refused.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use super::*;
+use crate::api::server::{Asked, Reply, Server};
+
+/// What the API says of a key that it does not know.
+const REFUSAL: &str = r#"{"error":{"code":400,"message":"API key not valid. Pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;
+
+/// Whatever the key is, the API cannot be reached with it.
+const NO_NETWORK: &str = "HTTPS_PROXY=http://127.0.0.1:9";
+
+#[test]
+fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() {
+    let Some(terminal) = Terminal::open() else { return };
+    terminal.agent(NO_NETWORK, "-y");
+    let offered = terminal.until("it needs an API key for Gemini");
+    assert!(offered.contains("https://aistudio.google.com/apikey"), "{offered}");
+    assert!(offered.contains("› b  log in"), "{offered}");
+    terminal.keys(&["Escape"]);
+    terminal.until("/auth brings the login back");
+    terminal.line("what is this?");
+    terminal.until("What you have said waits until then.");
+    terminal.text("d");
+    let seen = terminal.until("That is the whole loop");
+    assert!(seen.contains("› /model set replay"), "{seen}");
+    assert!(seen.contains("› what is this?"), "{seen}");
+    assert!(!seen.contains('✗') || seen.contains("✗ README.md"), "no wall of errors:\n{seen}");
+    terminal.until("replay · yolo");
+    terminal.line("/quit");
+    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+    terminal.check_given_back();
+}
+
+#[test]
+fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
+    let Some(terminal) = Terminal::open() else { return };
+    terminal.agent(NO_NETWORK, "");
+    terminal.until("it needs an API key for Gemini");
+    terminal.keys(&["Down", "Enter"]);
+    terminal.until("Key:");
+    terminal.tmux(&["set-buffer", "AIza-secret\n"]);
+    terminal.tmux(&["paste-buffer", "-p"]);
+    let typed = terminal.until("Key: •••••••••••");
+    assert!(!typed.contains("secret"), "{typed}");
+    terminal.keys(&["Enter"]);
+    let failed = terminal.until("could not be checked, so it was not stored");
+    assert!(!failed.contains("secret"), "{failed}");
+    terminal.keys(&["Escape"]);
+    terminal.until("b  log in");
+    terminal.keys(&["Escape"]);
+    terminal.until("/auth brings the login back");
+    assert!(terminal.file(".config/tandem/credentials.json").is_none());
+    assert!(terminal.file(".config/tandem/history.jsonl").is_none());
+}
+
+/// An agent whose key the API refuses.
+async fn refused(replies: Vec<Reply>, vars: &str) -> Option<(Terminal, Server)> {
+    let terminal = Terminal::open()?;
+    let replies = std::iter::once(Reply::error(400, REFUSAL)).chain(replies).collect();
+    let server = Server::start(replies).await;
+    let base = format!("GOOGLE_GEMINI_BASE_URL={} {vars}", server.address());
+    terminal.agent(&base, "--model gemini-3.8-flash");
+    terminal.until("? for the keys");
+    terminal.line("say something");
+    let offered = terminal.until("Gemini does not accept the key.");
+    assert!(offered.contains("Pass a valid API key."), "{offered}");
+    std::thread::sleep(GRACE);
+    Some((terminal, server))
+}
+
+fn models() -> Reply {
+    Reply::error(200, r#"{"models":[]}"#)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
+    let replies =
+        vec![Reply::error(400, REFUSAL), models(), Reply::text("Going on."), Reply::text("More.")];
+    let Some((terminal, server)) = refused(replies, "GEMINI_API_KEY=old-key").await else { return };
+    terminal.text("k");
+    terminal.until("Key:");
+    terminal.line("another-bad-key");
+    terminal.until("The key was not accepted:");
+    terminal.line("new-key");
+    let seen = terminal.until("Going on.");
+    assert!(seen.contains("The key is good, and is stored in"), "{seen}");
+    assert!(seen.contains("GEMINI_API_KEY in the environment comes first"), "{seen}");
+    assert!(seen.contains("› continue"), "{seen}");
+    assert!(!seen.contains("new-key") && !seen.contains("another-bad"), "{seen}");
+    terminal.line("and more");
+    terminal.until("More.");
+    let key = |asked: &Asked| asked.headers["x-goog-api-key"].clone();
+    let keys: Vec<_> = server.asked().iter().map(key).collect();
+    assert_eq!(keys, ["old-key", "another-bad-key", "new-key", "new-key", "new-key"]);
+    assert!(terminal.file(".config/tandem/credentials.json").unwrap().contains("new-key"));
+    let history = terminal.file(".config/tandem/history.jsonl").unwrap();
+    assert_eq!(history, "\"say something\"\n\"and more\"\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_in_the_browser_takes_the_key_too() {
+    let home = TempDir::new().unwrap();
+    let (browser, told) = (home.path().join("browser"), home.path().join("url"));
+    fs::write(
+        &browser,
+        format!("#!/bin/sh\necho \"$1\" > {0}.new; mv {0}.new {0}\n", told.display()),
+    )
+    .unwrap();
+    Command::new("chmod").arg("+x").arg(&browser).status().unwrap();
+    let browser = format!("BROWSER={}", browser.display());
+    let replies = vec![models(), Reply::text("Going on.")];
+    let Some((terminal, _server)) = refused(replies, &browser).await else { return };
+    terminal.text("b");
+    terminal.until("\nhttp://127.0.0.1:");
+    let url = until_written(&told);
+    let (host, path) = url.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let form = "key=page-key";
+    let mut stream = TcpStream::connect(host).unwrap();
+    let request = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    terminal.until("Going on.");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert!(said.contains("You can close this page"), "{said}");
+    assert!(terminal.file(".config/tandem/credentials.json").unwrap().contains("page-key"));
+}
+
+/// The content of a file that is still to be written.
+fn until_written(file: &Path) -> String {
+    let begun = Instant::now();
+    loop {
+        if let Ok(text) = fs::read_to_string(file) {
+            return text;
+        }
+        assert!(begun.elapsed() < HANG, "nobody has written {}", file.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
