@@ -39,4 +39,5 @@ mod typed;
 mod undo;
 mod webhook;
 mod whole;
+mod wires;
 mod workspace;
