@@ -39,10 +39,37 @@ const TYPES: &[(&str, &str)] = &[
     ("webm", "video/webm"),
 ];
 
+/// How files of some types begin.
+const BEGINNINGS: &[(&[u8], &str)] = &[
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"RIFF....WEBP", "image/webp"),
+    (b"RIFF....WAVE", "audio/wav"),
+    (b"%PDF-", "application/pdf"),
+];
+
 impl Media {
     /// Encodes bytes.
     pub fn new(mime_type: &str, bytes: &[u8]) -> Self {
         Self { mime_type: mime_type.to_owned(), data: BASE64_STANDARD.encode(bytes) }
+    }
+
+    /// Takes over what somebody else has encoded. `None` if it is no base64, or not what models
+    /// take: one request with such a thing in it would fail, and all that follow.
+    pub fn checked(mime_type: &str, data: &str) -> Option<Self> {
+        let data: String = data.split_ascii_whitespace().collect();
+        let bytes = BASE64_STANDARD.decode(data).ok()?;
+        let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
+        let known = TYPES.iter().map(|(_, known)| *known);
+        let promised = known.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type));
+        let mime_type = match begins_as(&bytes) {
+            Some(found) => found,
+            // Every image has a beginning that tells.
+            None => promised.filter(|promised| !BEGINNINGS.iter().any(|(_, it)| it == promised))?,
+        };
+        Some(Self::new(mime_type, &bytes))
     }
 
     /// The type that a file's name promises, if models take it.
@@ -55,5 +82,45 @@ impl Media {
     pub fn kind(&self) -> &str {
         let kind = self.mime_type.split('/').next().unwrap_or_default();
         if kind == "application" { "PDF" } else { kind }
+    }
+}
+
+/// The type that the first bytes tell, if they do.
+fn begins_as(bytes: &[u8]) -> Option<&'static str> {
+    // A dot stands for any byte; no beginning has one of its own.
+    let fits = |beginning: &[u8]| {
+        bytes.len() > beginning.len()
+            && beginning.iter().zip(bytes).all(|(want, byte)| want == byte || *want == b'.')
+    };
+    BEGINNINGS.iter().find(|(beginning, _)| fits(beginning)).map(|(_, mime_type)| *mime_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(mime_type: &str, bytes: &[u8], expected: Option<&str>) {
+        let checked = Media::checked(mime_type, &BASE64_STANDARD.encode(bytes));
+        assert_eq!(checked.as_ref().map(|media| media.mime_type.as_str()), expected);
+    }
+
+    #[test]
+    fn what_models_take_is_told_by_its_bytes() {
+        let png = b"\x89PNG\r\n\x1a\nrest";
+        check("image/png", png, Some("image/png"));
+        check("image/jpeg", png, Some("image/png"));
+        check("IMAGE/PNG; charset=utf-8", png, Some("image/png"));
+        check("image/webp", b"RIFF1234WEBPrest", Some("image/webp"));
+        check("image/png", b"<html>", None);
+        check("audio/mpeg", b"anything", Some("audio/mpeg"));
+        check("application/zip", b"anything", None);
+        check("image/png", b"", None);
+    }
+
+    #[test]
+    fn what_is_no_base64_is_nothing() {
+        assert_eq!(Media::checked("audio/mpeg", "a?b"), None);
+        assert_eq!(Media::checked("audio/mpeg", "YW\nJj"), Some(Media::new("audio/mpeg", b"abc")));
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::rules::{Part, Risk};
 use crate::sync::Mutex;
-use crate::tools::Access;
+use crate::tools::{Access, Hints};
 
 /// How much is allowed without a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +156,9 @@ impl Permissions {
         if mode == Mode::Plan {
             return match access {
                 Access::Fetch { .. } => Verdict::Allow,
+                Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
+                    self.check_mcp(tool, server, *hints)
+                }
                 _ => Verdict::Deny(PLAN.to_owned()),
             };
         }
@@ -170,13 +173,7 @@ impl Permissions {
         match access {
             Access::Edit { .. } => self.check_edit(mode, tool),
             Access::Fetch { urls } => self.check_fetch(mode, tool, urls),
-            Access::Mcp { server, .. } if self.always(&Scope::Server(server.clone())) => {
-                Verdict::Allow
-            }
-            Access::Mcp { server, .. } => ask(
-                "tools of MCP servers are asked for",
-                vec![Scope::Tool(tool.to_owned()), Scope::Server(server.clone())],
-            ),
+            Access::Mcp { server, hints, .. } => self.check_mcp(tool, server, *hints),
             _ => ask(
                 "this mode asks before it does more than read",
                 vec![Scope::Tool(tool.to_owned())],
@@ -223,6 +220,20 @@ impl Permissions {
         let hosts = (!hosts.is_empty()).then_some(Scope::Hosts(hosts));
         let scopes = hosts.into_iter().chain([Scope::Tool(tool.to_owned())]).collect();
         ask("this mode asks before it reads the web", scopes)
+    }
+
+    fn check_mcp(&self, tool: &str, server: &str, hints: Hints) -> Verdict {
+        let (tool, server) = (Scope::Tool(tool.to_owned()), Scope::Server(server.to_owned()));
+        if hints.trusted || self.always(&tool) || self.always(&server) {
+            return Verdict::Allow;
+        }
+        // Servers need not say the truth: nothing is allowed for what they say.
+        let said = match (hints.read_only, hints.destructive) {
+            (Some(true), _) => "; the server says that this one only reads",
+            (_, Some(true)) => "; the server says that this one may destroy something",
+            _ => "",
+        };
+        ask(format!("tools of MCP servers are asked for{said}"), vec![tool, server])
     }
 
     fn check_command(&self, mode: Mode, tool: &str, command: &str, directory: &Path) -> Verdict {

@@ -3,6 +3,7 @@
 mod a2a;
 mod headless;
 mod models;
+mod servers;
 mod terminal;
 
 use std::io::stderr;
@@ -30,6 +31,7 @@ use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
+use crate::tools::mcp::Hub;
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
@@ -185,12 +187,15 @@ impl Making {
         // What projects can have the agent run of their own accord is listed here.
         let executables = settings.executables();
         let consent = config::consent(env, workspace.root(), move || executables.clone());
+        let servers = servers::of(settings, workspace.root());
+        let servers = Hub::new(servers, &self.processes, workspace.roots(), limits.mcp);
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
             memory: memory(&self.credentials),
             commands: Arc::new(Registry::default()),
             tools: tools::all(),
+            servers,
             workspace: Arc::new(workspace),
             processes: Arc::clone(&self.processes),
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),

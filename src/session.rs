@@ -15,6 +15,7 @@ mod mention;
 mod prompt;
 mod question;
 mod queue;
+mod servers;
 mod toolbox;
 mod transcript;
 mod turn;
@@ -46,8 +47,11 @@ use crate::permission::Permissions;
 use crate::permission::consent::Consent;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
+use crate::tools::mcp::Hub;
+pub use crate::tools::mcp::{Reach as ServerReach, ServerConfig, Status as ServerStatus};
 use crate::tools::preimages::Preimages;
 use crate::tools::process::Processes;
+pub use crate::tools::process::Program;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
@@ -67,6 +71,8 @@ pub struct Parts {
     pub commands: Arc<dyn Commands>,
     /// What it may call.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// What else it may call: what MCP servers offer.
+    pub servers: Arc<Hub>,
     /// The files.
     pub workspace: Arc<Workspace>,
     /// The programs.
@@ -92,6 +98,7 @@ pub struct Session {
     models: Arc<dyn Models>,
     commands: Arc<dyn Commands>,
     tools: Toolbox,
+    servers: Arc<Hub>,
     memory: Arc<Memory>,
     /// Who the model is told to be, once that has been asked for.
     instruction: Mutex<Option<Arc<Instruction>>>,
@@ -119,7 +126,7 @@ impl Session {
     /// An empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
         let log = Log::default();
-        Arc::new(Self {
+        let session = Arc::new(Self {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
@@ -134,14 +141,17 @@ impl Session {
             models: parts.models,
             commands: parts.commands,
             memory: Arc::new(parts.memory),
-            tools: Toolbox::new(parts.tools),
+            tools: Toolbox::new(parts.tools, Arc::clone(&parts.servers)),
+            servers: parts.servers,
             workspace: parts.workspace,
             processes: parts.processes,
             preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
             notices: Mutex::new(parts.notices),
-        })
+        });
+        session.listen_to_servers();
+        session
     }
 
     /// Whether a model can be called, as far as is known without the network.

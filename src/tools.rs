@@ -4,6 +4,7 @@
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
+pub mod mcp;
 pub mod preimages;
 pub mod process;
 pub mod scratch;
@@ -42,7 +43,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub use self::invocation::{Access, Invocation, Location, Summary};
+pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
 use self::preimages::{FileChange, Preimages};
 use self::process::Processes;

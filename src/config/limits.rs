@@ -18,6 +18,8 @@ pub struct Limits {
     pub rounds: usize,
     /// What tools may take and give.
     pub tools: tools::Limits,
+    /// What MCP servers may take and give.
+    pub mcp: tools::mcp::Limits,
     /// What a model may take and give.
     pub model: model::options::Options,
     /// What is served over A2A.
@@ -64,6 +66,7 @@ impl Default for Limits {
             stdin_bytes: 8 << 20,
             rounds: 100,
             tools: tools::Limits::default(),
+            mcp: tools::mcp::Limits::default(),
             model: model::options::Options::default(),
             a2a: A2a::default(),
         }
@@ -198,6 +201,36 @@ const NAMED: &[Named] = &[
         name: "shell-bytes",
         what: "a command's output that is kept in memory",
         field: Field::Count(|limits| &mut limits.tools.shell_bytes),
+    },
+    Named {
+        name: "mcp-message-bytes",
+        what: "a message of an MCP server",
+        field: Field::Count(|limits| &mut limits.mcp.message_bytes),
+    },
+    Named {
+        name: "mcp-start-seconds",
+        what: "how long an MCP server may take to be ready",
+        field: Field::Seconds(|limits| &mut limits.mcp.start),
+    },
+    Named {
+        name: "mcp-wait-seconds",
+        what: "how long a prompt waits for MCP servers",
+        field: Field::Seconds(|limits| &mut limits.mcp.wait),
+    },
+    Named {
+        name: "mcp-call-seconds",
+        what: "how long an MCP server may say nothing to a call",
+        field: Field::Seconds(|limits| &mut limits.mcp.call),
+    },
+    Named {
+        name: "mcp-tools",
+        what: "tools that one MCP server offers",
+        field: Field::Count(|limits| &mut limits.mcp.tools),
+    },
+    Named {
+        name: "mcp-tool-chars",
+        what: "a tool's description, and its schema",
+        field: Field::Count(|limits| &mut limits.mcp.tool_chars),
     },
     Named {
         name: "undo-bytes",

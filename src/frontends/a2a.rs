@@ -21,6 +21,7 @@ mod patience;
 mod push;
 mod read;
 mod rest;
+mod servers;
 mod sse;
 mod story;
 mod subscription;
@@ -83,6 +84,8 @@ pub struct Options {
     pub patience: Duration,
     /// Serves an ACP client on a WebSocket, if there is a session for it.
     pub acp: Option<ServeAcp>,
+    /// Whether clients may have MCP servers started that are programs.
+    pub programs: bool,
     /// Told how many connections there are.
     pub connected: watch::Sender<usize>,
 }
@@ -121,7 +124,7 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     let connections = Arc::new(Semaphore::new(options.connections));
     let server = Arc::new(Server {
-        contexts: Contexts::new(sessions),
+        contexts: Contexts::new(sessions, options.programs),
         webhooks: Webhooks::new(options.webhook_loopback, webhook::Limits::default()),
         commands: Registry::default(),
         port: listener.local_addr().context("the port is not known")?.port(),

@@ -5,6 +5,7 @@
 
 mod cards;
 mod content;
+mod servers;
 mod view;
 
 use std::collections::HashMap;
@@ -98,7 +99,7 @@ struct Editor {
 impl rpc::Handler for Editor {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         match method {
-            INITIALIZE => responder.send(self.initialize(params)),
+            INITIALIZE => self.initialize(params, responder),
             AUTHENTICATE => {
                 let authenticated = (self.authenticate)();
                 tokio::spawn(async move {
@@ -113,16 +114,24 @@ impl rpc::Handler for Editor {
 }
 
 impl Editor {
-    fn initialize(&self, params: Params<'_>) -> Result<InitializeResponse, Error> {
+    fn initialize(&self, params: Params<'_>, responder: Responder) {
         let params = match params.0 {
-            Some(_) => params.parse()?,
-            None => InitializeParams::default(),
+            Some(_) => params.parse(),
+            None => Ok(InitializeParams::default()),
+        };
+        let params = match params {
+            Ok(params) => params,
+            Err(error) => return responder.send(Err::<(), _>(error)),
         };
         let version = params.protocol_version.as_str().unwrap_or_default();
         let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
         self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
         let is_authenticated = self.session.ready().is_ok();
-        Ok(InitializeResponse { protocol_version: VERSION, is_authenticated })
+        responder.send(Ok(InitializeResponse { protocol_version: VERSION, is_authenticated }));
+        // Not before: nothing is to be in the way of the answer.
+        let brought = servers::brought(&params.context_servers, &self.session, &self.client.origin);
+        self.session.add_servers(brought);
+        self.session.start_servers();
     }
 
     /// Begins a turn. The view answers, when it has ended and all of it has been shown.

@@ -128,6 +128,7 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         interrupted: None,
         quits: false,
     };
+    ui.session.start_servers();
     if ui.no_key(&[]) {
         ui.offer_login(Cause::Missing, None, Then::Nothing);
     }

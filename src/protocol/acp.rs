@@ -1,8 +1,9 @@
 //! The Agent Client Protocol 0.0.9 (requirements `acp-0.0.9.ts`): an editor drives an agent.
 //!
-//! Field order is the order on the wire. With 0.0.10 came `updatePlan`; nothing else that is
-//! written here differs between 0.0.8 and 0.0.11.
+//! Field order is the order on the wire. With 0.0.10 came `updatePlan`, with 0.0.11
+//! `contextServers`; nothing else that is written here differs between 0.0.8 and 0.0.11.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
@@ -39,6 +40,35 @@ pub struct InitializeParams {
     /// The client's latest version. Read as any JSON: old and new clients send odd ones.
     #[serde(default)]
     pub protocol_version: serde_json::Value,
+    /// Since 0.0.11: the MCP servers that the client brings, each a [`ContextServer`] under its
+    /// name. Read as any JSON: one that is wrong must not be in the way of the others.
+    #[serde(default)]
+    pub context_servers: serde_json::Value,
+}
+
+/// An MCP server that the client brings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ContextServer {
+    /// A program to start.
+    Stdio {
+        /// A path, or a name that is looked for.
+        command: String,
+        /// What follows it.
+        #[serde(default)]
+        args: Vec<String>,
+        /// What is put into its environment.
+        #[serde(default)]
+        env: BTreeMap<String, String>,
+    },
+    /// A web service.
+    Http {
+        /// Where.
+        url: String,
+        /// What is sent with each request.
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+    },
 }
 
 /// Result of [`INITIALIZE`].

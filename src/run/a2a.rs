@@ -87,7 +87,8 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let processes = Arc::clone(&making.processes);
     let settings = making.settings(making.directory());
     let limits = making.limits(&settings);
-    let options = options(&serve.a2a, &limits, &making.credentials)?;
+    let mut options = options(&serve.a2a, &limits, &making.credentials)?;
+    options.programs = serve.allow_auto_execute;
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let sessions = Sessions::Each {
@@ -149,6 +150,7 @@ fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow
         head_time: limits.head_time,
         patience: limits.patience,
         acp: None,
+        programs: false,
         connected: watch::Sender::new(0),
     })
 }

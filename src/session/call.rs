@@ -58,10 +58,8 @@ struct Ready {
 }
 
 async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> Ready {
-    let Some((tool, spec)) = session.tools.find(&call.name) else {
-        let tools = session.tools.declarations();
-        let known: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        let message = format!("There is no tool `{}`. There are: {}.", call.name, known.join(", "));
+    let Some((tool, kind)) = session.tools.find(&call.name) else {
+        let message = session.tools.unknown(&call.name);
         let invocation = Err(ToolError::new("tool_not_registered", message));
         return Ready { call, kind: Kind::Other, invocation };
     };
@@ -72,7 +70,7 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
         Some(Err(_)) => Err(panicked(&call)),
         None => Err(ToolError::cancelled()),
     };
-    Ready { call, kind: spec.kind, invocation }
+    Ready { call, kind, invocation }
 }
 
 async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &CancellationToken) {
@@ -251,7 +249,7 @@ pub(super) type ProgressAt = Arc<Mutex<std::collections::HashMap<String, Option<
 
 impl Session {
     fn only_reads(&self, call: &Call) -> bool {
-        self.tools.find(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
+        self.tools.find(&call.name).is_some_and(|(_, kind)| kind.only_reads())
     }
 
     fn context(

@@ -123,7 +123,7 @@ impl Session {
         self.questions.withdraw();
     }
 
-    /// Cancels every turn and lets none start.
+    /// Cancels every turn and lets none start; MCP servers are let go.
     pub fn close(self: &Arc<Self>) {
         let mut turns = self.turns.lock();
         turns.closed = true;
@@ -131,6 +131,8 @@ impl Session {
             self.cancel_running(running);
         }
         self.start_next(&mut turns);
+        drop(turns);
+        self.servers.close();
     }
 
     /// Waits until no turn runs.

@@ -1,17 +1,25 @@
-//! The tools of a session. Their descriptions are long, and are put together when first asked for:
-//! nothing is to come before the answer to `initialize`.
+//! The tools of a session: the built-in ones, then those of MCP servers. Their descriptions are
+//! long, and are put together when first asked for: nothing is to come before the answer to
+//! `initialize`. As long as nothing has changed, models are told the same bytes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::model::ToolDeclaration;
-use crate::tools::{Tool, ToolSpec};
+use crate::sync::Mutex;
+use crate::tools::mcp::Hub;
+use crate::tools::{Kind, Tool, ToolSpec};
 
 pub(super) struct Toolbox {
-    tools: Vec<Arc<dyn Tool>>,
-    known: OnceLock<Known>,
+    built_in: Vec<Arc<dyn Tool>>,
+    servers: Arc<Hub>,
+    known: Mutex<Option<Arc<Known>>>,
 }
 
+/// All tools, as the servers offered them at some time.
 struct Known {
+    /// Of what the servers offer.
+    version: u64,
+    tools: Vec<Arc<dyn Tool>>,
     /// Of each tool.
     specs: Vec<ToolSpec>,
     /// The same as the model is told of it.
@@ -19,16 +27,27 @@ struct Known {
 }
 
 impl Toolbox {
-    pub(super) fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
-        Self { tools, known: OnceLock::new() }
+    pub(super) fn new(built_in: Vec<Arc<dyn Tool>>, servers: Arc<Hub>) -> Self {
+        Self { built_in, servers, known: Mutex::default() }
     }
 
-    /// The tool of that name, current or older.
-    pub(super) fn find(&self, name: &str) -> Option<(&Arc<dyn Tool>, &ToolSpec)> {
-        let specs = &self.known().specs;
+    /// The tool of that name, current or older. Some models write no dots in names.
+    pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Kind)> {
+        let known = self.known();
+        let specs = &known.specs;
         let is_it = |spec: &ToolSpec| spec.name == name || spec.aliases.contains(&name);
-        let found = specs.iter().position(is_it)?;
-        Some((&self.tools[found], &specs[found]))
+        let without_dots = |spec: &ToolSpec| spec.name.replace('.', "_") == name;
+        let found = specs.iter().position(is_it).or_else(|| specs.iter().position(without_dots))?;
+        Some((Arc::clone(&known.tools[found]), specs[found].kind))
+    }
+
+    /// What the model is told of a tool that there is not.
+    pub(super) fn unknown(&self, name: &str) -> String {
+        if let Some(why) = self.servers.missing(name) {
+            return format!("There is no tool `{name}` now. {why}");
+        }
+        let known: Vec<_> = self.known().specs.iter().map(|spec| spec.name.clone()).collect();
+        format!("There is no tool `{name}`. There are: {}.", known.join(", "))
     }
 
     /// What the model is told, always in the same order.
@@ -36,15 +55,24 @@ impl Toolbox {
         Arc::clone(&self.known().declarations)
     }
 
-    fn known(&self) -> &Known {
-        self.known.get_or_init(|| {
-            let specs: Vec<_> = self.tools.iter().map(|tool| tool.spec()).collect();
-            let declare = |spec: &ToolSpec| ToolDeclaration {
-                name: spec.name.clone(),
-                description: spec.description.clone(),
-                parameters: spec.parameters.clone(),
-            };
-            Known { declarations: specs.iter().map(declare).collect(), specs }
-        })
+    fn known(&self) -> Arc<Known> {
+        let mut known = self.known.lock();
+        let version = self.servers.version();
+        match &*known {
+            Some(known) if known.version == version => Arc::clone(known),
+            _ => Arc::clone(known.insert(Arc::new(self.read(version)))),
+        }
+    }
+
+    fn read(&self, version: u64) -> Known {
+        let tools: Vec<_> =
+            self.built_in.iter().map(Arc::clone).chain(self.servers.tools()).collect();
+        let specs: Vec<_> = tools.iter().map(|tool| tool.spec()).collect();
+        let declare = |spec: &ToolSpec| ToolDeclaration {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            parameters: spec.parameters.clone(),
+        };
+        Known { version, declarations: specs.iter().map(declare).collect(), specs, tools }
     }
 }

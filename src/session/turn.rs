@@ -46,6 +46,7 @@ async fn shell(session: &Session, command: &str, cancel: &CancellationToken) -> 
 
 /// Asks the model, and runs the calls it asks for, until it asks for none.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopReason {
+    session.await_servers(cancel).await;
     for _ in 0..session.max_rounds {
         let Some(answer) = cancel.run_until_cancelled(ask_model(session)).await else {
             return StopReason::Cancelled { answering: true };
@@ -73,6 +74,7 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
 
 /// Streams one answer of the model; what is left to do is the calls it asks for.
 async fn ask_model(session: &Session) -> Result<(Vec<Call>, FinishReason), model::Error> {
+    session.servers.fresh().await;
     let prompt = Prompt {
         system: Arc::clone(&session.instruction().await.text),
         messages: session.transcript.lock().messages(),

@@ -133,10 +133,30 @@ pub enum Access {
         tool: String,
         /// For people.
         display_name: String,
+        /// What is known of it.
+        #[serde(default)]
+        hints: Hints,
     },
     /// Something else that the user should know of.
     Other {
         /// A sentence.
         description: String,
     },
+}
+
+/// What is known of a tool of an MCP server. But for the first, the server says so, which need not
+/// be true; `None`: it does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hints {
+    /// The user trusts the server.
+    pub trusted: bool,
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may take away what was there.
+    pub destructive: Option<bool>,
+    /// Twice does no more than once.
+    pub idempotent: Option<bool>,
+    /// It reaches out into the world.
+    pub open_world: Option<bool>,
 }

@@ -6,7 +6,9 @@
 
 mod guard;
 mod orphans;
+mod serving;
 mod table;
+mod watched;
 
 use std::collections::HashSet;
 use std::io;
@@ -28,14 +30,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use self::guard::Guard;
+pub use self::serving::{Life, Program, Serving};
 use self::table::Process;
+use self::watched::Watched;
 use crate::sync::Mutex;
 
 /// How long a group has between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(200);
-
-/// How long what was killed may take to end: nothing helps with one that waits for a disk.
-const KILLED: Duration = Duration::from_secs(3);
 
 /// How long everything may take to end.
 const END: Duration = Duration::from_secs(5);
@@ -139,6 +140,25 @@ impl Processes {
 
     /// Starts `bash -c command` (`sh` where there is no bash), without standard input.
     pub fn start(self: &Arc<Self>, command: &str, directory: &Path) -> io::Result<Running> {
+        let mark = self.next_mark()?;
+        let (output, writer) = io::pipe()?;
+        let mut shell = self.shell(command, directory, &mark);
+        shell.stdout(writer.try_clone()?).stderr(writer);
+        let child = shell.spawn()?;
+        // The shell holds the ends of the pipe, and so would `shell`: output would never end.
+        drop(shell);
+        let (group, exit, end) = self.follow(child, mark, GRACE)?;
+        Ok(Running {
+            group,
+            output: Output(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
+            exit,
+            _end_on_drop: end.clone().drop_guard(),
+            end,
+        })
+    }
+
+    /// What marks the next program; none starts any more when the agent ends.
+    fn next_mark(self: &Arc<Self>) -> io::Result<String> {
         if self.ending.is_cancelled() {
             return Err(io::Error::other("the agent is ending"));
         }
@@ -146,13 +166,17 @@ impl Processes {
         if number == 0 && self.adopts {
             self.adopt();
         }
-        let mark = format!("{}-{number}", self.mark);
-        let (output, writer) = io::pipe()?;
-        let mut shell = self.shell(command, directory, &mark);
-        shell.stdout(writer.try_clone()?).stderr(writer);
-        let child = shell.spawn()?;
-        // The shell holds the ends of the pipe, and so would `shell`: output would never end.
-        drop(shell);
+        Ok(format!("{}-{number}", self.mark))
+    }
+
+    /// From now on a program that was started in a group of its own is waited for, or ended when
+    /// the token fires; `grace` is what it then has between SIGTERM and SIGKILL.
+    fn follow(
+        self: &Arc<Self>,
+        child: Child,
+        mark: String,
+        grace: Duration,
+    ) -> io::Result<(i32, Exit, CancellationToken)> {
         let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
             return Err(io::Error::other("the command has no process id"));
         };
@@ -162,15 +186,9 @@ impl Processes {
 
         let (status, exit) = watch::channel(None);
         let end = CancellationToken::new();
-        let watched = Watched { processes: Arc::clone(self), child, group, mark };
+        let watched = Watched { processes: Arc::clone(self), child, group, mark, grace };
         self.tasks.spawn(watched.watch(end.clone(), status));
-        Ok(Running {
-            group,
-            output: Output(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
-            exit: Exit(exit),
-            _end_on_drop: end.clone().drop_guard(),
-            end,
-        })
+        Ok((group, Exit(exit), end))
     }
 
     fn shell(&self, command: &str, directory: &Path, mark: &str) -> Command {
@@ -180,14 +198,18 @@ impl Processes {
         shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat").env(MARK, mark);
         // The policy has judged where a `cd` leads; this would lead it elsewhere.
         shell.env_remove("CDPATH");
+        self.without_secrets(&mut shell);
+        shell
+    }
+
+    fn without_secrets(&self, command: &mut Command) {
         for (name, value) in std::env::vars_os() {
             if let Some(name) = name.to_str()
                 && (self.secret)(name, &value.to_string_lossy())
             {
-                shell.env_remove(name);
+                command.env_remove(name);
             }
         }
-        shell
     }
 
     /// What loses its parent is ours from now on; when something has ended, groups may have too.
@@ -301,68 +323,6 @@ impl Exit {
         // An error says that the watching task was dropped with its runtime.
         self.0.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
-}
-
-/// A command as the task that waits for it sees it.
-struct Watched {
-    processes: Arc<Processes>,
-    child: Child,
-    group: i32,
-    mark: String,
-}
-
-impl Watched {
-    async fn watch(mut self, end: CancellationToken, status: watch::Sender<Option<ExitStatus>>) {
-        let ending = self.processes.ending.clone();
-        tokio::select! {
-            exit = self.child.wait() => { status.send_replace(exit.ok()); }
-            () = end.cancelled() => {}
-            () = ending.cancelled() => {}
-        }
-        if end.is_cancelled() || ending.is_cancelled() {
-            self.end(&status).await;
-        } else if test_group(self.group) {
-            // Left running in the background, until the agent ends.
-            return;
-        }
-        self.processes.groups.lock().remove(&self.group);
-        self.processes.tell_guard('-', self.group);
-    }
-
-    async fn end(&mut self, status: &watch::Sender<Option<ExitStatus>>) {
-        let group = self.group;
-        // One that leaves both its group and its environment behind is found below the command.
-        let family = search(move || table::below(group, |_| false)).await;
-        signal_group(group, Signal::TERM);
-        let gone = async {
-            if let Ok(exit) = self.child.wait().await {
-                status.send_replace(Some(exit));
-            }
-            let mut left = search(move || table::members(group)).await;
-            while !left.is_empty() {
-                sleep(LOOK).await;
-                left.retain(|pid| {
-                    Process::read(*pid).is_some_and(|it| it.group == group && !it.dead)
-                });
-            }
-        };
-        let _ = timeout(GRACE, gone).await;
-        signal_group(group, Signal::KILL);
-        if status.borrow().is_none()
-            && let Ok(exit) = timeout(KILLED, self.child.wait()).await
-        {
-            status.send_replace(exit.ok());
-        }
-        family.iter().for_each(Process::kill);
-        let mark = format!("{MARK}={}\0", self.mark);
-        let marked = search(move || table::marked(&mark)).await;
-        marked.into_iter().for_each(table::kill);
-    }
-}
-
-/// Looks through `/proc`, which takes a while on a busy machine.
-async fn search<T: Send + 'static>(look: impl FnOnce() -> Vec<T> + Send + 'static) -> Vec<T> {
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
 fn signal_group(group: i32, signal: Signal) {

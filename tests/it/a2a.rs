@@ -7,6 +7,7 @@ mod http;
 mod in_process;
 mod limits;
 mod load;
+mod mcp;
 mod races;
 mod rest;
 mod server;

@@ -13,6 +13,7 @@ use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
 use tandem::permission::consent::Consent;
 use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
+use tandem::tools::mcp::{self, Hub};
 use tandem::tools::preimages::Preimages;
 use tandem::tools::process::Processes;
 use tandem::tools::scratch::Scratch;
@@ -91,14 +92,16 @@ pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session
 
 /// What a session without tools is made of.
 pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
+    let processes = Processes::new(|_, _| false);
     Parts {
         model,
         models: Arc::new(NoModels),
         memory: Memory::new(None, |_| true),
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
+        servers: Hub::new(Vec::new(), &processes, &[], mcp::Limits::default()),
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
-        processes: Processes::new(|_, _| false),
+        processes,
         scratch: Arc::new(Scratch::new(None)),
         mode: Mode::Default,
         consent: Consent::not_needed(),

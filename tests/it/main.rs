@@ -23,6 +23,7 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod mcp;
 mod ollama;
 mod openai;
 mod peer;

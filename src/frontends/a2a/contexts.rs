@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::context::Context;
+use super::servers;
 use crate::protocol::a2a::Error;
-use crate::session::{Session, TurnId};
+use crate::session::{ServerConfig, Session, TurnId};
 use crate::sync::Mutex;
 
 /// What a client says of the session that it wants (RFC 3.2, `AgentSettings`).
@@ -17,6 +18,8 @@ pub struct Settings {
     pub workspace: Option<PathBuf>,
     /// Whether nothing is to be asked. Whoever started the server decides whether that counts.
     pub auto_execute: bool,
+    /// The MCP servers that it brings.
+    pub servers: Vec<ServerConfig>,
 }
 
 /// Opens a session; or says why it may not be.
@@ -45,16 +48,18 @@ pub(super) struct Contexts {
     by_id: Mutex<HashMap<String, Arc<Context>>>,
     /// The context of the shared session.
     shared: Option<Arc<Context>>,
+    /// Whether clients may have programs started.
+    programs: bool,
 }
 
 impl Contexts {
-    pub(super) fn new(sessions: Sessions) -> Self {
+    pub(super) fn new(sessions: Sessions, programs: bool) -> Self {
         let shared = match &sessions {
             Sessions::Shared(session) => Some(Context::new(new_id(), Arc::clone(session))),
             Sessions::Each { .. } => None,
         };
         let by_id = shared.iter().map(|context| (context.id.clone(), Arc::clone(context)));
-        Self { by_id: Mutex::new(by_id.collect()), sessions, shared }
+        Self { by_id: Mutex::new(by_id.collect()), sessions, shared, programs }
     }
 
     /// The context of the shared session, if there is one.
@@ -105,6 +110,7 @@ impl Contexts {
                 if let Some(workspace) = &settings.workspace {
                     context.session.works_in(workspace).map_err(Error::invalid_params)?;
                 }
+                servers::add(&settings.servers, &context.session, self.programs);
                 context.touch();
                 return Ok(context);
             }
@@ -129,6 +135,8 @@ impl Contexts {
             ));
         }
         let session = open(settings).map_err(Error::invalid_params)?;
+        servers::add(&settings.servers, &session, self.programs);
+        session.start_servers();
         let context = Context::new(id, session);
         // Another request may have opened it meanwhile.
         let mut by_id = self.by_id.lock();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::contexts::Settings;
+use super::servers;
 use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, CANCEL, ONCE};
 use crate::protocol::a2a::Error;
 use crate::protocol::development_tool::{CODER_AGENT, URI};
@@ -164,8 +165,12 @@ pub(super) fn settings(metadata: &[Option<&Value>]) -> Settings {
 pub(super) fn settings_in(object: &Value) -> Option<Settings> {
     let workspace = text(object, &["workspacePath", "workspace_path"]).map(PathBuf::from);
     let auto_execute = field(object, &["autoExecute", "auto_execute"]).and_then(Value::as_bool);
-    (workspace.is_some() || auto_execute.is_some())
-        .then(|| Settings { workspace, auto_execute: auto_execute.unwrap_or(false) })
+    let servers = servers::brought(object);
+    (workspace.is_some() || auto_execute.is_some() || !servers.is_empty()).then(|| Settings {
+        workspace,
+        auto_execute: auto_execute.unwrap_or(false),
+        servers,
+    })
 }
 
 fn content(parts: &[Value]) -> Result<Content, Error> {

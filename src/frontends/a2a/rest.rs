@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::{Server, commands, http, read};
+use crate::session::ServerStatus;
 
 /// Answers one of them.
 pub(super) async fn answer(
@@ -99,8 +100,25 @@ fn metadata(context: &Context) -> Value {
         "contextId": context.id,
         "taskState": context.state(None).name(),
         "model": context.session.model(),
-        "mcpServers": [],
+        "mcpServers": context.session.servers().iter().map(server).collect::<Vec<_>>(),
         "availableTools": tools.collect::<Vec<_>>(),
+    })
+}
+
+fn server(server: &ServerStatus) -> Value {
+    let tools = server.offer.tools.iter().zip(&server.tool_names).map(|(tool, name)| {
+        json!({
+            "name": name,
+            "serverToolName": tool.name,
+            "description": tool.description,
+            "parameterSchema": tool.parameters,
+        })
+    });
+    json!({
+        "name": server.name,
+        "status": server.status,
+        "detail": server.phase,
+        "tools": tools.collect::<Vec<_>>(),
     })
 }
 

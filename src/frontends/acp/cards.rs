@@ -184,7 +184,12 @@ fn read_outcome(outcome: &Value, question: &Question) -> Answer {
         Some(Outcome::AlwaysAllow) => always(question, |_| true),
         Some(Outcome::AlwaysAllowTool) => always(question, |scope| matches!(scope, Scope::Tool(_))),
         Some(Outcome::AlwaysAllowMcpServer) => {
-            always(question, |scope| matches!(scope, Scope::Server(_) | Scope::Tool(_)))
+            let server = question.scopes.iter().any(|scope| matches!(scope, Scope::Server(_)));
+            always(question, |scope| match scope {
+                Scope::Server(_) => true,
+                Scope::Tool(_) => !server,
+                _ => false,
+            })
         }
         Some(Outcome::Reject) => Answer::Reject,
         Some(Outcome::Cancel) => Answer::Cancel,

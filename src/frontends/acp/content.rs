@@ -44,7 +44,7 @@ pub(super) fn confirmation<'a>(
             command,
             description,
         },
-        Access::Mcp { server, tool, display_name } => ToolCallConfirmation::Mcp {
+        Access::Mcp { server, tool, display_name, .. } => ToolCallConfirmation::Mcp {
             server_name: server,
             tool_name: tool,
             tool_display_name: display_name,
@@ -64,6 +64,11 @@ pub(super) fn proposal(started: &CallStarted) -> Option<ToolCallContent<'_>> {
         // The label holds one line; the user must see all of them.
         (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
             Some(markdown(fence(command, "sh")))
+        }
+        (None, Access::Mcp { .. })
+            if !started.summary.label.ends_with(&started.call.args.to_string()) =>
+        {
+            Some(markdown(fence(&format!("{:#}", started.call.args), "json")))
         }
         _ => None,
     }

@@ -262,10 +262,27 @@ fn questions() {
     stage.check("question_edit.txt");
     let mut stage = Stage::new().turn("go").see(asked_command("1")).wait(1000);
     stage.check("question_command.txt");
+    let tool = Stage::new().turn("go").see(asked_tool("1")).wait(1000);
+    tool.check("question_mcp.txt");
     let mut saying = Input::default();
     saying.set("use make instead");
     stage.state.dialogs[0].saying = Some(saying);
     stage.check("question_saying.txt");
+}
+
+/// A question about a tool of an MCP server.
+fn asked_tool(id: &str) -> Value {
+    let access = json!({ "Mcp": {
+        "server": "github", "tool": "create_issue", "display_name": "Create an issue" } });
+    let mut event = call(id, "Other", r#"create_issue (github) {"title":"It breaks"}"#, access);
+    let started = &mut event["CallStarted"];
+    started["call"]["args"] = json!({ "title": "It breaks", "labels": ["bug"] });
+    started["question"] = json!({
+        "why": "tools of MCP servers are asked for",
+        "commands": [],
+        "scopes": [{ "Tool": "mcp_github_create_issue" }, { "Server": "github" }],
+    });
+    event
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl Server {
             head_time: LONG,
             patience: Duration::from_secs(30),
             acp: Some(acp),
+            programs: false,
             connected: tokio::sync::watch::Sender::new(0),
         };
         let listener = listen(0).await.unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
 use tandem::permission::{Mode, Permissions, Question, Scope, Verdict};
-use tandem::tools::Access;
+use tandem::tools::{Access, Hints};
 
 use super::Workspace;
 
@@ -70,7 +70,14 @@ fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
 fn each_mode_allows_what_it_says() {
     let access = |access: Access| move |session: &Session| session.permissions.check("x", &access);
     let run = |line: &'static str| move |session: &Session| session.run(line);
-    let mcp = || Access::Mcp { server: "s".into(), tool: "t".into(), display_name: "T".into() };
+    let mcp = |hints| Access::Mcp {
+        server: "s".into(),
+        tool: "t".into(),
+        display_name: "T".into(),
+        hints,
+    };
+    let reads = Hints { read_only: Some(true), ..Hints::default() };
+    let trusted = Hints { trusted: true, ..Hints::default() };
     let other = || Access::Other { description: "something".into() };
     // In the order default, auto_edit, yolo, plan.
     check("nothing", access(Access::Nothing), "allow allow allow allow");
@@ -78,7 +85,11 @@ fn each_mode_allows_what_it_says() {
     check("an edit", |session| session.edit("src/main.rs"), "ask allow allow deny");
     check("a special edit", |session| session.edit(".git/config"), "ask! ask! allow deny");
     check("a fetch", |session| session.fetch(&["https://a.test"]), "ask allow allow allow");
-    check("an MCP tool", access(mcp()), "ask ask allow deny");
+    check("an MCP tool", access(mcp(Hints::default())), "ask ask allow deny");
+    check("one that reads, it is said", access(mcp(reads)), "ask ask allow ask");
+    check("one of a trusted server", access(mcp(trusted)), "allow allow allow deny");
+    let both = Hints { trusted: true, ..reads };
+    check("one of those that reads", access(mcp(both)), "allow allow allow allow");
     check("another thing", access(other()), "ask ask allow deny");
     check("ls", run("ls"), "allow allow allow allow");
     check("a redirection", run("ls > out.txt"), "ask allow allow deny");
@@ -362,6 +373,7 @@ fn always_for_a_server_covers_its_tools() {
             server: server.to_owned(),
             tool: tool.to_owned(),
             display_name: tool.to_owned(),
+            hints: Hints::default(),
         };
         session.permissions.check(&format!("mcp_{server}_{tool}"), &access)
     };

@@ -1,0 +1,40 @@
+//! The MCP servers that an editor brings.
+
+use serde_json::Value;
+
+use crate::protocol::acp::ContextServer;
+use crate::session::{Origin, Program, ServerConfig, ServerReach, Session};
+
+/// The servers among the parameters of `initialize`. Of one that cannot be read it is said why
+/// wherever servers are listed.
+pub(super) fn brought(servers: &Value, session: &Session, origin: &Origin) -> Vec<ServerConfig> {
+    let from = origin.to_string();
+    let servers = servers.as_object().into_iter().flatten();
+    servers
+        .map(|(name, server)| {
+            let reach = match serde_json::from_value(server.clone()) {
+                Ok(server) => reach(server, session, origin),
+                Err(err) => ServerReach::Wrong(format!("{from} describes it wrongly: {err}")),
+            };
+            ServerConfig::new(name, reach, &from)
+        })
+        .collect()
+}
+
+fn reach(server: ContextServer, session: &Session, origin: &Origin) -> ServerReach {
+    match server {
+        // The editor has started this process, and could start any. Others come over a port.
+        ContextServer::Stdio { .. } if *origin != Origin::Editor => {
+            ServerReach::Wrong(format!("programs are not started for {origin}"))
+        }
+        ContextServer::Stdio { command, args, env } => ServerReach::Stdio(Program {
+            command,
+            args,
+            env: env.into_iter().collect(),
+            directory: session.roots().first().cloned().unwrap_or_default(),
+        }),
+        ContextServer::Http { url, headers } => {
+            ServerReach::Http { url, headers: headers.into_iter().collect() }
+        }
+    }
+}

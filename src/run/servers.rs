@@ -1,0 +1,49 @@
+//! MCP servers as the settings name them, made ready to be reached.
+
+use std::path::Path;
+
+use crate::config::settings::{McpServer, Settings};
+use crate::tools::mcp::{Reach, ServerConfig};
+use crate::tools::process::Program;
+
+/// The servers that count, for a session in this directory.
+pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
+    settings.mcp_servers().map(|(name, server)| config(name, server, directory)).collect()
+}
+
+fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
+    let from = server.origin.as_ref().map(ToString::to_string).unwrap_or_default();
+    let held = "not used: its folder's settings name it, and nobody has said to trust them \
+        (`/permissions trust`)";
+    ServerConfig {
+        description: server.description.clone(),
+        trust: server.trust,
+        include: server.include_tools.clone(),
+        exclude: server.exclude_tools.clone(),
+        timeout: server.call_timeout(),
+        held: server.unjudged().then(|| held.to_owned()),
+        ..ServerConfig::new(name, reach(server, directory), &from)
+    }
+}
+
+fn reach(server: &McpServer, directory: &Path) -> Reach {
+    let address = server.http_url.as_ref().or(server.url.as_ref());
+    match (&server.command, address) {
+        (Some(command), _) => {
+            let exposed =
+                server.env.iter().map(|(name, it)| (name.clone(), it.expose().to_owned()));
+            Reach::Stdio(Program {
+                command: command.clone(),
+                args: server.args.iter().map(|arg| arg.expose().to_owned()).collect(),
+                env: exposed.collect(),
+                directory: directory.join(server.cwd.as_deref().unwrap_or(Path::new(""))),
+            })
+        }
+        (None, Some(address)) => {
+            let headers = server.headers.iter();
+            let headers = headers.map(|(name, it)| (name.clone(), it.expose().to_owned()));
+            Reach::Http { url: address.expose().to_owned(), headers: headers.collect() }
+        }
+        (None, None) => Reach::Wrong("it has neither `command` nor `httpUrl` nor `url`".to_owned()),
+    }
+}

@@ -1,0 +1,280 @@
+//! Servers of the Model Context Protocol: programs and web services whose tools the model can call.
+//!
+//! A [`Hub`] holds those of one session. A task a server (`server`) reaches it (`connect`), asks what
+//! it offers (`offer`) and starts it again when it has ended; nobody else waits for that but for a
+//! bounded time. What is offered becomes tools (`tool`) under names that no other tool has (`name`),
+//! with schemas that models' APIs take (`schema`). Nothing that a server says is trusted: not its
+//! size, its names, its texts or its silence.
+
+mod config;
+mod connect;
+mod connection;
+mod http;
+mod lines;
+mod listener;
+mod name;
+mod offer;
+mod result;
+mod schema;
+mod server;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+pub use self::config::{Limits, Reach, ServerConfig};
+use self::name::Names;
+pub use self::offer::{Offer, PromptArgument, ServerPrompt, ServerResource, ServerTool};
+use self::server::{Phase, Server};
+use self::tool::McpTool;
+use super::Tool;
+use super::process::Processes;
+use crate::sync::Mutex;
+
+/// The servers of one session.
+pub struct Hub {
+    world: Arc<World>,
+    /// By name.
+    servers: Mutex<BTreeMap<String, Kept>>,
+}
+
+/// What all servers of a session share.
+struct World {
+    processes: Arc<Processes>,
+    /// The directories of the workspace.
+    roots: Vec<PathBuf>,
+    limits: Limits,
+    /// Another number whenever what is offered is another.
+    version: watch::Sender<u64>,
+    tell: Mutex<Tell>,
+}
+
+/// How it stands with a server.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Who named it, for people.
+    pub from: String,
+    /// Its command line or address.
+    pub place: String,
+    /// What it is for, if somebody has said so.
+    pub description: Option<String>,
+    /// How far it is, for people.
+    pub phase: String,
+    /// The same as clients of A2A know it.
+    pub status: &'static str,
+    /// What it offers; the names that models call its tools by, in the order of the tools.
+    pub offer: Arc<Offer>,
+    /// See above.
+    pub tool_names: Vec<String>,
+}
+
+/// Tells people something.
+type Tell = Option<Box<dyn Fn(String) + Send + Sync>>;
+
+/// A server, and the task that keeps it ready.
+struct Kept {
+    server: Arc<Server>,
+    keeping: Option<AbortOnDropHandle<()>>,
+}
+
+impl World {
+    fn tell(&self, what: String) {
+        tracing::info!("{what}");
+        if let Some(tell) = &*self.tell.lock() {
+            tell(what);
+        }
+    }
+
+    fn changed(&self) {
+        self.version.send_modify(|version| *version += 1);
+    }
+}
+
+impl Kept {
+    fn new(config: ServerConfig, world: &Arc<World>) -> Self {
+        Self { server: Server::new(config, world), keeping: None }
+    }
+
+    /// Begins to reach it, if nothing is against that.
+    fn start(&mut self) {
+        let idle = matches!(self.server.state().phase, Phase::Idle);
+        if idle && self.keeping.is_none() {
+            self.server.begins();
+            let keeping = Arc::clone(&self.server).keep();
+            self.keeping = Some(AbortOnDropHandle::new(tokio::spawn(keeping)));
+        }
+    }
+}
+
+impl Hub {
+    /// Reaches nothing yet.
+    pub fn new(
+        servers: Vec<ServerConfig>,
+        processes: &Arc<Processes>,
+        roots: &[PathBuf],
+        limits: Limits,
+    ) -> Arc<Self> {
+        let world = Arc::new(World {
+            processes: Arc::clone(processes),
+            roots: roots.to_owned(),
+            limits,
+            version: watch::Sender::default(),
+            tell: Mutex::default(),
+        });
+        let servers = servers
+            .into_iter()
+            .map(|config| (config.name.clone(), Kept::new(config, &world)))
+            .collect();
+        Arc::new(Self { world, servers: Mutex::new(servers) })
+    }
+
+    /// From now on, people are told by `tell` what they should know of servers.
+    pub fn on_news(&self, tell: impl Fn(String) + Send + Sync + 'static) {
+        *self.world.tell.lock() = Some(Box::new(tell));
+    }
+
+    /// Begins to reach all servers that have not been wanted yet, and waits for none.
+    pub fn start(&self) {
+        self.servers.lock().values_mut().for_each(Kept::start);
+    }
+
+    /// Whether there is a server that may not be reached yet.
+    pub fn holds(&self) -> bool {
+        let held = |kept: &Kept| matches!(kept.server.state().phase, Phase::Held(_));
+        self.servers.lock().values().any(held)
+    }
+
+    /// Reaches the servers, too, that could not be reached until the user agreed.
+    pub fn release(&self) {
+        for kept in self.servers.lock().values_mut() {
+            if matches!(kept.server.state().phase, Phase::Held(_)) {
+                let config = ServerConfig { held: None, ..kept.server.config.clone() };
+                *kept = Kept::new(config, &self.world);
+                kept.start();
+            }
+        }
+    }
+
+    /// Takes over these servers, and begins to reach them. One that is known by that name already is
+    /// replaced, unless it is the same.
+    pub fn add(&self, servers: Vec<ServerConfig>) {
+        let mut known = self.servers.lock();
+        for config in servers {
+            if known.get(&config.name).is_some_and(|kept| kept.server.config == config) {
+                continue;
+            }
+            let mut kept = Kept::new(config, &self.world);
+            kept.start();
+            known.insert(kept.server.config.name.clone(), kept);
+        }
+        self.world.changed();
+    }
+
+    /// The servers that a prompt should wait for, by name.
+    pub fn pending(&self) -> Vec<String> {
+        let now = tokio::time::Instant::now();
+        let pending = |kept: &Kept| match kept.server.state().phase {
+            Phase::Connecting(until) => until > now,
+            _ => false,
+        };
+        let servers = self.servers.lock();
+        servers.values().filter(|kept| pending(kept)).map(Kept::name).collect()
+    }
+
+    /// The servers that are still getting ready and are not waited for any more, by name.
+    pub fn late(&self) -> Vec<String> {
+        let connecting = |kept: &&Kept| matches!(kept.server.state().phase, Phase::Connecting(_));
+        self.servers.lock().values().filter(connecting).map(Kept::name).collect()
+    }
+
+    /// Waits until each server is ready, or will not be soon.
+    pub async fn settled(&self) {
+        let servers = self.all();
+        join_all(servers.iter().map(|server| server.settled())).await;
+    }
+
+    /// Waits a moment for servers that have just said that they offer something else.
+    pub async fn fresh(&self) {
+        let servers = self.all();
+        join_all(servers.iter().map(|server| server.fresh())).await;
+    }
+
+    fn all(&self) -> Vec<Arc<Server>> {
+        self.servers.lock().values().map(|kept| Arc::clone(&kept.server)).collect()
+    }
+
+    /// Another number whenever [`Hub::tools`] may be others.
+    pub fn version(&self) -> u64 {
+        *self.world.version.borrow()
+    }
+
+    /// What the model may call, the servers in the order of their names.
+    pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let mut names = Names::default();
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for kept in self.servers.lock().values() {
+            let server = &kept.server;
+            for tool in &server.state().offer.tools {
+                let name = names.tool(&server.config.name, &tool.name);
+                let (server, tool) = (Arc::clone(server), tool.clone());
+                tools.push(Arc::new(McpTool { name, server, tool }));
+            }
+        }
+        tools
+    }
+
+    /// How it stands with each server, in the order of their names.
+    pub fn status(&self) -> Vec<Status> {
+        let mut names = Names::default();
+        let servers = self.servers.lock();
+        let status = |kept: &Kept| {
+            let config = &kept.server.config;
+            let state = kept.server.state();
+            let tools = state.offer.tools.iter();
+            Status {
+                name: config.name.clone(),
+                from: config.from.clone(),
+                place: config.place(),
+                description: config.description.clone(),
+                phase: state.phase.to_string(),
+                status: state.phase.status(),
+                tool_names: tools.map(|tool| names.tool(&config.name, &tool.name)).collect(),
+                offer: state.offer,
+            }
+        };
+        servers.values().map(status).collect()
+    }
+
+    /// Why there is no tool of this name, if it looks like one of a server that is known.
+    pub fn missing(&self, tool: &str) -> Option<String> {
+        let servers = self.servers.lock();
+        let its = servers.values().filter(|kept| tool.starts_with(&name::of_server(&kept.name())));
+        let kept = its.max_by_key(|kept| kept.name().len())?;
+        let phase = kept.server.state().phase;
+        Some(format!(
+            "The MCP server `{}` is {phase}; what it offers now is all there is.",
+            kept.name()
+        ))
+    }
+
+    /// Ends all connections. Nothing is reached any more.
+    pub fn close(&self) {
+        for kept in self.servers.lock().values_mut() {
+            kept.keeping = None;
+            kept.server.disable();
+        }
+    }
+}
+
+impl Kept {
+    fn name(&self) -> String {
+        self.server.config.name.clone()
+    }
+}

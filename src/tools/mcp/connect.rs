@@ -1,0 +1,273 @@
+//! Reaching a server: as a program or over HTTP, up to the end of the handshake.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion, RootsCapabilities,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService,
+};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+};
+use rmcp::transport::{IntoTransport, Transport};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::plain::plain;
+use super::super::process::{Life, Program};
+use super::super::shorten::one_line;
+use super::World;
+use super::config::{Reach, ServerConfig};
+use super::connection::{Connection, Hearing};
+use super::lines::Capped;
+use super::listener::{Changes, Listener};
+use crate::sync::Mutex;
+
+/// How long a program that hung up may take to end, to be asked how.
+const ENDING: Duration = Duration::from_millis(300);
+
+/// How much of what a program says on standard error is kept: the end, in bytes.
+const LAST_WORDS: usize = 2048;
+
+/// Characters of it that people are told.
+const TOLD: usize = 300;
+
+/// How often a stream of messages that broke off is opened again.
+const REOPENED: usize = 5;
+
+/// A server that is ready.
+pub(super) struct Live {
+    pub(super) connection: Arc<Connection>,
+    /// Ends the connection when dropped.
+    pub(super) service: RunningService<RoleClient, Listener>,
+    pub(super) body: Body,
+}
+
+/// What a server runs in, if that is known.
+#[derive(Default)]
+pub(super) struct Body {
+    life: Option<Life>,
+    said: Arc<Mutex<Vec<u8>>>,
+    _reading: Option<AbortOnDropHandle<()>>,
+}
+
+/// Why a server is not ready.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It may be, the next time.
+    Passing(String),
+    /// It will not be, as things stand.
+    Lasting(String),
+    /// It wants the user to log in.
+    Login(String),
+    /// It knows only the other way to begin.
+    OtherWay,
+}
+
+/// Reaches a server; its lists are as it says them from then on. `discover`: in the way of the
+/// protocol's versions since 2026.
+pub(super) async fn connect(
+    config: &ServerConfig,
+    world: &World,
+    changes: &watch::Sender<Changes>,
+    discover: bool,
+) -> Result<Live, Trouble> {
+    let hearing = Arc::<Hearing>::default();
+    let listener = Listener {
+        server: config.name.clone(),
+        info: about_us(),
+        roots: world.roots.clone(),
+        hearing: Arc::clone(&hearing),
+        changes: changes.clone(),
+    };
+    let patience = config.timeout.unwrap_or(world.limits.call);
+    match &config.reach {
+        Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
+        Reach::Stdio(program) => {
+            let (transport, mut body) = start(program, config, world, &hearing)?;
+            let shook = shake_hands(listener, transport, patience, discover).await;
+            match shook {
+                Ok(live) => Ok(Live { body, ..live }),
+                Err(Trouble::Passing(why)) => Err(Trouble::Passing(body.end(&why).await)),
+                Err(trouble) => Err(trouble),
+            }
+        }
+        Reach::Http { url, headers } => {
+            let transport = over_http(url, headers, world).map_err(Trouble::Lasting)?;
+            shake_hands(listener, transport, patience, discover).await
+        }
+    }
+}
+
+fn start(
+    program: &Program,
+    config: &ServerConfig,
+    world: &World,
+    hearing: &Arc<Hearing>,
+) -> Result<(impl Transport<RoleClient> + 'static, Body), Trouble> {
+    let serving = world.processes.serve(program).map_err(|err| {
+        let command = one_line(&program.command, TOLD);
+        match err.kind() {
+            io::ErrorKind::NotFound if program.directory.is_dir() => {
+                Trouble::Lasting(format!("there is no program `{command}`"))
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Lasting(format!(
+                "there is no directory {} to start it in",
+                program.directory.display()
+            )),
+            _ => Trouble::Lasting(format!("`{command}` cannot be started: {err}")),
+        }
+    })?;
+    let said = Arc::<Mutex<Vec<u8>>>::default();
+    let reading = read_errors(serving.errors, Arc::clone(&said), config.name.clone());
+    let reading = AbortOnDropHandle::new(tokio::spawn(reading));
+    let body = Body { life: Some(serving.life), said, _reading: Some(reading) };
+    let most = world.limits.message_bytes;
+    let heard = Arc::clone(hearing);
+    let output = Capped::new(serving.output, most, move || heard.too_long());
+    let transport = AsyncRwTransport::new_client(output, serving.input);
+    Ok((transport.with_max_line_length(most), body))
+}
+
+/// Keeps the end of what a program says, and logs all of it.
+async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server: String) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+        let words = &buffer[..count];
+        tracing::debug!(server, "{}", plain(words).trim_end());
+        let mut said = said.lock();
+        said.extend_from_slice(words);
+        let over = said.len().saturating_sub(LAST_WORDS);
+        said.drain(..over);
+    }
+}
+
+impl Body {
+    /// Why it ended, if that can be found out; else `why`.
+    pub(super) async fn end(&mut self, why: &str) -> String {
+        let Some(life) = &mut self.life else { return why.to_owned() };
+        let status = timeout(ENDING, life.exit.wait()).await.ok().flatten();
+        let said = plain(&self.said.lock());
+        let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let last = last.map(|line| format!("; it last said: {}", one_line(line, TOLD)));
+        let what = match status {
+            Some(status) => format!("it ended ({status})"),
+            None => why.to_owned(),
+        };
+        format!("{what}{}", last.unwrap_or_default())
+    }
+}
+
+fn over_http(
+    url: &str,
+    headers: &[(String, String)],
+    world: &World,
+) -> Result<impl Transport<RoleClient> + 'static, String> {
+    let client = super::http::client(url)?;
+    let mut sent = HashMap::new();
+    for (name, value) in headers {
+        let wrong = || format!("its header `{}` cannot be sent", name.escape_debug());
+        let name = HeaderName::try_from(name).map_err(|_| wrong())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        sent.insert(name, value);
+    }
+    let mut again = ExponentialBackoff::default();
+    again.max_times = Some(REOPENED);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(sent)
+        .max_sse_event_size(world.limits.message_bytes);
+    config.retry_config = Arc::new(again);
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    Ok(IntoTransport::<RoleClient, _, _>::into_transport(transport))
+}
+
+async fn shake_hands(
+    listener: Listener,
+    transport: impl Transport<RoleClient> + 'static,
+    patience: Duration,
+    discover: bool,
+) -> Result<Live, Trouble> {
+    let (name, hearing) = (listener.server.clone(), Arc::clone(&listener.hearing));
+    let way = if discover {
+        ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
+    } else {
+        ClientLifecycleMode::Initialize
+    };
+    let begun = listener.serve_with_lifecycle(transport, way).await;
+    let service = begun.map_err(|error| trouble(&error, discover))?;
+    let info = service.peer().peer_info();
+    let connection = Connection {
+        name,
+        peer: service.peer().clone(),
+        capabilities: info.map(|info| info.capabilities.clone()).unwrap_or_default(),
+        hearing,
+        patience,
+    };
+    Ok(Live { connection: Arc::new(connection), service, body: Body::default() })
+}
+
+fn about_us() -> ClientConfig {
+    let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.roots = Some(RootsCapabilities::default());
+    ClientConfig::new(capabilities, us)
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+}
+
+fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
+    if error.is_authorization_required() {
+        return Trouble::Login("it wants you to log in".to_owned());
+    }
+    match error {
+        ClientInitializeError::JsonRpcError(said)
+            if !discover
+                && [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION]
+                    .contains(&said.code) =>
+        {
+            Trouble::OtherWay
+        }
+        ClientInitializeError::ConnectionClosed(_) => Trouble::Passing("it hung up".to_owned()),
+        other => Trouble::Passing(causes(other)),
+    }
+}
+
+/// An error with what caused it, on one line.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_words = cause.to_string();
+        if !words.contains(&cause_words) {
+            words.push_str(": ");
+            words.push_str(&cause_words);
+        }
+        source = cause.source();
+    }
+    one_line(&plain(words.as_bytes()), TOLD)
+}
+
+/// A directory as a URI.
+pub(super) fn file_uri(path: &Path) -> String {
+    const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'.')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'~');
+    let path = path.to_string_lossy();
+    format!("file://{}", percent_encoding::utf8_percent_encode(&path, &KEPT))
+}

@@ -1,0 +1,171 @@
+//! A connection to a server that has begun: requests, and what the server says by itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientRequest, ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::super::plain::plain;
+use super::super::shorten::one_line;
+use crate::sync::Mutex;
+
+/// Between two updates of what is shown of a call that runs.
+const SHOW_EVERY: Duration = Duration::from_millis(300);
+
+/// How long a server may take to be told that nobody waits any more.
+const GOOD_BYE: Duration = Duration::from_millis(300);
+
+/// Characters of what a server says of how far it is.
+const PROGRESS: usize = 500;
+
+/// A server that can be asked.
+pub(super) struct Connection {
+    /// The server's name.
+    pub(super) name: String,
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) capabilities: ServerCapabilities,
+    pub(super) hearing: Arc<Hearing>,
+    /// How long a request may take without a word from the server.
+    pub(super) patience: Duration,
+}
+
+/// What a server says beside its answers.
+#[derive(Default)]
+pub(super) struct Hearing {
+    /// How far the requests are that run.
+    progress: Mutex<HashMap<ProgressToken, watch::Sender<String>>>,
+    /// How many messages were too long to be read.
+    too_long: watch::Sender<u64>,
+}
+
+/// Why a request came to nothing.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody wants it any more.
+    Cancelled,
+    /// The server cannot be reached any more.
+    Gone,
+    /// The server says no, or says nonsense, or nothing.
+    Other(String),
+}
+
+/// What is wanted of a request beside its answer.
+pub(super) struct Wanted {
+    /// Fires when nobody wants it any more.
+    pub(super) cancel: CancellationToken,
+    /// Shows how far it is.
+    pub(super) show: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl Wanted {
+    /// Nobody waits who could lose patience.
+    pub(super) fn by_nobody() -> Self {
+        Self { cancel: CancellationToken::new(), show: Arc::new(|_| ()) }
+    }
+}
+
+impl Hearing {
+    /// A request is further than before.
+    pub(super) fn progressed(&self, said: &ProgressNotificationParam) {
+        if let Some(progress) = self.progress.lock().get(&said.progress_token) {
+            progress.send_replace(in_words(said));
+        }
+    }
+
+    /// A message was too long to be read.
+    pub(super) fn too_long(&self) {
+        self.too_long.send_modify(|count| *count += 1);
+    }
+}
+
+fn in_words(said: &ProgressNotificationParam) -> String {
+    let amount = match said.total {
+        Some(total) => format!("{} of {total}", said.progress),
+        None => said.progress.to_string(),
+    };
+    match &said.message {
+        Some(message) => format!("{amount}: {}", one_line(&plain(message.as_bytes()), PROGRESS)),
+        None => amount,
+    }
+}
+
+impl Connection {
+    /// Asks, and waits as long as the server is not silent for too long.
+    pub(super) async fn ask(
+        &self,
+        request: ClientRequest,
+        wanted: Wanted,
+    ) -> Result<ServerResult, Failure> {
+        let mut too_long = self.hearing.too_long.subscribe();
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default());
+        let mut handle = sent.await.map_err(failure)?;
+        let (sender, mut progress) = watch::channel(String::new());
+        self.hearing.progress.lock().insert(handle.progress_token.clone(), sender);
+        let _heard = Heard(&self.hearing, handle.progress_token.clone());
+        let mut silent = Instant::now() + self.patience;
+        let mut show = None;
+        let why = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    return answer.map_err(|_| Failure::Gone)?.map_err(failure);
+                }
+                () = wanted.cancel.cancelled() => break Failure::Cancelled,
+                Ok(()) = too_long.changed() => break Failure::Other(
+                    "it sent a message that is longer than is read (`--limit mcp-message-bytes=N`)"
+                        .to_owned(),
+                ),
+                Ok(()) = progress.changed(), if show.is_none() => {
+                    silent = Instant::now() + self.patience;
+                    show = Some(Instant::now());
+                    (wanted.show)(progress.borrow_and_update().clone());
+                }
+                () = sleep_until(show.unwrap_or(silent) + SHOW_EVERY), if show.is_some() => {
+                    show = None;
+                }
+                () = sleep_until(silent) => {
+                    let seconds = self.patience.as_secs_f64();
+                    break Failure::Other(format!("it said nothing for {seconds} s"));
+                }
+            }
+        };
+        cancel(handle, &why).await;
+        Err(why)
+    }
+}
+
+/// Tells the server that nobody waits any more.
+async fn cancel(handle: RequestHandle<RoleClient>, why: &Failure) {
+    let reason = match why {
+        Failure::Cancelled => "the user cancelled it",
+        Failure::Gone | Failure::Other(_) => "the answer would not be read",
+    };
+    // It may have gone, or read nothing.
+    let _ = timeout(GOOD_BYE, handle.cancel(Some(reason.to_owned()))).await;
+}
+
+fn failure(error: ServiceError) -> Failure {
+    match error {
+        ServiceError::TransportClosed => Failure::Gone,
+        ServiceError::McpError(error) => {
+            Failure::Other(format!("it answers: {}", plain(error.message.as_bytes())))
+        }
+        other => Failure::Other(super::connect::causes(&other)),
+    }
+}
+
+/// A request that is listened for, as long as this lives.
+struct Heard<'a>(&'a Hearing, ProgressToken);
+
+impl Drop for Heard<'_> {
+    fn drop(&mut self) {
+        self.0.progress.lock().remove(&self.1);
+    }
+}

@@ -1,0 +1,92 @@
+//! What a model calls the tools of servers: `mcp_<server>_<tool>`, in characters that every model's
+//! API takes, and never one name for two.
+
+use std::collections::HashSet;
+
+/// The longest name that every API takes.
+const LONGEST: usize = 63;
+
+/// What stands for the middle of a name that is too long.
+const MIDDLE: &str = "...";
+
+/// What the names of all tools of all servers begin with.
+pub(super) const PREFIX: &str = "mcp_";
+
+/// Gives names, each once.
+#[derive(Default)]
+pub(super) struct Names(HashSet<String>);
+
+impl Names {
+    /// The name of a tool.
+    pub(super) fn tool(&mut self, server: &str, tool: &str) -> String {
+        let whole = format!("{}{}", of_server(server), plain(tool));
+        let mut name = shortened(&whole, LONGEST);
+        let mut number = 2;
+        while !self.0.insert(name.clone()) {
+            let end = format!("_{number}");
+            name = shortened(&whole, LONGEST - end.len()) + &end;
+            number += 1;
+        }
+        name
+    }
+}
+
+/// What the names of a server's tools begin with, if they are not too long.
+pub(super) fn of_server(server: &str) -> String {
+    format!("{PREFIX}{}_", plain(server))
+}
+
+/// In letters, digits, `_` and `-` of ASCII.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    name.chars().map(plain).collect()
+}
+
+fn shortened(name: &str, longest: usize) -> String {
+    if name.len() <= longest {
+        return name.to_owned();
+    }
+    let head = (longest - MIDDLE.len()) / 2;
+    let tail = longest - MIDDLE.len() - head;
+    format!("{}{MIDDLE}{}", &name[..head], &name[name.len() - tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(server: &str, tool: &str, expected: &str) {
+        assert_eq!(Names::default().tool(server, tool), expected);
+    }
+
+    #[test]
+    fn a_name_is_made_of_the_servers_and_the_tools() {
+        check("git", "git_log", "mcp_git_git_log");
+        check("my server", "a.b/c:d", "mcp_my_server_a_b_c_d");
+        check("s", "\u{1b}[31mred\u{202e}", "mcp_s___31mred_");
+        check("é", "", "mcp___");
+    }
+
+    #[test]
+    fn a_long_name_loses_its_middle() {
+        let (server, tool) = ("s".repeat(40), "t".repeat(100));
+        let expected = format!("mcp_{}...{}", "s".repeat(26), "t".repeat(30));
+        check(&server, &tool, &expected);
+        assert_eq!(expected.len(), LONGEST);
+        check("s", &"t".repeat(57), &format!("mcp_s_{}", "t".repeat(57)));
+    }
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let mut names = Names::default();
+        assert_eq!(names.tool("s", "a.b"), "mcp_s_a_b");
+        assert_eq!(names.tool("s", "a b"), "mcp_s_a_b_2");
+        assert_eq!(names.tool("s", "a-b"), "mcp_s_a-b");
+        assert_eq!(names.tool("s_a", "b"), "mcp_s_a_b_3");
+        let long = "x".repeat(90);
+        let (one, two) = (names.tool("s", &long), names.tool("s", &long));
+        assert_eq!((one.len(), two.len()), (LONGEST, LONGEST));
+        assert!(one != two && two.ends_with("_2"));
+    }
+}

@@ -1,0 +1,182 @@
+//! Servers of the Model Context Protocol, good ones and others.
+
+mod calls;
+mod editor;
+mod lifecycle;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tandem::model::{Call, Chunk, Error};
+use tandem::session::{Answer, Event, Origin, Parts, Program, Session, ToolOutcome, TurnId};
+use tandem::tools::mcp::{Hub, Limits, Reach, ServerConfig};
+use tandem::tools::process::Processes;
+use tandem::tools::workspace::Workspace;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::agent::HANG;
+use crate::fakes::{Spy, is_end, parts, text, until};
+
+type Chunks = Vec<Result<Chunk, Error>>;
+
+fn says(text: &str) -> Chunks {
+    vec![Ok(Chunk::Text(text.to_owned()))]
+}
+
+fn calls(name: &str, args: Value) -> Chunks {
+    vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
+}
+
+/// The server of the fixtures, which does as `mode` says.
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mcp/server.sh")
+}
+
+/// What a server may take in these tests: it is started again at once, and not waited for long.
+fn limits() -> Limits {
+    Limits { again: Duration::from_millis(20), ..Limits::default() }
+}
+
+/// A session with servers, in a directory of its own.
+struct Stage {
+    session: Arc<Session>,
+    processes: Arc<Processes>,
+    told: Arc<std::sync::Mutex<Vec<String>>>,
+    home: TempDir,
+}
+
+/// What servers write and wait for is in this directory.
+fn server(home: &Path, name: &str, mode: &str) -> ServerConfig {
+    let file = |file: &str| home.join(file).display().to_string();
+    let program = Program {
+        command: fixture().display().to_string(),
+        args: vec![mode.to_owned()],
+        env: vec![("NOTES".to_owned(), file("notes")), ("GO".to_owned(), file("go"))],
+        directory: fs::canonicalize(home).unwrap(),
+    };
+    ServerConfig::new(name, Reach::Stdio(program), "a test")
+}
+
+impl Stage {
+    /// One server of that name and mode.
+    fn new(name: &str, mode: &str, answers: Vec<Chunks>) -> Self {
+        Self::with(answers, limits(), |home| vec![server(home, name, mode)])
+    }
+
+    fn with(
+        answers: Vec<Chunks>,
+        limits: Limits,
+        servers: impl FnOnce(&Path) -> Vec<ServerConfig>,
+    ) -> Self {
+        let home = TempDir::new().unwrap();
+        let (spy, told) = Spy::new(answers);
+        let processes = Processes::new(|name, _| name == "HOME");
+        let workspace = Workspace::new(home.path(), &[]).unwrap();
+        let servers = servers(home.path());
+        let session = Session::new(Parts {
+            servers: Hub::new(servers, &processes, workspace.roots(), limits),
+            workspace: Arc::new(workspace),
+            processes: Arc::clone(&processes),
+            ..parts(Arc::clone(&spy) as _)
+        });
+        Self { session, processes, told, home }
+    }
+
+    /// What a prompt's turn brings; every question is answered so.
+    async fn turn_answering(&self, answer: &Answer) -> Vec<Arc<Event>> {
+        let turn = self.session.prompt(text("go"), Origin::Editor);
+        self.follow(turn, answer).await
+    }
+
+    async fn follow(&self, turn: TurnId, answer: &Answer) -> Vec<Arc<Event>> {
+        let mut log = self.session.events(0);
+        let started =
+            |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
+        timeout(HANG, until(&mut log, started)).await.unwrap();
+        let mut events = Vec::new();
+        loop {
+            let event = timeout(HANG, log.next()).await.expect("nothing happens");
+            if let Event::CallStarted(started) = &*event
+                && started.question.is_some()
+            {
+                self.session.answer(&started.call.id, answer.clone(), Origin::Editor).unwrap();
+            }
+            events.push(Arc::clone(&event));
+            if is_end(&event) {
+                return events;
+            }
+        }
+    }
+
+    async fn turn(&self) -> Vec<Arc<Event>> {
+        self.turn_answering(&Answer::Once { edited: None }).await
+    }
+
+    /// The names of what the model may call.
+    fn tools(&self) -> Vec<String> {
+        self.session.tools().iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// How it stands with each server.
+    fn standing(&self) -> Vec<String> {
+        let servers = self.session.servers();
+        servers.iter().map(|it| format!("{}: {}", it.name, it.phase)).collect()
+    }
+
+    /// What the model was told last.
+    fn told_last(&self) -> String {
+        self.told.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let notes = fs::read_to_string(self.home.path().join("notes")).unwrap_or_default();
+        notes.lines().map(ToOwned::to_owned).collect()
+    }
+
+    /// Waits until the server has noted this.
+    async fn noted(&self, what: &str) {
+        let noted = async {
+            while !self.notes().iter().any(|note| note == what) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(HANG, noted).await.unwrap_or_else(|_| panic!("{:?}", self.notes()));
+    }
+
+    /// Lets a server go on that waits for it.
+    fn go(&self) {
+        fs::write(self.home.path().join("go"), "").unwrap();
+    }
+}
+
+/// How the only call of a turn ended.
+fn outcome(events: &[Arc<Event>]) -> ToolOutcome {
+    let outcomes = events.iter().filter_map(|event| match &**event {
+        Event::CallFinished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    let outcomes: Vec<_> = outcomes.collect();
+    let [outcome] = &outcomes[..] else { panic!("{events:?}") };
+    outcome.clone()
+}
+
+/// The error of the only call of a turn.
+fn error(events: &[Arc<Event>]) -> String {
+    match outcome(events) {
+        ToolOutcome::Failed(error) => format!("{}: {}", error.kind, error.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What people were told in passing.
+fn notices(events: &[Arc<Event>]) -> Vec<String> {
+    let notices = events.iter().filter_map(|event| match &**event {
+        Event::Notice(notice) => Some(notice.clone()),
+        _ => None,
+    });
+    notices.collect()
+}

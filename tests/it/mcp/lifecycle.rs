@@ -1,0 +1,206 @@
+//! Servers that are slow, silent, gone, or lie; and what the model and people are told of them.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tandem::session::{Answer, Content, Event, Program, ServerReach, ToolOutcome};
+use tandem::tools::mcp::{Limits, ServerConfig};
+use tokio::time::timeout;
+
+use super::{Stage, calls, error, limits, notices, outcome, says, server};
+use crate::agent::HANG;
+
+#[tokio::test]
+async fn built_in_tools_come_first_then_the_servers_in_their_order() {
+    let stage = Stage::with(vec![says("hi"), says("hi")], limits(), |home| {
+        vec![server(home, "zebra", "plain"), server(home, "ape", "plain")]
+    });
+    assert!(stage.tools().is_empty(), "nothing is reached before it is wanted");
+    stage.turn().await;
+    let tools = stage.tools();
+    assert_eq!(tools[0], "mcp_ape_echo");
+    assert_eq!(tools[tools.len() / 2], "mcp_zebra_echo");
+    let told = stage.session.tools();
+    stage.turn().await;
+    assert!(std::sync::Arc::ptr_eq(&told, &stage.session.tools()), "nothing has changed");
+}
+
+#[tokio::test]
+async fn of_a_server_only_what_is_wanted_is_taken() {
+    let stage = Stage::with(vec![says("hi")], limits(), |home| {
+        let mut config = server(home, "s", "plain");
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        config.include = Some(names(&["echo", "die", "none"]));
+        config.exclude = names(&["die"]);
+        vec![config]
+    });
+    stage.turn().await;
+    assert_eq!(stage.tools(), ["mcp_s_echo"]);
+}
+
+#[tokio::test]
+async fn a_prompt_waits_for_a_server_that_is_nearly_ready() {
+    let answers = vec![calls("mcp_s_echo", json!({ "message": "x" })), says("done")];
+    let stage = Stage::new("s", "waits", answers);
+    let go = async {
+        stage.noted("initialize").await;
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        stage.go();
+    };
+    let (events, ()) = tokio::join!(stage.turn(), go);
+    assert_eq!(notices(&events), ["Waiting for the MCP servers `s`"]);
+    assert!(matches!(outcome(&events), ToolOutcome::Done(_)), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_does_not_wait_for_ever_nor_twice() {
+    let short = Limits { wait: Duration::from_secs(1), ..limits() };
+    let stage = Stage::with(vec![says("one"), says("two"), says("three")], short, |home| {
+        vec![server(home, "quick", "plain"), server(home, "s", "waits")]
+    });
+    let events = stage.turn().await;
+    let expected = [
+        "Waiting for the MCP servers `s`",
+        "The MCP servers `s` are not ready; their tools come when they are",
+    ];
+    assert_eq!(notices(&events), expected);
+    assert!(stage.tools().iter().all(|tool| tool.starts_with("mcp_quick")));
+    let events = timeout(Duration::from_millis(900), stage.turn()).await.unwrap();
+    assert_eq!(notices(&events), expected[1..]);
+    stage.go();
+    let ready = async {
+        while !stage.tools().iter().any(|tool| tool.starts_with("mcp_s_")) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANG, ready).await.unwrap();
+    assert!(notices(&stage.turn().await).is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_down_after_a_while() {
+    let short =
+        Limits { start: Duration::from_millis(200), again: Duration::from_mins(1), ..limits() };
+    let stage = Stage::with(vec![says("hi")], short, |home| vec![server(home, "s", "silent")]);
+    let told = notices(&stage.turn().await);
+    assert_eq!(
+        told,
+        ["The MCP server `s` is down: it was not ready after 0.2 s; it is tried again in 60 s"]
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_ends_at_once_says_why_and_is_given_up_in_the_end() {
+    let stage = Stage::new("s", "ends", vec![says("hi"), says("hi")]);
+    stage.turn().await;
+    let ended = async {
+        while stage.notes().iter().filter(|note| *note == "initialize").count() < 7 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(HANG, ended).await.unwrap();
+    let mut told = Vec::new();
+    let given_up = async {
+        loop {
+            told.extend(stage.standing());
+            if told.last().is_some_and(|last| !last.contains("again")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANG, given_up).await.unwrap();
+    let last = told.last().unwrap();
+    assert_eq!(last, "s: down: it ended (exit status: 7); it last said: no licence");
+}
+
+#[tokio::test]
+async fn a_program_that_there_is_not_is_said_once() {
+    let stage = Stage::with(vec![says("hi"), says("hi")], limits(), |_| {
+        let program = Program {
+            command: "no-such-program".to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            directory: "/".into(),
+        };
+        vec![ServerConfig::new("s", ServerReach::Stdio(program), "a test")]
+    });
+    let told = notices(&stage.turn().await);
+    assert_eq!(told, ["The MCP server `s` is down: there is no program `no-such-program`"]);
+    assert!(notices(&stage.turn().await).is_empty());
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_its_tools_is_made_harmless() {
+    let stage = Stage::new("s", "liar", vec![says("hi")]);
+    stage.turn().await;
+    let tools = stage.session.tools();
+    let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let long = format!("mcp_s_{}...{}", "long".repeat(6), "nglonglonglonglonglonglonglong");
+    let expected = ["mcp_s_twice", "mcp_s_twice_2", "mcp_s___31mred__0m_", "mcp_s_cyclic", &long];
+    assert_eq!(names, expected);
+    let next = json!({ "type": "object", "properties": { "next": {} } });
+    let schema = json!({ "type": "object", "properties": { "next": next } });
+    assert_eq!(tools[3].parameters, schema);
+}
+
+#[tokio::test]
+async fn people_are_not_shown_escape_sequences() {
+    let answers = vec![calls("mcp_s___31mred__0m_", json!({})), says("done")];
+    let stage = Stage::new("s", "liar", answers);
+    let events = stage.turn_answering(&Answer::Reject).await;
+    let started = events.iter().find_map(|event| match &**event {
+        Event::CallStarted(started) => Some(started),
+        _ => None,
+    });
+    let shown = format!("{:?}", started.unwrap());
+    assert!(!shown.contains("\\u{1b}") && !shown.contains("202e"), "{shown}");
+}
+
+#[tokio::test]
+async fn tools_that_come_later_are_known_at_once() {
+    let answers =
+        vec![calls("mcp_s_grow", json!({})), calls("mcp_s_grown", json!({})), says("done")];
+    let stage = Stage::new("s", "plain", answers);
+    let events = stage.turn().await;
+    let last = events.iter().rev().find_map(|event| match &**event {
+        Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => output.shown.clone(),
+        _ => None,
+    });
+    assert_eq!(last, Some(Content::Markdown("I am new".to_owned())));
+}
+
+#[tokio::test]
+async fn a_tool_that_has_gone_is_said_to_have() {
+    let answers = vec![says("hi"), calls("mcp_s_gone", json!({})), says("done")];
+    let stage = Stage::new("s", "plain", answers);
+    stage.turn().await;
+    let error = error(&stage.turn().await);
+    assert!(error.contains("There is no tool `mcp_s_gone` now. The MCP server `s` is ready"));
+}
+
+#[tokio::test]
+async fn a_server_sees_its_own_variables_and_no_secrets() {
+    let answers = vec![calls("mcp_s_where", json!({})), says("done")];
+    let stage = Stage::with(answers, limits(), |home| {
+        let mut config = server(home, "s", "plain");
+        if let ServerReach::Stdio(program) = &mut config.reach {
+            program.args.push("an argument".to_owned());
+            program.env.push(("OWN".to_owned(), "own".to_owned()));
+        }
+        vec![config]
+    });
+    let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
+    let home = stage.home.path().canonicalize().unwrap();
+    let expected = format!("{} no home own plain an argument", home.display());
+    assert_eq!(output.shown, Some(Content::Markdown(expected)));
+}
+
+#[tokio::test]
+async fn servers_end_with_the_session() {
+    let stage = Stage::new("s", "plain", vec![says("hi")]);
+    stage.turn().await;
+    stage.session.close();
+    assert!(stage.tools().is_empty());
+    timeout(HANG, stage.processes.end_all()).await.unwrap();
+}
