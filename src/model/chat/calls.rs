@@ -149,7 +149,7 @@ impl Building {
             return false;
         }
         if self.is_complete() {
-            return piece.name == self.name && !piece.has_arguments();
+            return piece.index.is_some() && piece.name == self.name && !piece.has_arguments();
         }
         // With a number, what is begun is ended first.
         repeated || piece.index.is_some() && self.scan.is_open()
