@@ -159,7 +159,8 @@ impl Making {
     /// The model to begin with, and those there are beside it.
     fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
         let limits = self.limits(settings);
-        let models = Choice::new(Arc::clone(&self.credentials), limits.model);
+        let models =
+            Choice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
         Ok((models.first(settings)?, models))
     }
 
