@@ -89,6 +89,8 @@ pub struct Parts {
     pub limits: Limits,
     /// How often the model may be asked in one turn.
     pub max_rounds: usize,
+    /// How often it may be asked at all, if there is an end to that.
+    pub max_session_rounds: Option<usize>,
     /// What people should know from the beginning: they are told in the first turn.
     pub notices: Vec<String>,
 }
@@ -107,6 +109,7 @@ pub struct Session {
     preimages: Arc<Preimages>,
     limits: Arc<Limits>,
     max_rounds: usize,
+    max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
     permissions: Arc<Permissions>,
@@ -147,6 +150,7 @@ impl Session {
             preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
+            max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
         });
         session.listen_to_servers();

@@ -24,8 +24,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Runs the prompt of `-p`, with standard input before it.
 pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let making = Making::new(&agent.work)?;
-    let settings = making.settings(making.directory());
+    let (making, settings) = Making::new(&agent.work)?;
     let limits = making.limits(&settings);
     let format = agent.output_format;
     let prepared = tokio::select! {

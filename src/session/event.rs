@@ -185,8 +185,10 @@ pub enum StopReason {
     },
     /// The model's answer was cut at its output limit.
     MaxTokens,
-    /// The model asked for more rounds of calls than are allowed; how many those are.
+    /// The model asked for more rounds of calls than are allowed in a turn; how many those are.
     MaxRounds(usize),
+    /// The model has been asked as often as is allowed in a session; how often that is.
+    MaxSessionRounds(usize),
     /// The provider would not have it said; why. The turn is left out of what the model is told.
     Refused(String),
     /// The model could not be reached, or answered nonsense.

@@ -14,6 +14,8 @@ use crate::model::{Assistant, Call, Message, Part, ToolResult};
 pub(super) struct Transcript {
     log: Reader,
     messages: Vec<Arc<Message>>,
+    /// How often the model has answered, forgotten or not.
+    answers: usize,
     /// Prompts whose turn has not come.
     queued: HashMap<TurnId, Vec<PromptPart>>,
     /// The turn that runs, and where its messages begin.
@@ -44,6 +46,7 @@ impl Transcript {
         Self {
             log,
             messages: Vec::new(),
+            answers: 0,
             queued: HashMap::new(),
             running: None,
             user: Vec::new(),
@@ -60,11 +63,21 @@ impl Transcript {
 
     /// The conversation up to now.
     pub(super) fn messages(&mut self) -> Vec<Arc<Message>> {
+        self.catch_up();
+        self.flush();
+        self.messages.clone()
+    }
+
+    /// How often the model has answered.
+    pub(super) fn answers(&mut self) -> usize {
+        self.catch_up();
+        self.answers
+    }
+
+    fn catch_up(&mut self) {
         while let Some(event) = self.log.try_next() {
             self.fold(&event);
         }
-        self.flush();
-        self.messages.clone()
     }
 
     fn fold(&mut self, event: &Event) {
@@ -86,6 +99,7 @@ impl Transcript {
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
             Event::AnswerFinished { calls, native, .. } => {
+                self.answers += 1;
                 self.flush_user();
                 let text = mem::take(&mut self.text);
                 let answer = Assistant { text, calls: calls.clone(), native: native.clone() };

@@ -51,6 +51,11 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
         return StopReason::Cancelled { answering: true };
     };
     for _ in 0..session.max_rounds {
+        if let Some(most) = session.max_session_rounds
+            && session.transcript.lock().answers() >= most
+        {
+            return StopReason::MaxSessionRounds(most);
+        }
         let asking = ask_model(session, Arc::clone(&system));
         let Some(answer) = cancel.run_until_cancelled(asking).await else {
             return StopReason::Cancelled { answering: true };

@@ -107,6 +107,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
+        max_session_rounds: None,
         notices: Vec::new(),
     }
 }
