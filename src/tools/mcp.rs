@@ -257,11 +257,7 @@ impl Hub {
         let servers = self.servers.lock();
         let its = servers.values().filter(|kept| tool.starts_with(&name::of_server(&kept.name())));
         let kept = its.max_by_key(|kept| kept.name().len())?;
-        let phase = kept.server.state().phase;
-        Some(format!(
-            "The MCP server `{}` is {phase}; what it offers now is all there is.",
-            kept.name()
-        ))
+        Some(format!("{}; what it offers now is all there is.", kept.server.stands_so()))
     }
 
     /// Ends all connections. Nothing is reached any more.

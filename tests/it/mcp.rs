@@ -2,6 +2,7 @@
 
 mod calls;
 mod editor;
+mod http;
 mod lifecycle;
 
 use std::fs;
