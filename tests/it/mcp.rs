@@ -4,6 +4,7 @@ mod calls;
 mod editor;
 mod http;
 mod lifecycle;
+mod settings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
