@@ -31,7 +31,7 @@ use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
-use crate::tools::mcp::Hub;
+use crate::tools::mcp::{self, Hub};
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
@@ -118,6 +118,7 @@ fn processes(credentials: &Arc<Credentials>) -> Arc<Processes> {
 }
 
 /// What sessions are made with.
+#[derive(Clone)]
 struct Making {
     work: Work,
     credentials: Arc<Credentials>,
@@ -184,10 +185,20 @@ impl Making {
         let (model, models) = self.model(settings)?;
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
-        let executables = settings.executables();
-        let consent = config::consent(env, workspace.root(), move || executables.clone());
-        let servers = servers::of(settings, workspace.root());
-        let servers = Hub::new(servers, &self.processes, workspace.roots(), limits.mcp);
+        let (making, directory) = (self.clone(), workspace.root().to_owned());
+        let again = Arc::new(move || making.settings(&directory));
+        let look = Arc::clone(&again);
+        let consent = config::consent(env, workspace.root(), move || look().executables());
+        let directory = workspace.root().to_owned();
+        let servers = Hub::new(
+            servers::of(settings, &directory),
+            mcp::Setup {
+                processes: Arc::clone(&self.processes),
+                roots: workspace.roots().to_owned(),
+                limits: limits.mcp,
+                load: Arc::new(move || servers::of(&again(), &directory)),
+            },
+        );
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
