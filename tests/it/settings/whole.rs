@@ -212,6 +212,4 @@ async fn the_settings_say_which_ignore_files_count() {
     assert_eq!(named(json!({ "respectGitIgnore": false })).await, [true, true, true]);
     let custom = json!({ "customIgnoreFilePaths": [".cursorignore"] });
     assert_eq!(named(custom).await, [true, false, true]);
-    let off = json!({ "customIgnoreFilePaths": [".cursorignore"], "respectGeminiIgnore": false });
-    assert_eq!(named(off).await, [false, true, true]);
 }
