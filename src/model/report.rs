@@ -201,6 +201,8 @@ impl Report {
                 "maximum context length",
                 "available context size",
                 "context length exceeded",
+                "exceeds the context",
+                "exceeds maximum context",
                 "greater than the context length",
                 "context window",
                 "exceed context limit",

@@ -30,8 +30,9 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         login: Some(Box::new(login(&making.credentials))),
     };
     let end = tokio::select! {
-        served = tui::run(service) => served.map(|()| End::Done),
-        signal = signals.next() => Ok(End::Signal(signal)),
+        served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
+        // An interrupt is the screen's: an editor may have the terminal.
+        signal = signals.end() => Ok(End::Signal(signal)),
     };
     session.close();
     joined.end().await;
