@@ -1,6 +1,5 @@
 //! Conversations over several requests: what the model said goes back, or is left out.
 
-use serde_json::json;
 use tandem::model::{Assistant, Call, Chunk, Finish, FinishReason, Message, Model, Native, Part};
 
 use super::requests::{calls, result, results};

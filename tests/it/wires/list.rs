@@ -75,6 +75,24 @@ pub(super) const WIRES: &[Wire] = &[
         },
         last: || ollama(vec![json!({ "content": "All is well." })], (30, 5)),
     },
+    Wire {
+        name: "anthropic",
+        model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
+        pages: Vec::new,
+        step: || {
+            let call = |id: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": "glob", "input": input });
+            let blocks = json!([
+                { "type": "thinking", "thinking": "I must look", "signature": "c2lnbmVk" },
+                { "type": "text", "text": "Looking." },
+                call("toolu_1", json!({ "pattern": "a" })),
+                call("toolu_2", json!({})),
+            ]);
+            crate::anthropic::blocks(&blocks, (20, 10))
+        },
+        last: || {
+            crate::anthropic::blocks(&json!([{ "type": "text", "text": "All is well." }]), (30, 5))
+        },
+    },
 ];
 
 fn gemini(parts: &Value, (input, output): (u64, u64)) -> Reply {
