@@ -14,6 +14,7 @@ mod bad_input;
 mod clients;
 mod commands;
 mod consent;
+mod context;
 mod credentials;
 mod edit;
 mod env_file;
