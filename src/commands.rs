@@ -8,6 +8,7 @@ mod about;
 mod clear;
 mod help;
 mod init;
+mod mcp;
 mod memory;
 mod model;
 mod restore;
@@ -30,6 +31,7 @@ const ALL: &[Command] = &[
     model::COMMAND,
     restore::COMMAND,
     tools::COMMAND,
+    mcp::COMMAND,
     stats::COMMAND,
     clear::COMMAND,
 ];
@@ -180,6 +182,9 @@ impl Found<'_> {
             let usage = command.usage(path);
             return Err(format!("{usage}\n\nWhat is missing: {}.", missing.description));
         }
+        if !args.is_empty() && command.arguments.is_empty() && !command.sub_commands.is_empty() {
+            return Err(self.no_such_sub_command());
+        }
         if !args.is_empty() && command.arguments.is_empty() {
             return Err(format!("`/{path}` takes no arguments; nothing was done."));
         }
@@ -235,6 +240,13 @@ fn named(commands: &'static [Command], name: &str) -> Option<&'static Command> {
 fn word(text: &str) -> (&str, &str) {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())
+}
+
+/// The first sentence, on one line: the rest is for the model.
+fn first(description: &str) -> String {
+    let end = description.find(". ").map_or(description.len(), |end| end + 1);
+    let line: Vec<_> = description[..end].split_whitespace().collect();
+    line.join(" ")
 }
 
 fn list(names: impl Iterator<Item = String>) -> String {

@@ -31,7 +31,7 @@ use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::session::{Memory, Origin, Parts, Places, Session};
-use crate::tools::mcp::Hub;
+use crate::tools::mcp::{self, Hub};
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::{Filtering, Workspace};
@@ -146,6 +146,7 @@ fn set_up(work: &Work) -> anyhow::Result<(Env, Settings)> {
 }
 
 /// What sessions are made with.
+#[derive(Clone)]
 struct Making {
     work: Work,
     credentials: Arc<Credentials>,
@@ -176,7 +177,8 @@ impl Making {
     /// The model to begin with, and those there are beside it.
     fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
         let limits = self.limits(settings);
-        let models = Choice::new(Arc::clone(&self.credentials), limits.model);
+        let models =
+            Choice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
         Ok((models.first(settings)?, models))
     }
 
@@ -203,10 +205,21 @@ impl Making {
         tools.extend(memory.user_file().map(tools::save_memory));
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
-        let executables = settings.executables();
-        let consent = config::consent(env, workspace.root(), move || executables.clone());
-        let servers = servers::of(settings, workspace.root());
-        let servers = Hub::new(servers, &self.processes, workspace.roots(), limits.mcp);
+        let (making, directory) = (self.clone(), workspace.root().to_owned());
+        let read = move || read_settings(making.env(), &making.work, &directory);
+        let again = Arc::new(read);
+        let look = Arc::clone(&again);
+        let consent = config::consent(env, workspace.root(), move || look().executables());
+        let directory = workspace.root().to_owned();
+        let servers = Hub::new(
+            servers::of(settings, &directory),
+            mcp::Setup {
+                processes: Arc::clone(&self.processes),
+                roots: workspace.roots().to_owned(),
+                limits: limits.mcp,
+                load: Arc::new(move || servers::of(&again(), &directory)),
+            },
+        );
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),

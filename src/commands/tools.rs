@@ -1,6 +1,6 @@
 //! `/tools`: what the model can call.
 
-use super::{Command, Reply, Request};
+use super::{Command, Reply, Request, first};
 
 pub(super) const COMMAND: Command = Command {
     name: "tools",
@@ -19,11 +19,4 @@ fn tools(request: &Request<'_>) -> String {
     let lines =
         tools.iter().map(|tool| format!("- `{}`: {}\n", tool.name, first(&tool.description)));
     lines.collect()
-}
-
-/// The first sentence, on one line: the rest is for the model.
-fn first(description: &str) -> String {
-    let end = description.find(". ").map_or(description.len(), |end| end + 1);
-    let line: Vec<_> = description[..end].split_whitespace().collect();
-    line.join(" ")
 }

@@ -185,6 +185,8 @@ impl Report {
                 "maximum context length",
                 "available context size",
                 "context length exceeded",
+                "exceeds the context",
+                "exceeds maximum context",
                 "greater than the context length",
                 "context window",
                 "prompt is too long",

@@ -13,7 +13,7 @@ pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
 
 fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     let from = server.origin.as_ref().map(ToString::to_string).unwrap_or_default();
-    let held = "not used: its folder's settings name it, and nobody has said to trust them \
+    let held = "is not used yet: its folder's settings name it, and nobody has said to trust them \
         (`/permissions trust`)";
     ServerConfig {
         description: server.description.clone(),

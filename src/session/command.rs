@@ -111,6 +111,28 @@ impl CommandTurn<'_> {
         let restore = move || undo.restore(&selection, || cancel.is_cancelled());
         tokio::task::spawn_blocking(restore).await.map_err(|_| FAULT.to_owned())
     }
+
+    /// Reads again which MCP servers the settings name, and reaches all of them anew, or one; waits
+    /// for them for a while.
+    pub async fn reload_servers(&self, only: Option<&str>) -> Result<(), String> {
+        let (servers, only) = (Arc::clone(&self.session.servers), only.map(str::to_owned));
+        let reloaded = tokio::task::spawn_blocking(move || servers.reload(only.as_deref())).await;
+        reloaded.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
+        if self.session.servers.holds() {
+            // What is to be agreed to may be something else now.
+            self.session.consent.look_again();
+        }
+        self.session.start_servers();
+        self.session.servers.settled().await;
+        Ok(())
+    }
+
+    /// Uses an MCP server again, or no longer.
+    pub async fn enable_server(&self, name: &str, enabled: bool) -> Result<(), String> {
+        self.session.servers.enable(name, enabled)?;
+        self.session.servers.settled().await;
+        Ok(())
+    }
 }
 
 const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";

@@ -39,9 +39,26 @@ use crate::sync::Mutex;
 /// The servers of one session.
 pub struct Hub {
     world: Arc<World>,
+    /// Reads again what the settings name.
+    load: Load,
     /// By name.
     servers: Mutex<BTreeMap<String, Kept>>,
 }
+
+/// What servers are reached with.
+pub struct Setup {
+    /// Starts programs.
+    pub processes: Arc<Processes>,
+    /// The directories of the workspace.
+    pub roots: Vec<PathBuf>,
+    /// How much is too much.
+    pub limits: Limits,
+    /// Reads again which servers the settings name. May block.
+    pub load: Load,
+}
+
+/// The servers that the settings name.
+pub type Load = Arc<dyn Fn() -> Vec<ServerConfig> + Send + Sync>;
 
 /// What all servers of a session share.
 struct World {
@@ -82,6 +99,8 @@ type Tell = Option<Box<dyn Fn(String) + Send + Sync>>;
 struct Kept {
     server: Arc<Server>,
     keeping: Option<AbortOnDropHandle<()>>,
+    /// The settings name it.
+    in_settings: bool,
 }
 
 impl World {
@@ -98,8 +117,17 @@ impl World {
 }
 
 impl Kept {
-    fn new(config: ServerConfig, world: &Arc<World>) -> Self {
-        Self { server: Server::new(config, world), keeping: None }
+    fn new(config: ServerConfig, in_settings: bool, world: &Arc<World>) -> Self {
+        Self { server: Server::new(config, world), keeping: None, in_settings }
+    }
+
+    /// The same as if it had just been named.
+    fn anew(&self, world: &Arc<World>) -> Self {
+        Self::new(self.server.config.clone(), self.in_settings, world)
+    }
+
+    fn name(&self) -> String {
+        self.server.config.name.clone()
     }
 
     /// Begins to reach it, if nothing is against that.
@@ -114,25 +142,14 @@ impl Kept {
 }
 
 impl Hub {
-    /// Reaches nothing yet.
-    pub fn new(
-        servers: Vec<ServerConfig>,
-        processes: &Arc<Processes>,
-        roots: &[PathBuf],
-        limits: Limits,
-    ) -> Arc<Self> {
-        let world = Arc::new(World {
-            processes: Arc::clone(processes),
-            roots: roots.to_owned(),
-            limits,
-            version: watch::Sender::default(),
-            tell: Mutex::default(),
-        });
-        let servers = servers
-            .into_iter()
-            .map(|config| (config.name.clone(), Kept::new(config, &world)))
-            .collect();
-        Arc::new(Self { world, servers: Mutex::new(servers) })
+    /// The servers that the settings name. Reaches none of them yet.
+    pub fn new(servers: Vec<ServerConfig>, setup: Setup) -> Arc<Self> {
+        let Setup { processes, roots, limits, load } = setup;
+        let (version, tell) = (watch::Sender::default(), Mutex::default());
+        let world = Arc::new(World { processes, roots, limits, version, tell });
+        let kept = |config: ServerConfig| (config.name.clone(), Kept::new(config, true, &world));
+        let servers = servers.into_iter().map(kept).collect();
+        Arc::new(Self { world, load, servers: Mutex::new(servers) })
     }
 
     /// From now on, people are told by `tell` what they should know of servers.
@@ -156,7 +173,7 @@ impl Hub {
         for kept in self.servers.lock().values_mut() {
             if matches!(kept.server.state().phase, Phase::Held(_)) {
                 let config = ServerConfig { held: None, ..kept.server.config.clone() };
-                *kept = Kept::new(config, &self.world);
+                *kept = Kept::new(config, kept.in_settings, &self.world);
                 kept.start();
             }
         }
@@ -170,7 +187,7 @@ impl Hub {
             if known.get(&config.name).is_some_and(|kept| kept.server.config == config) {
                 continue;
             }
-            let mut kept = Kept::new(config, &self.world);
+            let mut kept = Kept::new(config, false, &self.world);
             kept.start();
             known.insert(kept.server.config.name.clone(), kept);
         }
@@ -257,11 +274,65 @@ impl Hub {
         let servers = self.servers.lock();
         let its = servers.values().filter(|kept| tool.starts_with(&name::of_server(&kept.name())));
         let kept = its.max_by_key(|kept| kept.name().len())?;
-        let phase = kept.server.state().phase;
-        Some(format!(
-            "The MCP server `{}` is {phase}; what it offers now is all there is.",
-            kept.name()
-        ))
+        Some(format!("{}; what it offers now is all there is.", kept.server.stands_so()))
+    }
+
+    /// Reaches one server anew, or all, as the settings name them now. May block; within a runtime.
+    pub fn reload(&self, only: Option<&str>) -> Result<(), String> {
+        let named = (self.load)();
+        let mut servers = self.servers.lock();
+        if let Some(name) = only
+            && !servers.contains_key(name)
+            && !named.iter().any(|config| config.name == name)
+        {
+            return Err(unknown(name, &servers));
+        }
+        let is_it = |name: &str| only.is_none_or(|only| only == name);
+        let gone = |name: &String, kept: &mut Kept| {
+            kept.in_settings && is_it(name) && !named.iter().any(|config| config.name == *name)
+        };
+        servers.extract_if(.., gone).for_each(drop);
+        for config in named.iter().filter(|config| is_it(&config.name)) {
+            let brought = servers.get(&config.name).is_some_and(|kept| !kept.in_settings);
+            if !brought {
+                let kept = Kept::new(config.clone(), true, &self.world);
+                servers.insert(config.name.clone(), kept);
+            }
+        }
+        for (name, kept) in servers.iter_mut().filter(|(name, _)| is_it(name)) {
+            if kept.keeping.is_some() {
+                tracing::debug!(name, "is reached anew");
+                *kept = kept.anew(&self.world);
+            }
+            kept.start();
+        }
+        drop(servers);
+        self.world.changed();
+        Ok(())
+    }
+
+    /// Lets a server be used again, or no longer.
+    pub fn enable(&self, name: &str, enabled: bool) -> Result<(), String> {
+        let mut servers = self.servers.lock();
+        let Some(kept) = servers.get_mut(name) else { return Err(unknown(name, &servers)) };
+        let disabled = matches!(kept.server.state().phase, Phase::Disabled);
+        if disabled == enabled {
+            *kept = kept.anew(&self.world);
+            if enabled {
+                kept.start();
+            } else {
+                kept.server.disable();
+            }
+        }
+        drop(servers);
+        self.world.changed();
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Server>, String> {
+        let servers = self.servers.lock();
+        let found = servers.get(name).map(|kept| Arc::clone(&kept.server));
+        found.ok_or_else(|| unknown(name, &servers))
     }
 
     /// Ends all connections. Nothing is reached any more.
@@ -273,8 +344,10 @@ impl Hub {
     }
 }
 
-impl Kept {
-    fn name(&self) -> String {
-        self.server.config.name.clone()
+fn unknown(name: &str, servers: &BTreeMap<String, Kept>) -> String {
+    let names: Vec<_> = servers.keys().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return format!("There is no MCP server `{name}`: there are none.");
     }
+    format!("There is no MCP server `{name}`. There are: {}.", names.join(", "))
 }

@@ -99,7 +99,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         memory: Memory::new(Places::default(), |_| true),
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
-        servers: Hub::new(Vec::new(), &processes, &[], mcp::Limits::default()),
+        servers: Hub::new(Vec::new(), servers(&processes)),
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
         processes,
         scratch: Arc::new(Scratch::new(None)),
@@ -123,6 +123,16 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),
         changed: Arc::new(|_| ()),
+    }
+}
+
+/// How servers are reached, if there are any.
+pub(crate) fn servers(processes: &Arc<Processes>) -> mcp::Setup {
+    mcp::Setup {
+        processes: Arc::clone(processes),
+        roots: Vec::new(),
+        limits: mcp::Limits::default(),
+        load: Arc::new(Vec::new),
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod calls;
 mod editor;
+mod http;
 mod lifecycle;
+mod settings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tandem::model::{Call, Chunk, Error};
 use tandem::session::{Answer, Event, Origin, Parts, Program, Session, ToolOutcome, TurnId};
-use tandem::tools::mcp::{Hub, Limits, Reach, ServerConfig};
+use tandem::tools::mcp::{Hub, Limits, Reach, ServerConfig, Setup};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tempfile::TempDir;
@@ -77,8 +79,15 @@ impl Stage {
         let processes = Processes::new(|name, _| name == "HOME");
         let workspace = Workspace::new(home.path(), &[]).unwrap();
         let servers = servers(home.path());
+        let named = servers.clone();
+        let setup = Setup {
+            roots: workspace.roots().to_owned(),
+            limits,
+            load: Arc::new(move || named.clone()),
+            ..crate::fakes::servers(&processes)
+        };
         let session = Session::new(Parts {
-            servers: Hub::new(servers, &processes, workspace.roots(), limits),
+            servers: Hub::new(servers, setup),
             workspace: Arc::new(workspace),
             processes: Arc::clone(&processes),
             ..parts(Arc::clone(&spy) as _)

@@ -230,7 +230,7 @@ fn about_us() -> ClientConfig {
 
 fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
     if error.is_authorization_required() {
-        return Trouble::Login("it wants you to log in".to_owned());
+        return Trouble::Login("wants you to log in".to_owned());
     }
     match error {
         ClientInitializeError::JsonRpcError(said)

@@ -115,7 +115,10 @@ impl Connection {
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => {
-                    return answer.map_err(|_| Failure::Gone)?.map_err(failure);
+                    let answer = answer.map_err(|_| Failure::Gone);
+                    return answer.and_then(|answer| answer.map_err(failure)).map_err(|failure| {
+                        self.broke_off(failure)
+                    });
                 }
                 () = wanted.cancel.cancelled() => break Failure::Cancelled,
                 Ok(()) = too_long.changed() => break Failure::Other(
@@ -138,6 +141,20 @@ impl Connection {
         };
         cancel(handle, &why).await;
         Err(why)
+    }
+}
+
+impl Connection {
+    /// A web service may break off one answer, and be there all the same.
+    fn broke_off(&self, failure: Failure) -> Failure {
+        if matches!(failure, Failure::Gone) && !self.peer.is_transport_closed() {
+            return Failure::Other(
+                "it broke off its answer, or said more than is read (`--limit \
+                 mcp-message-bytes=N`)"
+                    .to_owned(),
+            );
+        }
+        failure
     }
 }
 

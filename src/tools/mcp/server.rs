@@ -126,9 +126,9 @@ impl Server {
         });
         let settled = timeout(self.world.limits.wait, settled);
         let _ = cancel.run_until_cancelled(settled).await;
-        match &self.state.borrow().phase {
-            Phase::Ready(connection) => Ok(Arc::clone(connection)),
-            phase => Err(format!("The MCP server `{}` is {phase}.", self.config.name)),
+        match self.state().phase {
+            Phase::Ready(connection) => Ok(connection),
+            _ => Err(self.stands_so() + "."),
         }
     }
 
@@ -228,8 +228,18 @@ impl Server {
 
     /// Tells people how it stands with it.
     fn tell(&self) {
-        let phase = self.state.borrow().phase.to_string();
-        self.world.tell(format!("The MCP server `{}` is {phase}", self.config.name));
+        self.world.tell(self.stands_so());
+    }
+
+    /// How it stands with it, in a sentence.
+    pub(super) fn stands_so(&self) -> String {
+        let name = &self.config.name;
+        match &self.state.borrow().phase {
+            phase @ (Phase::Login(_) | Phase::Held(_)) => {
+                format!("The MCP server `{name}` {phase}")
+            }
+            phase => format!("The MCP server `{name}` is {phase}"),
+        }
     }
 
     /// Reaches it and asks what it offers.

@@ -1,0 +1,147 @@
+//! `/mcp`: the MCP servers, what they offer, and how it stands with them.
+
+use super::{Argument, Command, Reply, Request, first};
+use crate::session::ServerStatus;
+
+/// How many names of one kind are listed.
+const MOST: usize = 100;
+
+const SERVER: Argument =
+    Argument { name: "server", description: "the server's name", is_required: true };
+
+pub(super) const COMMAND: Command = Command {
+    name: "mcp",
+    description: "the MCP servers and their tools",
+    arguments: &[],
+    sub_commands: &[
+        Command {
+            name: "list",
+            description: "the servers, how it stands with each, and what it offers",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Names)) })),
+        },
+        Command {
+            name: "desc",
+            description: "the same, with what each tool does",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Descriptions)) })),
+        },
+        Command {
+            name: "schema",
+            description: "the same, with what each tool takes",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Schemas)) })),
+        },
+        Command {
+            name: "reload",
+            description: "read the settings again and reach the servers anew, or one of them",
+            arguments: &[Argument { is_required: false, ..SERVER }],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(reload(request))),
+        },
+        Command {
+            name: "enable",
+            description: "use a server again",
+            arguments: &[SERVER],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(enable(request, true))),
+        },
+        Command {
+            name: "disable",
+            description: "do not use a server until the session ends (`mcp.excluded` in the \
+                settings: never)",
+            arguments: &[SERVER],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(enable(request, false))),
+        },
+    ],
+    asks_model: false,
+    run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Names)) })),
+};
+
+/// How much is said of each tool.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Names,
+    Descriptions,
+    Schemas,
+}
+
+const NONE: &str = "There are no MCP servers. They are named under `mcpServers` in \
+    `settings.json`; an editor may bring some, too.";
+
+fn list(request: &Request<'_>, detail: Detail) -> Reply {
+    let servers = request.turn.session().servers();
+    if servers.is_empty() {
+        return Reply::Say(NONE.to_owned());
+    }
+    let said: Vec<_> = servers.iter().map(|server| about(server, detail)).collect();
+    Reply::Say(said.join("\n"))
+}
+
+fn about(server: &ServerStatus, detail: Detail) -> String {
+    let mut said = format!("**{}**: {}", server.name, server.phase);
+    for what in [server.description.as_deref().unwrap_or_default(), &server.place] {
+        if !what.is_empty() {
+            said += &format!(" · {what}");
+        }
+    }
+    if !server.from.is_empty() {
+        said += &format!(" · named by {}", server.from);
+    }
+    said.push('\n');
+    let offer = &server.offer;
+    let tools = offer.tools.iter().zip(&server.tool_names).map(|(tool, name)| match detail {
+        Detail::Names => format!("`{name}`"),
+        Detail::Descriptions => format!("`{name}`: {}", first(&tool.description)),
+        Detail::Schemas => {
+            let schema = format!("{:#}", tool.parameters).replace('\n', "\n    ");
+            format!("`{name}`: {}\n    ```json\n    {schema}\n    ```", first(&tool.description))
+        }
+    });
+    said += &names("tools", tools.collect(), detail);
+    let prompts = offer.prompts.iter().map(|prompt| match prompt.description.as_str() {
+        "" => format!("`{}`", prompt.name),
+        description => format!("`{}`: {description}", prompt.name),
+    });
+    said += &names("prompts", prompts.collect(), Detail::Descriptions);
+    let resources = offer.resources.iter().chain(&offer.templates);
+    let resources = resources.map(|resource| format!("`{}`: {}", resource.uri, resource.title));
+    said + &names("resources", resources.collect(), Detail::Descriptions)
+}
+
+/// A list of names; on one line if nothing else is said of them.
+fn names(what: &str, mut names: Vec<String>, detail: Detail) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let count = names.len();
+    if count > MOST {
+        names.truncate(MOST);
+        names.push(format!("and {} more", count - MOST));
+    }
+    match detail {
+        Detail::Names => format!("- {count} {what}: {}\n", names.join(", ")),
+        _ => format!("- {count} {what}:\n  - {}\n", names.join("\n  - ")),
+    }
+}
+
+async fn reload(request: Request<'_>) -> Result<Reply, String> {
+    let only = Some(request.args).filter(|name| !name.is_empty());
+    request.turn.reload_servers(only).await?;
+    Ok(list(&request, Detail::Names))
+}
+
+async fn enable(request: Request<'_>, enabled: bool) -> Result<Reply, String> {
+    request.turn.enable_server(request.args, enabled).await?;
+    Ok(list(&request, Detail::Names))
+}

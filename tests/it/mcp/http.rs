@@ -1,0 +1,196 @@
+//! Servers that are web services: streamable HTTP.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use serde_json::{Value, json};
+use tandem::session::{Content, ServerReach, ToolOutcome};
+use tandem::tools::mcp::{Limits, ServerConfig};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Stage, calls, error, limits, notices, outcome, says};
+
+/// What is said to a message; nothing: that it has come.
+type Answer = Arc<dyn Fn(&Value) -> Option<Response> + Send + Sync>;
+
+/// A web service that keeps the headers of what it was sent.
+pub(super) struct Service {
+    pub(super) url: String,
+    pub(super) headers: Arc<Mutex<Vec<HeaderMap>>>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Service {
+    pub(super) async fn new(
+        answer: impl Fn(&Value) -> Option<Response> + Send + Sync + 'static,
+    ) -> Self {
+        let answer: Answer = Arc::new(answer);
+        let headers = Arc::<Mutex<Vec<HeaderMap>>>::default();
+        let seen = Arc::clone(&headers);
+        let router = Router::new().fallback(any(move |sent: HeaderMap, body: Bytes| {
+            let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
+            async move {
+                seen.lock().unwrap().push(sent);
+                match serde_json::from_slice::<Value>(&body) {
+                    Ok(message) => {
+                        answer(&message).unwrap_or_else(|| StatusCode::ACCEPTED.into_response())
+                    }
+                    Err(_) => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+                }
+            }
+        }));
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}/mcp?key=a-secret", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, headers, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    fn config(&self, headers: &[(&str, &str)]) -> ServerConfig {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let reach = ServerReach::Http { url: self.url.clone(), headers: headers.collect() };
+        ServerConfig::new("web", reach, "a test")
+    }
+
+    /// A session with it.
+    fn stage(&self, answers: Vec<super::Chunks>, limits: Limits) -> Stage {
+        let config = self.config(&[("X-Key", "0123456789")]);
+        Stage::with(answers, limits, |_| vec![config])
+    }
+}
+
+/// A result, as JSON.
+pub(super) fn result(message: &Value, result: Value) -> Response {
+    let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+    ([("content-type", "application/json"), ("mcp-session-id", "one")], answer.to_string())
+        .into_response()
+}
+
+/// Messages, as events.
+fn events(messages: &[Value]) -> Response {
+    let events: String = messages.iter().map(|it| format!("data: {it}\n\n")).collect();
+    ([("content-type", "text/event-stream")], events).into_response()
+}
+
+/// A service with one tool, `t`, of which this comes.
+async fn with_tool(called: impl Fn(&Value) -> Response + Send + Sync + 'static) -> Service {
+    Service::new(move |message| {
+        let tools = json!([{ "name": "t", "inputSchema": { "type": "object" } }]);
+        Some(match message["method"].as_str()? {
+            "initialize" => result(
+                message,
+                json!({
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": { "tools": {} },
+                    "serverInfo": { "name": "web", "version": "1" },
+                }),
+            ),
+            "tools/list" => result(message, json!({ "tools": tools })),
+            "tools/call" => called(message),
+            _ => return None,
+        })
+    })
+    .await
+}
+
+fn says_text(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }] })
+}
+
+#[tokio::test]
+async fn its_tools_are_called_with_its_headers() {
+    let service = with_tool(|message| result(message, says_text("from the web"))).await;
+    let answers = vec![calls("mcp_web_t", json!({})), says("done")];
+    let stage = service.stage(answers, limits());
+    let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
+    assert_eq!(output.shown, Some(Content::Markdown("from the web".to_owned())));
+    let headers = service.headers.lock().unwrap();
+    assert!(headers.iter().all(|sent| sent["x-key"] == "0123456789"), "{headers:?}");
+    assert!(headers[0]["user-agent"].to_str().unwrap().starts_with("tandem/"));
+    assert_eq!(headers.last().unwrap()["mcp-session-id"], "one");
+}
+
+#[tokio::test]
+async fn an_answer_may_be_a_stream_with_progress_in_it() {
+    let service = with_tool(|message| {
+        let token = &message["params"]["_meta"]["progressToken"];
+        let progress = json!({ "progressToken": token, "progress": 1, "message": "nearly" });
+        let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": says_text("there") });
+        let method = "notifications/progress";
+        events(&[json!({ "jsonrpc": "2.0", "method": method, "params": progress }), answer])
+    })
+    .await;
+    let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], limits());
+    let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
+    assert_eq!(output.shown, Some(Content::Markdown("there".to_owned())));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_not_read() {
+    let long = || says_text(&"x".repeat(20 << 20));
+    let service = with_tool(move |message| {
+        let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": long() });
+        if message["params"]["arguments"]["stream"] == true {
+            events(&[answer])
+        } else {
+            result(message, long())
+        }
+    })
+    .await;
+    for stream in [true, false] {
+        let answers = vec![calls("mcp_web_t", json!({ "stream": stream })), says("done")];
+        let short = Limits { call: std::time::Duration::from_secs(10), ..limits() };
+        let stage = service.stage(answers, short);
+        let error = error(&stage.turn().await);
+        assert!(error.starts_with("mcp_tool_error: The MCP server `web`"), "{error}");
+        assert!(!error.contains("said nothing"), "it is not waited for: {error}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_wants_a_login_says_how() {
+    let service = Service::new(|_| {
+        let challenge = [("www-authenticate", "Bearer realm=\"x\"")];
+        Some((StatusCode::UNAUTHORIZED, challenge).into_response())
+    })
+    .await;
+    let stage = service.stage(vec![says("hi")], limits());
+    let told = notices(&stage.turn().await);
+    assert_eq!(told, ["The MCP server `web` wants you to log in: `/mcp auth web`"]);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_said_without_secrets() {
+    let service = Service::new(|_| {
+        Some((StatusCode::NOT_FOUND, "nothing for 0123456789 at key=a-secret").into_response())
+    })
+    .await;
+    let slow = Limits { again: std::time::Duration::from_mins(1), ..limits() };
+    let stage = service.stage(vec![says("hi")], slow.clone());
+    let told = notices(&stage.turn().await);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(told.contains("HTTP 404") && told.contains("tried again in 60 s"), "{told}");
+    assert!(!told.contains("0123456789"), "{told}");
+
+    let gone = service.config(&[]);
+    drop(service);
+    let stage = Stage::with(vec![says("hi")], slow, |_| vec![gone]);
+    let told = notices(&stage.turn().await).join("\n");
+    assert!(told.contains("is down: ") && !told.contains("a-secret"), "{told}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_said_once() {
+    let config = |url: &str| {
+        let reach = ServerReach::Http { url: url.to_owned(), headers: Vec::new() };
+        ServerConfig::new("web", reach, "a test")
+    };
+    for (url, why) in [("nonsense", "its address is none"), ("file:///x", "begins with file:")] {
+        let stage = Stage::with(vec![says("hi")], limits(), |_| vec![config(url)]);
+        let told = notices(&stage.turn().await).join("\n");
+        assert!(told.contains(why), "{told}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Servers that settings name.
+
+use serde_json::{Value, json};
+
+use super::fixture;
+use crate::agent::{Setup, text};
+
+/// Calls `echo` of the server `s`.
+fn echoes() -> Setup {
+    let call = json!({ "call": { "name": "mcp_s_echo", "args": { "message": "hello" } } });
+    Setup::answers(json!([[call], [{ "text": "done" }]]))
+}
+
+fn settings(more: Value) -> String {
+    let mut server =
+        json!({ "command": fixture(), "args": ["$MODE"], "env": { "OWN": "${MINE}" } });
+    server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    format!("// names a server\n{}", json!({ "mcpServers": { "s": server } }))
+}
+
+/// Where the user's settings are, seen from the workspace.
+const USER: &str = "../.gemini/settings.json";
+const PROJECT: &str = ".gemini/settings.json";
+
+/// What `-p` says of the call.
+async fn said(setup: Setup) -> String {
+    let home = tempfile::TempDir::new().unwrap();
+    let setup = setup.arg("-p").arg("go").arg("--output-format").arg("stream-json");
+    let output = setup.command(home.path()).output().await.unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let result = said.lines().find(|line| line.contains(r#""type":"tool_result""#));
+    result.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[tokio::test]
+async fn the_users_servers_are_started() {
+    let trusted = echoes().file(USER, &settings(json!({ "trust": true }))).var("MODE", "plain");
+    let said = said(trusted).await;
+    assert!(said.contains(r#""status":"success""#) && said.contains("hello"), "{said}");
+}
+
+#[tokio::test]
+async fn servers_can_be_left_out() {
+    let excluded = json!({ "mcp": { "excluded": ["s"] } });
+    let servers: Value = json!({ "mcpServers": { "s": { "command": fixture(), "trust": true } }, "mcp": excluded["mcp"] });
+    let said = said(echoes().file(USER, &servers.to_string())).await;
+    assert!(said.contains("There is no tool"), "{said}");
+}
+
+#[tokio::test]
+async fn a_project_that_nobody_has_judged_is_asked_about_before_it_starts_anything() {
+    for (outcome, expected) in [("allow", "finished"), ("reject", "error")] {
+        let setup = echoes().file(PROJECT, &settings(json!({ "trust": true })));
+        let mut agent = setup.var("MODE", "plain").start();
+        let id = agent.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
+        agent.answer_to(id).await;
+        let id = agent.prompt("go").await;
+        // What is asked of the tool itself is allowed: such a project's own trust does not count.
+        let first = agent.call_of("requestToolCallConfirmation").await;
+        let runs = first["params"]["confirmation"]["description"].as_str().unwrap();
+        assert!(runs.contains("MCP server `s`") && runs.contains("server.sh"), "{runs}");
+        agent.answer(&first, json!({ "id": 100, "outcome": outcome })).await;
+        let read = agent.until_answered(id, "allow").await;
+        let ended = read.iter().rfind(|message| message["method"] == "updateToolCall").unwrap();
+        assert_eq!(ended["params"]["status"], expected, "{read:?}");
+        assert_eq!(text(&read), "done");
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_projects_servers_are_started() {
+    let setup = echoes()
+        .file(PROJECT, &settings(json!({ "trust": true })))
+        .var("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        .var("MODE", "plain");
+    let said = said(setup).await;
+    assert!(said.contains("hello"), "{said}");
+}
