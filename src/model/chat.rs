@@ -18,12 +18,12 @@ use calls::Whole;
 
 /// What to do with an answer that has ended; `made` tells whether the server is known to make calls
 /// of what its models write, and is told if it is.
-pub(super) fn judge(
+pub(super) fn judge<A>(
     mut answer: Answer,
     prompt: &Prompt,
     said_by: (&str, &str),
     made: &mut bool,
-) -> Verdict {
+) -> Verdict<A> {
     let mut chunks = Vec::new();
     answer.end(&mut chunks);
     let after_results =

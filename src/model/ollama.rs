@@ -119,6 +119,7 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
+        _: &Streamed,
     ) -> Result<reqwest::Request, Error> {
         let known = self.known.lock().clone().unwrap_or_default();
         if !known.tools && !prompt.tools.is_empty() {
@@ -162,7 +163,7 @@ impl Api for Inner {
         )
     }
 
-    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict {
+    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict<Streamed> {
         let said_by = (BACKEND, self.model.id.as_str());
         chat::judge(answer, prompt, said_by, &mut self.makes_calls.lock())
     }

@@ -131,6 +131,7 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
+        _: &Streamed,
     ) -> Result<reqwest::Request, Error> {
         let request = Request {
             prompt,
@@ -169,7 +170,7 @@ impl Api for Inner {
         format!("Nothing answers at {}. Is the server running there?", endpoint.url)
     }
 
-    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict {
+    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict<Streamed> {
         let mut server = self.server.lock();
         let makes_calls = &mut Arc::make_mut(&mut server).makes_calls;
         chat::judge(answer, prompt, (BACKEND, &self.model.id), makes_calls)
