@@ -1,6 +1,7 @@
 //! `/init`: the model studies the project and writes down what it will need to know.
 
 use super::{Command, Reply, Request};
+use crate::model::Part;
 use crate::session::MEMORY_FILE;
 
 pub(super) const COMMAND: Command = Command {
@@ -9,7 +10,9 @@ pub(super) const COMMAND: Command = Command {
     arguments: &[],
     sub_commands: &[],
     asks_model: true,
-    run: Some(|request| Box::pin(async move { Ok(Reply::Ask(prompt(&request))) })),
+    run: Some(|request| {
+        Box::pin(async move { Ok(Reply::Ask(vec![Part::Text(prompt(&request))])) })
+    }),
 };
 
 fn prompt(request: &Request<'_>) -> String {

@@ -24,6 +24,9 @@ pub(super) async fn read(
     let mut include: Vec<String> = Vec::new();
     for part in prompt {
         let PromptPart::Path(mentioned) = part else { continue };
+        if session.servers.resource(mentioned).is_some() {
+            continue;
+        }
         let (workspace, path) = (Arc::clone(&session.workspace), mentioned.clone());
         let search = tokio::task::spawn_blocking(move || find(&workspace, &path));
         match cancel.run_until_cancelled(search).await {

@@ -77,7 +77,7 @@ impl Transcript {
                 self.user = user(&prompt);
             }
             Event::CommandStarted { .. } => self.user.clear(),
-            Event::Asked(prompt) => self.user = vec![Part::Text(prompt.clone())],
+            Event::Asked(prompt) => self.user.clone_from(prompt),
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),

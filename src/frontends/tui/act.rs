@@ -17,6 +17,7 @@ use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
 use super::{Ui, editor, now, prompt};
+use crate::commands::Registry;
 use crate::session::{Answer, AnswerError, Mode, Origin};
 
 /// Ctrl+C twice within this time quits.
@@ -130,7 +131,9 @@ impl Ui {
     /// Offers what the word at the cursor may become.
     pub(super) fn offer(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
-            Some(Wanted::Command(typed)) => complete::commands(typed),
+            Some(Wanted::Command(typed)) => {
+                complete::commands(typed, &Registry::default().prompts(&self.session))
+            }
             Some(Wanted::File(typed, from)) => match &self.files {
                 Some(files) => complete::files(typed, from, files),
                 None => None,
@@ -142,7 +145,10 @@ impl Ui {
         // Files come and go: they are looked for each time a name begins.
         if file && self.finding.is_none() && (begins || self.files.is_none()) {
             let session = Arc::clone(&self.session);
-            self.finding = Some(tokio::task::spawn_blocking(move || session.files(FILES)));
+            self.finding = Some(tokio::task::spawn_blocking(move || {
+                let resources = session.resources();
+                session.files(FILES).into_iter().chain(resources).collect()
+            }));
         }
     }
 
