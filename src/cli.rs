@@ -49,6 +49,19 @@ pub enum Command {
     },
     /// Serve other agents and tools over A2A, without an editor
     Serve(Serve),
+    /// Show what is set, and where
+    Config(Config),
+}
+
+/// What is set, and where.
+#[derive(Args)]
+pub struct Config {
+    /// Write one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// With what, and how freely.
+    #[command(flatten)]
+    pub work: Work,
 }
 
 /// How the agent works for an editor, or for one prompt.
@@ -142,6 +155,12 @@ pub struct Work {
     /// The same as --approval-mode yolo
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub yolo: bool,
+    /// Trust the workspace, this time: what its own settings say counts
+    #[arg(long)]
+    pub skip_trust: bool,
+    /// Use no MCP servers but these
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub allowed_mcp_server_names: Vec<String>,
     /// Change a limit; may be repeated. The limits are listed below
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub limits: Vec<Change>,
@@ -165,6 +184,9 @@ Environment:
   GEMINI_MODEL                          the model, if --model does not say
   GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
   GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
+  ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
+                                        ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
+  ANTHROPIC_BASE_URL                    a gateway in place of Anthropic's server
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
   BROWSER                               what opens the page that asks for a key
@@ -208,9 +230,12 @@ impl Work {
         let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
         let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
         let text = |text: &Option<String>| text.clone().map(Value::String);
+        let servers = &self.allowed_mcp_server_names;
+        let servers = (!servers.is_empty()).then(|| Value::from(servers.clone()));
         let given = [
             ("model.name", "--model", text(&self.model)),
             ("model.thinking", "--thinking", text(&self.thinking)),
+            ("mcp.allowed", "--allowed-mcp-server-names", servers),
             (
                 "general.defaultApprovalMode",
                 mode.map_or("", |(flag, _)| flag),

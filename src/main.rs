@@ -48,6 +48,7 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
         }
         Some(Command::Logout { provider }) => return run::logout(*provider).map(|()| End::Done),
         Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
+        Some(Command::Config(config)) => return run::config(config).map(|()| End::Done),
         None => {}
     }
     if let Some(prompt) = &cli.agent.prompt {

@@ -1,5 +1,6 @@
 //! What a session needs of a language model: it is told a conversation and streams an answer.
 
+pub mod anthropic;
 pub mod catalog;
 pub mod endpoint;
 pub mod gemini;

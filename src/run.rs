@@ -6,8 +6,8 @@ mod models;
 mod servers;
 mod terminal;
 
-use std::io::stderr;
-use std::path::Path;
+use std::io::{Write as _, stderr, stdout};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub use self::a2a::serve;
 pub use self::headless::headless;
 use self::models::Choice;
 pub use self::terminal::terminal;
-use crate::cli::{Agent, Work};
+use crate::cli::{Agent, Config, Work};
 use crate::commands::Registry;
 use crate::config::limits::Limits;
 use crate::config::{self, Check, Credentials, Env, Input, Settings, Trust, settings};
@@ -30,11 +30,11 @@ use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
-use crate::session::{MEMORY_FILE, Memory, Origin, Parts, Session};
+use crate::session::{Memory, Origin, Parts, Places, Session};
 use crate::tools::mcp::{self, Hub};
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
-use crate::tools::workspace::Workspace;
+use crate::tools::workspace::{Filtering, Workspace};
 use crate::{record, rpc, stdio, tools};
 
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
@@ -64,8 +64,7 @@ pub enum End {
 /// Serves an editor over standard input and output.
 pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let making = Making::new(&agent.work)?;
-    let settings = making.settings(making.directory());
+    let (making, settings) = Making::new(&agent.work)?;
     let session = making.agents_session(agent, &settings)?;
     let Making { credentials, processes, .. } = &making;
     let limits = making.limits(&settings);
@@ -112,9 +111,38 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
 }
 
 /// The programs that are run; none is told a secret.
-fn processes(credentials: &Arc<Credentials>) -> Arc<Processes> {
+fn processes(credentials: &Arc<Credentials>, settings: &Settings) -> Arc<Processes> {
     let credentials = Arc::clone(credentials);
-    Processes::of_agent(move |name, value| credentials.is_secret(name, value))
+    let redaction = settings.security.environment_variable_redaction.clone();
+    Processes::of_agent(move |name, value| {
+        credentials.is_secret(name, value) || redaction.hides(name, value)
+    })
+}
+
+/// What is set up for work in a directory.
+fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
+    let model = env.var(MODEL).map(|model| {
+        ("model.name", settings::Origin::Variable(MODEL), Value::String(model.to_owned()))
+    });
+    let given: Vec<_> = model.into_iter().chain(work.given()).collect();
+    let settings = Settings::read(env, directory, &given);
+    for remark in settings.remarks() {
+        tracing::info!("{remark}");
+    }
+    settings
+}
+
+/// The environment, and what is set up for work in this directory.
+fn set_up(work: &Work) -> anyhow::Result<(Env, Settings)> {
+    let mut env = env()?;
+    if work.skip_trust {
+        env.trust_workspace();
+    }
+    let settings = read_settings(&env, work, env.directory());
+    if settings.trusts_unjudged() {
+        env.trust_unjudged();
+    }
+    Ok((env, settings))
 }
 
 /// What sessions are made with.
@@ -126,10 +154,12 @@ struct Making {
 }
 
 impl Making {
-    fn new(work: &Work) -> anyhow::Result<Self> {
-        let credentials = credentials()?;
-        let processes = processes(&credentials);
-        Ok(Self { work: work.clone(), credentials, processes })
+    /// And what is set up for work in this directory.
+    fn new(work: &Work) -> anyhow::Result<(Self, Settings)> {
+        let (env, settings) = set_up(work)?;
+        let credentials = Credentials::new(env);
+        let processes = processes(&credentials, &settings);
+        Ok((Self { work: work.clone(), credentials, processes }, settings))
     }
 
     fn env(&self) -> &Env {
@@ -138,19 +168,6 @@ impl Making {
 
     fn directory(&self) -> &Path {
         self.env().directory()
-    }
-
-    /// What is set up for work in a directory.
-    fn settings(&self, directory: &Path) -> Settings {
-        let model = self.env().var(MODEL).map(|model| {
-            ("model.name", settings::Origin::Variable(MODEL), Value::String(model.to_owned()))
-        });
-        let given: Vec<_> = model.into_iter().chain(self.work.given()).collect();
-        let settings = Settings::read(self.env(), directory, &given);
-        for remark in settings.remarks() {
-            tracing::info!("{remark}");
-        }
-        settings
     }
 
     fn limits(&self, settings: &Settings) -> Limits {
@@ -167,9 +184,8 @@ impl Making {
     /// The session of a program that has one, in the working directory.
     fn agents_session(&self, agent: &Agent, settings: &Settings) -> anyhow::Result<Arc<Session>> {
         let asked = agent.include_directories.iter().map(|dir| self.directory().join(dir));
-        // Those that are in the settings need not be on every machine.
-        let set = settings.context.include_directories.iter().filter(|dir| dir.is_dir()).cloned();
-        let more: Vec<_> = set.chain(asked).collect();
+        let more: Vec<_> =
+            settings.context.include_directories.iter().cloned().chain(asked).collect();
         let workspace = Workspace::new(self.directory(), &more);
         let workspace = workspace.context("cannot work in that directory")?;
         self.session(settings, workspace, settings.general.default_approval_mode)
@@ -183,10 +199,13 @@ impl Making {
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let (model, models) = self.model(settings)?;
+        let memory = memory(settings, &self.credentials);
+        let mut tools = tools::all();
+        tools.extend(memory.user_file().map(tools::save_memory));
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());
-        let again = Arc::new(move || making.settings(&directory));
+        let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let look = Arc::clone(&again);
         let consent = config::consent(env, workspace.root(), move || look().executables());
         let directory = workspace.root().to_owned();
@@ -202,19 +221,30 @@ impl Making {
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
-            memory: memory(&self.credentials),
+            memory,
             commands: Arc::new(Registry::default()),
-            tools: tools::all(),
+            tools,
             servers,
-            workspace: Arc::new(workspace),
+            workspace: Arc::new(workspace.filtered(filtering(settings))),
             processes: Arc::clone(&self.processes),
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
+            max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
         }))
+    }
+}
+
+/// Which ignore files count.
+fn filtering(settings: &Settings) -> Filtering {
+    let filtering = &settings.context.file_filtering;
+    Filtering {
+        git: filtering.respect_git_ignore,
+        own: filtering.respect_gemini_ignore,
+        more: filtering.custom_ignore_file_paths.iter().map(PathBuf::from).collect(),
     }
 }
 
@@ -235,6 +265,17 @@ async fn unread() {
     }
 }
 
+/// Shows what is set, and where.
+pub fn config(config: &Config) -> anyhow::Result<()> {
+    let (env, settings) = set_up(&config.work)?;
+    let text = if config.json {
+        format!("{:#}\n", settings::show::json(&settings))
+    } else {
+        settings::show::text(&settings, env.var("HOME").map(Path::new))
+    };
+    stdout().write_all(text.as_bytes()).context("standard output cannot be written")
+}
+
 /// Asks for a provider's API key, checks it, and stores it.
 pub async fn login(provider: Provider) -> anyhow::Result<()> {
     let credentials = credentials()?;
@@ -249,8 +290,12 @@ pub fn logout(provider: Provider) -> anyhow::Result<()> {
 }
 
 fn credentials() -> anyhow::Result<Arc<Credentials>> {
+    Ok(Credentials::new(env()?))
+}
+
+fn env() -> anyhow::Result<Env> {
     let directory = std::env::current_dir().context("there is no working directory")?;
-    Ok(Credentials::new(Env::of_process(&directory)))
+    Ok(Env::of_process(&directory))
 }
 
 fn check() -> Check {
@@ -274,11 +319,19 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
     })
 }
 
-/// What people have written down for the model, but for a folder that they have said not to trust.
-fn memory(credentials: &Arc<Credentials>) -> Memory {
-    let user = credentials.env().gemini_dir().map(|dir| dir.join(MEMORY_FILE));
+/// What people have written down for the model, but for folders that they have said not to trust.
+fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
+    let (context, env) = (&settings.context, credentials.env());
+    let places = Places {
+        names: context.file_name.clone(),
+        user: [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect(),
+        home: env.home(),
+        markers: context.memory_boundary_markers.clone(),
+        all_roots: context.load_memory_from_include_directories,
+        ..Places::default()
+    };
     let credentials = Arc::clone(credentials);
-    Memory::new(user, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
+    Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }
 
 /// The signals that end the process.

@@ -4,11 +4,13 @@
 //! [`Session::answer`]. What happens it learns from [`Session::events`] alone, and so does every
 //! other front end, in one order.
 
+mod at_path;
 mod call;
 mod command;
 mod consent;
 mod event;
 mod gate;
+mod instructions;
 mod log;
 mod memory;
 mod mention;
@@ -33,9 +35,9 @@ pub use self::event::{
 };
 use self::gate::Gate;
 pub use self::gate::Watching;
+use self::instructions::Instructions;
 pub use self::log::{Entry, Log, Millis, Reader};
-pub use self::memory::{FILE as MEMORY_FILE, Memory, MemoryFile};
-use self::prompt::Instruction;
+pub use self::memory::{Memory, MemoryFile, Places};
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::queue::Turns;
@@ -91,6 +93,8 @@ pub struct Parts {
     pub limits: Limits,
     /// How often the model may be asked in one turn.
     pub max_rounds: usize,
+    /// How often it may be asked at all, if there is an end to that.
+    pub max_session_rounds: Option<usize>,
     /// What people should know from the beginning: they are told in the first turn.
     pub notices: Vec<String>,
 }
@@ -103,14 +107,13 @@ pub struct Session {
     commands: Arc<dyn Commands>,
     tools: Toolbox,
     servers: Arc<Hub>,
-    memory: Arc<Memory>,
-    /// Who the model is told to be, once that has been asked for.
-    instruction: Mutex<Option<Arc<Instruction>>>,
+    instructions: Arc<Instructions>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     preimages: Arc<Preimages>,
     limits: Arc<Limits>,
     max_rounds: usize,
+    max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
     permissions: Arc<Permissions>,
@@ -134,7 +137,6 @@ impl Session {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            instruction: Mutex::default(),
             permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
             consent: parts.consent,
             questions: Questions::default(),
@@ -144,7 +146,7 @@ impl Session {
             model: Mutex::new(parts.model),
             models: parts.models,
             commands: parts.commands,
-            memory: Arc::new(parts.memory),
+            instructions: Arc::new(Instructions::new(parts.memory, Arc::clone(&parts.workspace))),
             tools: Toolbox::new(parts.tools, Arc::clone(&parts.servers)),
             servers: parts.servers,
             workspace: parts.workspace,
@@ -152,6 +154,7 @@ impl Session {
             preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
+            max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
         });
         session.listen_to_servers();

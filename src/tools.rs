@@ -28,12 +28,14 @@ mod read_file;
 mod read_many_files;
 mod replace;
 mod run_shell_command;
+mod save_memory;
 mod shorten;
 mod target;
 mod text;
 mod write_file;
 mod write_todos;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +64,16 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(run_shell_command::RunShellCommand),
         Arc::new(write_todos::WriteTodos),
     ]
+}
+
+/// The tool that writes down what the user wants known in every session, in this file.
+pub fn save_memory(file: PathBuf) -> Arc<dyn Tool> {
+    Arc::new(save_memory::SaveMemory { file })
+}
+
+/// Adds a fact to the file that [`save_memory`] writes.
+pub fn add_memory(file: &Path, fact: &str) -> Result<(), ToolError> {
+    save_memory::add(file, fact)
 }
 
 /// Something the model can ask for.

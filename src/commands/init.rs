@@ -2,7 +2,6 @@
 
 use super::{Command, Reply, Request};
 use crate::model::Part;
-use crate::session::MEMORY_FILE;
 
 pub(super) const COMMAND: Command = Command {
     name: "init",
@@ -17,7 +16,7 @@ pub(super) const COMMAND: Command = Command {
 
 fn prompt(request: &Request<'_>) -> String {
     let root = request.turn.session().roots().first();
-    let file = root.map(|root| root.join(MEMORY_FILE)).unwrap_or_default();
+    let file = root.map(|root| root.join(request.turn.memory_name())).unwrap_or_default();
     format!("Write `{}`{TASK}", file.display())
 }
 

@@ -5,7 +5,7 @@ use crate::session::MemoryFile;
 
 pub(super) const COMMAND: Command = Command {
     name: "memory",
-    description: "what is written down for the model, in GEMINI.md files",
+    description: "what is written down for the model, in GEMINI.md and AGENTS.md files",
     arguments: &[],
     sub_commands: &[
         Command {
@@ -55,8 +55,8 @@ pub(super) const COMMAND: Command = Command {
     run: None,
 };
 
-const NOTHING: &str = "Nothing is written down: there is no GEMINI.md, of yours or of the project. \
-    `/init` writes one for the project, `/memory add` one for you.";
+const NOTHING: &str = "Nothing is written down: there is no GEMINI.md or AGENTS.md, of yours or of \
+    the project. `/init` writes one for the project, `/memory add` one for you.";
 
 fn show(files: &[MemoryFile]) -> String {
     if files.is_empty() {
@@ -92,5 +92,8 @@ async fn add(request: Request<'_>) -> Result<Reply, String> {
     }
     let file = request.turn.remember(request.args).await;
     let file = file.map_err(|why| format!("Nothing was added: {why}"))?;
-    Ok(Reply::Say(format!("Added to `{}`; the model is told from now on.", file.display())))
+    Ok(Reply::Say(format!(
+        "Added to `{}`; the model is told with the next prompt.",
+        file.display()
+    )))
 }

@@ -46,12 +46,12 @@ impl Registry {
             let is_command = self.commands.iter().any(|command| command.name == name);
             is_command || names.iter().filter(|other| *other == name).count() > 1
         };
-        let named =
+        let commands =
             prompts.into_iter().zip(&names).map(|(NamedPrompt { server, prompt }, name)| {
                 let name = if taken(name) { whole(&server, name) } else { name.clone() };
                 PromptCommand { name, server, prompt }
             });
-        named.collect()
+        commands.collect()
     }
 
     /// The prompt that a text asks for, and what follows its name.

@@ -30,6 +30,9 @@ impl From<String> for Unusable {
     }
 }
 
+/// Holds what a gateway wants as a bearer token where the API itself has a header for keys.
+const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
+
 /// The variables of a provider.
 pub(super) struct Api {
     /// These hold the key, the first before the others. They are allowed wherever keys are.
@@ -59,7 +62,7 @@ pub(super) fn api(provider: Provider) -> &'static Api {
             get_a_key: "https://platform.openai.com/api-keys",
         },
         Provider::Anthropic => &Api {
-            keys: &["ANTHROPIC_API_KEY"],
+            keys: &["ANTHROPIC_API_KEY", AUTH_TOKEN],
             settings: &["ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"],
             headers: "ANTHROPIC_CUSTOM_HEADERS",
             url: ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
@@ -96,7 +99,8 @@ pub(super) fn find(
     if key.is_none() && needs_key {
         return Err(Unusable::NoKey);
     }
-    let endpoint = with_key(provider, vars, key)?;
+    let mut endpoint = with_key(provider, vars, key)?;
+    endpoint.bearer |= var.is_some_and(|var| var.name == AUTH_TOKEN);
     Ok(Found { endpoint, variable: var.map(|var| var.to_string()) })
 }
 

@@ -11,11 +11,16 @@ use super::owned_file;
 use super::trust::{Trust, trust};
 use crate::model::provider::Provider;
 
+/// Says `true` where the workspace is trusted.
+pub(super) const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
+
 /// What the process was given: its environment, and the directory it works in.
 #[derive(Clone)]
 pub struct Env {
     vars: HashMap<String, String>,
     directory: PathBuf,
+    /// Whether a folder is trusted of which nobody has said anything.
+    trusts_unjudged: bool,
 }
 
 impl Env {
@@ -34,7 +39,23 @@ impl Env {
 
     /// An environment of these variables.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, directory: &Path) -> Self {
-        Self { vars: vars.into_iter().collect(), directory: directory.to_owned() }
+        let (vars, directory) = (vars.into_iter().collect(), directory.to_owned());
+        Self { vars, directory, trusts_unjudged: false }
+    }
+
+    /// From now on the workspace is trusted, as if the variable for that were set.
+    pub fn trust_workspace(&mut self) {
+        self.vars.insert(TRUST.to_owned(), "true".to_owned());
+    }
+
+    /// From now on every folder is trusted that the user has not said not to trust.
+    pub fn trust_unjudged(&mut self) {
+        self.trusts_unjudged = true;
+    }
+
+    /// What counts for a folder of which nobody has said anything.
+    pub(super) fn unjudged(&self) -> Trust {
+        if self.trusts_unjudged { Trust::Trusted } else { Trust::Unjudged }
     }
 
     /// A variable of the process, if there is anything in it.
@@ -72,7 +93,8 @@ impl Env {
         &self.vars
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    /// The user's home directory.
+    pub fn home(&self) -> Option<PathBuf> {
         self.absolute("HOME")
     }
 

@@ -33,10 +33,13 @@ mod keys;
 mod mcp;
 mod merge;
 mod origin;
+mod redaction;
+pub mod show;
 mod take;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,6 +82,9 @@ pub struct Settings {
     /// What was not followed, and why: sentences.
     #[serde(skip)]
     remarks: Vec<String>,
+    /// Where files may be, and what came of each.
+    #[serde(skip)]
+    files: Vec<(Arc<Path>, &'static str)>,
 }
 
 /// The model and its conversation.
@@ -157,7 +163,7 @@ pub struct Context {
     /// What files of instructions are called: plain names or relative paths without `..`.
     #[serde(deserialize_with = "take::file_names")]
     pub file_name: Vec<String>,
-    /// More directories to work in, absolute. Some may not exist: they are passed over.
+    /// More directories to work in, absolute: those that there are.
     pub include_directories: Vec<PathBuf>,
     /// Whether files of instructions in those directories count too.
     pub load_memory_from_include_directories: bool,
@@ -234,8 +240,6 @@ pub struct Shell {
     /// `shell-idle-seconds` says.
     #[serde(deserialize_with = "take::seconds")]
     pub inactivity_timeout: Option<u64>,
-    /// What commands are told to page their output with.
-    pub pager: Option<String>,
 }
 
 /// What may not be loosened.
@@ -270,7 +274,7 @@ impl Default for FolderTrust {
     }
 }
 
-/// What commands see of the environment. Keys for models they never see.
+/// What commands and servers see of the environment. Keys for models they never see.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Redaction {
@@ -278,7 +282,7 @@ pub struct Redaction {
     pub enabled: bool,
     /// Variables that they see all the same.
     pub allowed: Vec<String>,
-    /// Variables that they never see.
+    /// Variables that they never see, whether or not it is enabled.
     pub blocked: Vec<String>,
 }
 
@@ -301,7 +305,8 @@ impl Settings {
     pub fn read(env: &Env, project: &Path, given: &[Given]) -> Self {
         let mut merged = Merged::new(env, project);
         for (layer, path) in file::places(env, project) {
-            merged.read(layer, &path);
+            let state = merged.read(layer, &path);
+            merged.files.push((path, state));
         }
         for given in given {
             merged.given(given);
@@ -319,6 +324,17 @@ impl Settings {
     /// What was not followed, and why: sentences with file and line, for the user.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Whether the user, or the machine's owner, has said that folders need not be judged.
+    pub fn trusts_unjudged(&self) -> bool {
+        let projects = |origin: &Origin| match origin {
+            Origin::File { layer, .. } => {
+                matches!(layer, Layer::Project | Layer::UnjudgedProject)
+            }
+            Origin::Variable(_) | Origin::Flag(_) => false,
+        };
+        !self.security.folder_trust.enabled && !self.origin(keys::FOLDER_TRUST).iter().any(projects)
     }
 
     /// What a project in a folder that nobody has judged would have the agent run: for

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::env::Env;
+use super::env::{Env, TRUST};
 use super::owned_file;
 
 /// How far what a folder says may be followed.
@@ -22,13 +22,16 @@ pub enum Trust {
 
 /// How far `directory`, the working directory or one above it, is trusted.
 pub fn trust(env: &Env, directory: &Path) -> Trust {
-    if env.var("GEMINI_CLI_TRUST_WORKSPACE") == Some("true") {
+    if env.var(TRUST) == Some("true") {
         return Trust::Trusted;
     }
     let rules = rules(env);
     // Trust in a directory above counts here only if nothing was said against this one, and trust
     // in this one says nothing of those above.
-    judge(&rules, &real(directory)).min(judge(&rules, &real(env.directory())))
+    match judge(&rules, &real(directory)).min(judge(&rules, &real(env.directory()))) {
+        Trust::Unjudged => env.unjudged(),
+        judged => judged,
+    }
 }
 
 /// The rule for the innermost folder decides; of two for the same, the more careful.

@@ -43,7 +43,8 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thinking {
-    /// The levels that it knows.
+    /// The levels that it knows. Of Anthropic's models those that think as much as they find right
+    /// have them: `OFF`, if they can do without, and their efforts.
     #[serde(default)]
     pub levels: Vec<String>,
     /// Names for budgets of tokens.
@@ -109,7 +110,8 @@ impl Catalog {
     pub fn ids(&self) -> Vec<&str> {
         let ids = self.rows.iter().map(|row| row.id.as_str());
         let mut ids: Vec<_> = ids.filter(|id| !id.ends_with('*')).collect();
-        ids.sort_unstable();
+        // Those without a provider's name first: they are what most want.
+        ids.sort_unstable_by_key(|id| (id.contains(':'), *id));
         ids.dedup();
         ids
     }

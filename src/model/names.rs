@@ -1,6 +1,7 @@
-//! Names that every provider accepts: not all of them accept those of others.
+//! Names and ids that every provider accepts: not all of them accept those of others.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::ToolDeclaration;
@@ -26,6 +27,25 @@ pub(super) fn accepted(name: &str) -> Cow<'_, str> {
 pub(super) fn own<'a>(accepted_name: &'a str, tools: &'a [ToolDeclaration]) -> &'a str {
     let known = tools.iter().find(|tool| accepted(&tool.name) == accepted_name);
     known.map_or(accepted_name, |tool| &tool.name)
+}
+
+/// The ids of a conversation's calls, each of them once: not every server gives each call its own.
+#[derive(Default)]
+pub(super) struct Ids(HashMap<String, usize>);
+
+impl Ids {
+    /// The id, if it is accepted and has not been used; else one that is and has not.
+    pub(super) fn unique(&mut self, id: &str) -> String {
+        let id = accepted(if id.is_empty() { "call" } else { id }).into_owned();
+        let mut unique = id.clone();
+        while self.0.contains_key(&unique) {
+            let used = self.0.entry(id.clone()).or_default();
+            *used += 1;
+            unique = accepted(&format!("{id}-{used}")).into_owned();
+        }
+        self.0.insert(unique.clone(), 1);
+        unique
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +78,26 @@ mod tests {
             assert_eq!(own(&made, &tools), name);
         }
         assert_eq!(own("glob", &tools), "glob");
+    }
+
+    #[test]
+    fn each_id_is_used_once() {
+        let mut ids = Ids::default();
+        assert_eq!(ids.unique("a"), "a");
+        assert_eq!(ids.unique("a-2"), "a-2");
+        assert_eq!(ids.unique("a"), "a-3");
+        assert_eq!(ids.unique(""), "call");
+        assert_eq!(ids.unique(""), "call-2");
+        let long = "x".repeat(100);
+        let (first, second) = (ids.unique(&long), ids.unique(&long));
+        assert!(first != second && first.len() <= MAX && second.len() <= MAX);
+    }
+
+    #[test]
+    fn an_id_that_is_always_the_same_takes_linear_time() {
+        let mut ids = Ids::default();
+        for _ in 0..100_000 {
+            ids.unique("call_0");
+        }
     }
 }

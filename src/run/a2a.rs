@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{End, Making, Signals, authenticate};
+use super::{End, Making, Signals, authenticate, read_settings};
 use crate::cli::{A2a, Agent, Serve};
 use crate::config::Credentials;
 use crate::config::limits::Limits;
@@ -83,9 +83,8 @@ impl Joined {
 /// Serves sessions to other agents and tools, until a signal comes.
 pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let making = Making::new(&serve.work)?;
+    let (making, settings) = Making::new(&serve.work)?;
     let processes = Arc::clone(&making.processes);
-    let settings = making.settings(making.directory());
     let limits = making.limits(&settings);
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
@@ -122,7 +121,7 @@ fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
         let asked = settings.auto_execute && auto_execute;
-        let settings = making.settings(workspace.root());
+        let settings = read_settings(making.env(), &making.work, workspace.root());
         let yolo = asked && !settings.security.disable_yolo_mode;
         let mode = if yolo { Mode::Yolo } else { settings.general.default_approval_mode };
         making.session(&settings, workspace, mode).map_err(|err| format!("{err:#}"))

@@ -24,8 +24,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Runs the prompt of `-p`, with standard input before it.
 pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let making = Making::new(&agent.work)?;
-    let settings = making.settings(making.directory());
+    let (making, settings) = Making::new(&agent.work)?;
     let limits = making.limits(&settings);
     let format = agent.output_format;
     let prepared = tokio::select! {
@@ -94,23 +93,20 @@ async fn prepare(
         input(making.limits(settings).stdin_bytes).await?
     };
     let input = input.trim_end_matches(['\r', '\n']);
+    let typed = |text: &str| PromptPart::Text(text.to_owned());
     let prompt = match (input.trim().is_empty(), prompt.trim().is_empty()) {
         (true, true) => {
             return Err("there is no prompt: `-p` is empty, and so is standard input".to_owned());
         }
-        (true, false) => prompt.to_owned(),
-        (false, true) => input.to_owned(),
-        (false, false) if session.is_command(&text(prompt)) => {
+        (true, false) => vec![typed(prompt)],
+        (false, true) => vec![typed(input)],
+        (false, false) if session.is_command(&[typed(prompt)]) => {
             let prompt = prompt.trim();
             return Err(format!("`{prompt}` is a command, which takes no standard input"));
         }
-        (false, false) => format!("{input}\n\n{prompt}"),
+        (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
-    Ok((session, text(&prompt)))
-}
-
-fn text(prompt: &str) -> Vec<PromptPart> {
-    vec![PromptPart::Text(prompt.to_owned())]
+    Ok((session, prompt))
 }
 
 /// All of standard input; or why it makes no prompt.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::config::settings::Origin;
 use crate::config::{Credentials, Settings};
+use crate::model::anthropic::{self, Anthropic};
 use crate::model::catalog::{self, Catalog};
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::gemini::{self, Gemini};
@@ -115,7 +116,8 @@ fn build(
     match provider {
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
         Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options)?)),
-        Provider::Anthropic | Provider::Ollama => {
+        Provider::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
+        Provider::Ollama => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }
@@ -126,7 +128,8 @@ pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), 
     match provider {
         Provider::Gemini => gemini::check(&endpoint).await,
         Provider::OpenAi => openai::check(&endpoint).await,
-        Provider::Anthropic | Provider::Ollama => {
+        Provider::Anthropic => anthropic::check(&endpoint).await,
+        Provider::Ollama => {
             Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
         }
     }

@@ -15,9 +15,8 @@ use crate::model::provider::Provider;
 /// Serves a person in the terminal, until they quit.
 pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
-    let making = Making::new(&agent.work)?;
+    let (making, settings) = Making::new(&agent.work)?;
     let env = making.env();
-    let settings = making.settings(env.directory());
     let session = making.agents_session(agent, &settings)?;
     let limits = making.limits(&settings);
     let joined = Joined::begin(agent, &session, &making.credentials, &limits).await?;

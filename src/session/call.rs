@@ -10,8 +10,8 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
+use super::{Session, instructions};
 use crate::model::Call;
 use crate::permission::Verdict;
 use crate::sync::Mutex;
@@ -89,6 +89,7 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
         return session.finish_call(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
+    let places = instructions::places(kind, &invocation);
     let (summary, access) = (invocation.summary.clone(), invocation.access.clone());
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
@@ -116,6 +117,9 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
             }
         }
     };
+    if matches!(outcome, ToolOutcome::Done(_)) {
+        cancel.run_until_cancelled(session.instruct_about(&id, &places)).await;
+    }
     session.finish_call(id, outcome);
 }
 

@@ -51,6 +51,7 @@ impl CommandTurn<'_> {
     /// Lets the model forget all that came before. The log itself stays.
     pub fn forget(&self) {
         self.session.log.append(Event::Forgotten);
+        self.session.forget_places();
     }
 
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
@@ -70,24 +71,28 @@ impl CommandTurn<'_> {
         known.unwrap_or_else(|_| Err(FAULT.to_owned()))
     }
 
-    /// The files whose content the model is told, as it is told them.
+    /// What people have written for the model: the files, as it is told them from the next prompt
+    /// on.
     pub async fn memory(&self) -> Vec<MemoryFile> {
-        self.session.instruction().await.memory.clone()
+        self.session.memory().await
     }
 
-    /// Reads these files again; what they say now.
+    /// Lets the model be told all of these files at the beginning, as they are now.
     pub async fn refresh_memory(&self) -> Vec<MemoryFile> {
-        self.session.forget_instruction();
+        self.session.begin_anew();
         self.memory().await
+    }
+
+    /// What a file is called that is written for the model.
+    pub fn memory_name(&self) -> &str {
+        self.session.instructions.memory.name()
     }
 
     /// Writes something into the user's own file, to be known in every session; which file.
     pub async fn remember(&self, text: &str) -> Result<PathBuf, String> {
-        let (memory, text) = (Arc::clone(&self.session.memory), text.to_owned());
-        let added = tokio::task::spawn_blocking(move || memory.add(&text)).await;
-        let file = added.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
-        self.session.forget_instruction();
-        Ok(file)
+        let (instructions, text) = (Arc::clone(&self.session.instructions), text.to_owned());
+        let added = tokio::task::spawn_blocking(move || instructions.memory.add(&text)).await;
+        added.unwrap_or_else(|_| Err(FAULT.to_owned()))
     }
 
     /// What calls have changed in files, in the order they did.
@@ -174,10 +179,7 @@ pub(super) async fn run(
         }
         Some(Ok(Reply::Ask(prompt))) => {
             session.log.append(Event::Asked(prompt));
-            let reason = turn::ask(session, cancel).await;
-            // The files that it is told may be what the command was about.
-            session.forget_instruction();
-            reason
+            turn::ask(session, cancel).await
         }
     }
 }

@@ -39,8 +39,11 @@ impl fmt::Display for Origin {
 /// A part of what the user said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PromptPart {
-    /// Markdown.
+    /// Markdown. `@path` in it mentions a file or directory, if there is one, whose content goes
+    /// with the prompt.
     Text(String),
+    /// What was given beside it, such as standard input: nothing in it is a mention.
+    Input(String),
     /// A file or directory that is mentioned; its content goes with the prompt.
     Path(String),
     /// A command line that the user runs: it is run without a question, the model sees what it
@@ -51,7 +54,7 @@ pub enum PromptPart {
 impl fmt::Display for PromptPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) => f.write_str(text),
+            Self::Text(text) | Self::Input(text) => f.write_str(text),
             Self::Path(path) => write!(f, "@{path}"),
             Self::Shell(command) => write!(f, "!{command}"),
         }
@@ -73,6 +76,8 @@ pub enum Event {
     Output(String),
     /// A command asks the model this, in place of what the user said.
     Asked(Vec<Part>),
+    /// The model is told this too: with the result of a call, or else with the prompt.
+    Told { call: Option<String>, text: String },
     /// The model forgets all that came before.
     Forgotten,
     /// Another model answers from now on; its id.
@@ -180,8 +185,10 @@ pub enum StopReason {
     },
     /// The model's answer was cut at its output limit.
     MaxTokens,
-    /// The model asked for more rounds of calls than are allowed; how many those are.
+    /// The model asked for more rounds of calls than are allowed in a turn; how many those are.
     MaxRounds(usize),
+    /// The model has been asked as often as is allowed in a session; how often that is.
+    MaxSessionRounds(usize),
     /// The provider would not have it said; why. The turn is left out of what the model is told.
     Refused(String),
     /// The model could not be reached, or answered nonsense.

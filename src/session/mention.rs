@@ -4,14 +4,39 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use globset::GlobBuilder;
+use globset::{GlobBuilder, GlobMatcher};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart};
-use super::{Session, call};
+use super::{Session, at_path, call};
 use crate::model::Call;
+use crate::tools::ToolError;
 use crate::tools::workspace::{Respect, Workspace};
+
+/// How many mentions of a prompt are looked up.
+const MOST: usize = 100;
+
+/// Something that may be a file's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mention {
+    path: String,
+    /// It is one for sure, and not a word that begins with `@`.
+    certain: bool,
+}
+
+impl Mention {
+    /// Whether people want to know that there is no such file.
+    fn is_file_name(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        self.certain || name.trim_start_matches('.').contains('.')
+    }
+
+    /// Whether it may be a part of a path. A single word may be anything.
+    fn is_part_of_path(&self) -> bool {
+        self.is_file_name() || self.path.contains('/')
+    }
+}
 
 /// Reads what the prompt mentions, if it mentions anything. What cannot be read stays as it was
 /// typed, and people are told why.
@@ -20,26 +45,22 @@ pub(super) async fn read(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> bool {
-    let mentions = prompt.iter().any(|part| matches!(part, PromptPart::Path(_)));
-    let mut include: Vec<String> = Vec::new();
-    for part in prompt {
-        let PromptPart::Path(mentioned) = part else { continue };
-        if session.servers.resource(mentioned).is_some() {
-            continue;
-        }
-        let (workspace, path) = (Arc::clone(&session.workspace), mentioned.clone());
-        let search = tokio::task::spawn_blocking(move || find(&workspace, &path));
-        match cancel.run_until_cancelled(search).await {
-            Some(Ok(Ok(found))) if !include.contains(&found) => include.push(found),
-            Some(Ok(Err(why))) => {
-                session.log.append(Event::Notice(format!("@{mentioned}: {why}")));
-            }
-            Some(_) => {}
-            None => return mentions,
-        }
+    let mut mentions = mentions(prompt);
+    mentions.retain(|mention| session.servers.resource(&mention.path).is_none());
+    if mentions.is_empty() {
+        return false;
+    }
+    let (workspace, stop) = (Arc::clone(&session.workspace), cancel.child_token());
+    let _stop_on_drop = stop.clone().drop_guard();
+    let search = tokio::task::spawn_blocking(move || find_all(&workspace, &mentions, &stop));
+    let Some(Ok((include, notices))) = cancel.run_until_cancelled(search).await else {
+        return true;
+    };
+    for notice in notices {
+        session.log.append(Event::Notice(notice));
     }
     if include.is_empty() {
-        return mentions;
+        return true;
     }
     let call = Call {
         id: String::new(),
@@ -47,32 +68,89 @@ pub(super) async fn read(
         args: json!({ "include": include }),
     };
     call::run_for_prompt(session, session.unique(call), cancel).await;
+    true
+}
+
+/// What a prompt mentions, each once.
+fn mentions(prompt: &[PromptPart]) -> Vec<Mention> {
+    let mut mentions: Vec<Mention> = Vec::new();
+    let mut add = |path: String, certain| {
+        let known = mentions.iter().any(|mention| mention.path == path);
+        // With a scheme it is something that others know.
+        if !known && mentions.len() < MOST && (certain || !path.contains("://")) {
+            mentions.push(Mention { path, certain });
+        }
+    };
+    for part in prompt {
+        match part {
+            PromptPart::Path(path) => add(path.clone(), true),
+            PromptPart::Text(text) => {
+                for at in at_path::all(text) {
+                    add(at.path, false);
+                }
+            }
+            PromptPart::Input(_) | PromptPart::Shell(_) => {}
+        }
+    }
     mentions
 }
 
-/// The path to read, relative to the workspace where it can be; or why there is none.
-fn find(workspace: &Workspace, mentioned: &str) -> Result<String, String> {
-    let path = from_uri(mentioned);
-    let found = match workspace.resolve(&path) {
-        Ok(real) if real.exists() => real,
-        Ok(_) => by_name(workspace, &path).ok_or("there is no such file in the workspace")?,
-        Err(error) => return Err(error.message),
-    };
-    match workspace.ignored_by(&found, Respect::ALL) {
-        Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
-        None => Ok(workspace.relative(&found)),
+/// The paths to read, relative to the workspace where they can be; and what people are told of the
+/// others.
+fn find_all(
+    workspace: &Workspace,
+    mentions: &[Mention],
+    stop: &CancellationToken,
+) -> (Vec<String>, Vec<String>) {
+    let exact = |mention: &Mention| workspace.resolve(&from_uri(&mention.path));
+    let mut found: Vec<_> = mentions.iter().map(exact).collect();
+    let missing = mentions.iter().zip(&mut found).filter(|(mention, found)| {
+        mention.is_part_of_path() && found.as_ref().is_ok_and(|real| !real.exists())
+    });
+    by_name(workspace, missing.map(|(mention, found)| (from_uri(&mention.path), found)), stop);
+    let (mut include, mut notices) = (Vec::new(), Vec::new());
+    for (mention, found) in mentions.iter().zip(found) {
+        match to_read(workspace, mention, found) {
+            Some(Ok(path)) if !include.contains(&path) => include.push(path),
+            Some(Err(why)) => notices.push(format!("@{}: {why}", mention.path)),
+            _ => {}
+        }
     }
+    (include, notices)
+}
+
+/// The path to read, or why there is none; nothing if it is but a word.
+fn to_read(
+    workspace: &Workspace,
+    mention: &Mention,
+    found: Result<PathBuf, ToolError>,
+) -> Option<Result<String, String>> {
+    Some(match found {
+        Ok(real) if real.exists() => match workspace.ignored_by(&real, Respect::ALL) {
+            Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
+            None => Ok(workspace.relative(&real)),
+        },
+        Ok(_) if !mention.is_file_name() => return None,
+        Ok(_) => Err("there is no such file in the workspace".to_owned()),
+        // A name that a program imports may look like this.
+        Err(_) if !mention.is_file_name() && !Path::new(&mention.path).exists() => return None,
+        Err(error) => Err(error.message),
+    })
 }
 
 /// The files that are not ignored, those of the first root first.
 pub(super) fn files(workspace: &Workspace, most: usize) -> Vec<String> {
+    walk(workspace).take(most).map(|path| workspace.relative(&path)).collect()
+}
+
+fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
     let below = |root: &PathBuf| {
         let mut walk = workspace.walk(root, Respect::ALL);
         walk.sort_by_file_path(Path::cmp).build().flatten()
     };
     let files = workspace.roots().iter().flat_map(below);
     let files = files.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    files.take(most).map(|entry| workspace.relative(entry.path())).collect()
+    files.map(ignore::DirEntry::into_path)
 }
 
 /// A path as it is, or the one in a `file://` URI.
@@ -82,21 +160,42 @@ fn from_uri(mentioned: &str) -> String {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
-/// The first file, in alphabetical order, whose path ends in something like the name.
-fn by_name(workspace: &Workspace, name: &str) -> Option<PathBuf> {
+/// Puts in the place of each what is found by its name: the first file, in alphabetical order,
+/// whose path ends in something like it.
+fn by_name<'a>(
+    workspace: &Workspace,
+    missing: impl Iterator<Item = (String, &'a mut Result<PathBuf, ToolError>)>,
+    stop: &CancellationToken,
+) {
+    let mut missing: Vec<_> =
+        missing.filter_map(|(name, found)| Some((like(&name)?, found))).collect();
+    if missing.is_empty() {
+        return;
+    }
+    for path in walk(workspace).take_while(|_| !stop.is_cancelled()) {
+        let Some(root) = workspace.roots().iter().find(|root| path.starts_with(root)) else {
+            continue;
+        };
+        let below = path.strip_prefix(root).unwrap_or(&path);
+        missing.retain_mut(|(glob, found)| {
+            let is_it = glob.is_match(below);
+            if is_it {
+                **found = Ok(path.clone());
+            }
+            !is_it
+        });
+        if missing.is_empty() {
+            return;
+        }
+    }
+}
+
+/// What matches paths that end in something like the name.
+fn like(name: &str) -> Option<GlobMatcher> {
     let name = name.trim_start_matches(['/', '.']);
     if name.is_empty() {
         return None;
     }
     let pattern = format!("**/*{}*", globset::escape(name));
-    let glob = GlobBuilder::new(&pattern).literal_separator(true).build().ok()?.compile_matcher();
-    let below = |root: &PathBuf| {
-        let mut walk = workspace.walk(root, Respect::ALL);
-        walk.sort_by_file_path(Path::cmp);
-        walk.build().flatten().find(|entry| {
-            entry.file_type().is_some_and(|kind| kind.is_file())
-                && entry.path().strip_prefix(root).is_ok_and(|path| glob.is_match(path))
-        })
-    };
-    workspace.roots().iter().find_map(below).map(ignore::DirEntry::into_path)
+    Some(GlobBuilder::new(&pattern).literal_separator(true).build().ok()?.compile_matcher())
 }

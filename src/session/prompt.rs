@@ -1,11 +1,6 @@
 //! Who the model is told to be. The same bytes for a whole session, so that the provider's cache
 //! of the conversation's beginning stays good: no clock, nothing that changes by itself.
 
-use std::sync::Arc;
-
-use super::Session;
-use super::event::Event;
-use super::memory::MemoryFile;
 use crate::tools::workspace::Workspace;
 
 const RULES: &str = "\
@@ -38,58 +33,8 @@ use flags that do not ask.
 - If something failed or was not checked, say so.
 ";
 
-/// The system instruction, and what of it people have written.
-pub(super) struct Instruction {
-    pub(super) text: Arc<str>,
-    pub(super) memory: Vec<MemoryFile>,
-}
-
-impl Session {
-    /// Who the model is told to be. Files are read when this is first asked for; what cannot be
-    /// told is said to people then.
-    pub(super) async fn instruction(&self) -> Arc<Instruction> {
-        if let Some(known) = &*self.instruction.lock() {
-            return Arc::clone(known);
-        }
-        let (files, workspace) = (Arc::clone(&self.memory), Arc::clone(&self.workspace));
-        let read = tokio::task::spawn_blocking(move || files.read(&workspace)).await;
-        let memory = read.unwrap_or_default();
-        for file in &memory {
-            if let Err(why) = &file.content {
-                let notice = format!("{} is not told to the model: {why}", file.path.display());
-                self.log.append(Event::Notice(notice));
-            }
-        }
-        let text = system(&self.workspace) + &written(&memory);
-        let known = Arc::new(Instruction { text: text.into(), memory });
-        *self.instruction.lock() = Some(Arc::clone(&known));
-        known
-    }
-
-    /// Lets the files be read again when the model is next asked.
-    pub(super) fn forget_instruction(&self) {
-        *self.instruction.lock() = None;
-    }
-}
-
-/// What people have written for the model.
-fn written(memory: &[MemoryFile]) -> String {
-    let told = memory.iter().filter_map(|file| {
-        let (path, text) = (file.path.display(), file.content.as_ref().ok()?);
-        let end = format!("--- End of Context from: {path} ---");
-        Some(format!("--- Context from: {path} ---\n{text}\n{end}\n"))
-    });
-    let told: String = told.collect();
-    if told.is_empty() { told } else { format!("{WRITTEN}{told}") }
-}
-
-const WRITTEN: &str = "
-# What the user and the project have written down for you
-Follow it where it does not go against the rules above; of two that disagree, the later counts.
-";
-
 /// The system instruction for a session in this workspace.
-fn system(workspace: &Workspace) -> String {
+pub(super) fn system(workspace: &Workspace) -> String {
     let roots: Vec<_> =
         workspace.roots().iter().map(|root| format!("- {}\n", root.display())).collect();
     format!(

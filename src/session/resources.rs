@@ -5,11 +5,12 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::PromptPart;
-use super::{Session, call};
+use super::{Session, at_path, call};
 use crate::model::Call;
 use crate::tools::mcp::READ_RESOURCE;
 
-/// How many of one prompt are read.
+/// How many of one prompt are looked up, and read.
+const MENTIONS: usize = 100;
 const MOST: usize = 20;
 
 /// Reads what the prompt mentions of servers; whether it mentions anything.
@@ -39,11 +40,16 @@ pub(super) async fn read(
 /// The words that a prompt mentions, each once.
 fn words(prompt: &[PromptPart]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
+    let mut add = |word: String| {
+        if words.len() < MENTIONS && !words.contains(&word) {
+            words.push(word);
+        }
+    };
     for part in prompt {
-        if let PromptPart::Path(path) = part
-            && !words.contains(path)
-        {
-            words.push(path.clone());
+        match part {
+            PromptPart::Path(path) => add(path.clone()),
+            PromptPart::Text(text) => at_path::all(text).into_iter().for_each(|at| add(at.path)),
+            PromptPart::Input(_) | PromptPart::Shell(_) => {}
         }
     }
     words

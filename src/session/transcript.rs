@@ -14,6 +14,8 @@ use crate::model::{Assistant, Call, Message, Part, ToolResult};
 pub(super) struct Transcript {
     log: Reader,
     messages: Vec<Arc<Message>>,
+    /// How often the model has answered, forgotten or not.
+    answers: usize,
     /// Prompts whose turn has not come.
     queued: HashMap<TurnId, Vec<PromptPart>>,
     /// The turn that runs, and where its messages begin.
@@ -32,6 +34,8 @@ pub(super) struct Transcript {
     begun: HashSet<String>,
     /// What the user said about calls that they did not want.
     objections: HashMap<String, String>,
+    /// What else the model is told with the results of calls.
+    told: HashMap<String, String>,
     /// The files that the user has put back since the model was last asked, and the calls whose
     /// changes that took back.
     restored: Vec<String>,
@@ -42,6 +46,7 @@ impl Transcript {
         Self {
             log,
             messages: Vec::new(),
+            answers: 0,
             queued: HashMap::new(),
             running: None,
             user: Vec::new(),
@@ -51,17 +56,28 @@ impl Transcript {
             calls: Vec::new(),
             begun: HashSet::new(),
             objections: HashMap::new(),
+            told: HashMap::new(),
             restored: Vec::new(),
         }
     }
 
     /// The conversation up to now.
     pub(super) fn messages(&mut self) -> Vec<Arc<Message>> {
+        self.catch_up();
+        self.flush();
+        self.messages.clone()
+    }
+
+    /// How often the model has answered.
+    pub(super) fn answers(&mut self) -> usize {
+        self.catch_up();
+        self.answers
+    }
+
+    fn catch_up(&mut self) {
         while let Some(event) = self.log.try_next() {
             self.fold(&event);
         }
-        self.flush();
-        self.messages.clone()
     }
 
     fn fold(&mut self, event: &Event) {
@@ -78,10 +94,12 @@ impl Transcript {
             }
             Event::CommandStarted { .. } => self.user.clear(),
             Event::Asked(prompt) => self.user.clone_from(prompt),
+            Event::Told { call, text } => self.tell(call.as_deref(), text),
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
             Event::AnswerFinished { calls, native, .. } => {
+                self.answers += 1;
                 self.flush_user();
                 let text = mem::take(&mut self.text);
                 let answer = Assistant { text, calls: calls.clone(), native: native.clone() };
@@ -120,6 +138,16 @@ impl Transcript {
             | Event::CallProgress { .. }
             | Event::FileChanged { .. }
             | Event::QuestionClosed { .. } => {}
+        }
+    }
+
+    fn tell(&mut self, call: Option<&str>, text: &str) {
+        match call {
+            Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
+                self.told.entry(id.to_owned()).or_default().push_str(text);
+            }
+            // What the prompt mentions is told with the prompt.
+            _ => self.user.push(Part::Text(text.to_owned())),
         }
     }
 
@@ -171,13 +199,14 @@ impl Transcript {
             let calls = mem::take(&mut self.calls);
             let begun = mem::take(&mut self.begun);
             let objections = mem::take(&mut self.objections);
+            let told = mem::take(&mut self.told);
             let result = |(call, outcome): (Call, _)| {
                 let begun = begun.contains(&call.id);
-                let objection = objections.get(&call.id);
                 let mut result = result(call, outcome, begun);
-                if let Some(objection) = objection {
+                if let Some(objection) = objections.get(&result.call) {
                     result.text.push_str(&format!(" They said: {objection}"));
                 }
+                result.text.extend(told.get(&result.call).map(String::as_str));
                 result
             };
             let results = calls.into_iter().map(result).collect();

@@ -50,8 +50,17 @@ async fn shell(session: &Session, command: &str, cancel: &CancellationToken) -> 
 /// Asks the model, and runs the calls it asks for, until it asks for none.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopReason {
     session.await_servers(cancel).await;
+    let Some(system) = cancel.run_until_cancelled(session.instruct()).await else {
+        return StopReason::Cancelled { answering: true };
+    };
     for _ in 0..session.max_rounds {
-        let Some(answer) = cancel.run_until_cancelled(ask_model(session)).await else {
+        if let Some(most) = session.max_session_rounds
+            && session.transcript.lock().answers() >= most
+        {
+            return StopReason::MaxSessionRounds(most);
+        }
+        let asking = ask_model(session, Arc::clone(&system));
+        let Some(answer) = cancel.run_until_cancelled(asking).await else {
             return StopReason::Cancelled { answering: true };
         };
         let (calls, reason) = match answer {
@@ -76,10 +85,13 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
 }
 
 /// Streams one answer of the model; what is left to do is the calls it asks for.
-async fn ask_model(session: &Session) -> Result<(Vec<Call>, FinishReason), model::Error> {
+async fn ask_model(
+    session: &Session,
+    system: Arc<str>,
+) -> Result<(Vec<Call>, FinishReason), model::Error> {
     session.servers.fresh().await;
     let prompt = Prompt {
-        system: Arc::clone(&session.instruction().await.text),
+        system,
         messages: session.transcript.lock().messages(),
         tools: session.tools.declarations(),
     };

@@ -23,6 +23,25 @@ const MAX_LINKS: usize = 40;
 pub struct Workspace {
     /// Real paths; the first is where relative paths begin.
     roots: Vec<PathBuf>,
+    filtering: Filtering,
+}
+
+/// Which ignore files there are, whatever a call asks for.
+#[derive(Debug, Clone)]
+pub struct Filtering {
+    /// Whether `.gitignore` and git's own list count.
+    pub git: bool,
+    /// Whether `.geminiignore` counts.
+    pub own: bool,
+    /// More ignore files, by their paths in each root. They count before all others, an earlier one
+    /// before a later one.
+    pub more: Vec<PathBuf>,
+}
+
+impl Default for Filtering {
+    fn default() -> Self {
+        Self { git: true, own: true, more: Vec::new() }
+    }
 }
 
 impl Workspace {
@@ -46,7 +65,13 @@ impl Workspace {
                 roots.push(dir);
             }
         }
-        Ok(Self { roots })
+        Ok(Self { roots, filtering: Filtering::default() })
+    }
+
+    /// The same directories, with other ignore files.
+    #[must_use]
+    pub fn filtered(self, filtering: Filtering) -> Self {
+        Self { filtering, ..self }
     }
 
     /// Where relative paths begin.
@@ -158,11 +183,12 @@ impl Workspace {
         let mut roots: Vec<_> = self.roots.iter().filter(|root| dir.starts_with(root)).collect();
         roots.sort_by_key(|root| root.as_os_str().len());
         let mut roots = roots.into_iter();
-        let mut ignores = Ignores::new(roots.next().map_or(dir, PathBuf::as_path), respect);
+        let new = |root| Ignores::new(root, respect, &self.filtering);
+        let mut ignores = new(roots.next().map_or(dir, PathBuf::as_path));
         // A root inside another was asked for by name: it is not ignored itself.
         for nested in roots {
             if ignores.cover(nested, true).is_some() {
-                ignores = Ignores::new(nested, respect);
+                ignores = new(nested);
             }
         }
         ignores
@@ -179,7 +205,7 @@ impl Workspace {
 pub struct Respect {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.geminiignore`.
+    /// `.geminiignore`, and what else the user has named.
     pub own: bool,
 }
 

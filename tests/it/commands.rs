@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tandem::model::{Call, Chunk, Error, Finish, Usage};
 use tandem::session::{
-    Answer, Event, Memory, Origin, Parts, PromptPart, Session, StopReason, TurnId,
+    Answer, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason, TurnId,
 };
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{self, Access, Kind, Tool};
@@ -50,11 +50,15 @@ impl Stage {
         let project = home.path().join("project");
         fs::create_dir_all(&project).unwrap();
         let (spy, told) = Spy::new(answers);
-        let user = home.path().join(".gemini/GEMINI.md");
+        let places = Places {
+            user: vec![home.path().join(".gemini")],
+            home: Some(home.path().to_owned()),
+            ..Places::default()
+        };
         let session = Session::new(change(Parts {
             tools: tools::all(),
             workspace: Arc::new(Workspace::new(&project, &[]).unwrap()),
-            memory: Memory::new(Some(user), |_| true),
+            memory: Memory::new(places, |_| true),
             ..parts(Arc::clone(&spy) as _)
         }));
         Self { session, spy, told, home }
@@ -334,7 +338,7 @@ async fn init_studies_the_project_and_writes_its_file_after_the_question() {
     contains(&told[2], &["user: Write `", &file, "Look around"]);
     assert!(!told.concat().contains("/init"), "{told:?}");
     stage.turn("and now?").await;
-    contains(&stage.system(), &["# The project"]);
+    contains(stage.told().last().unwrap(), &["user: and now?", "# The project"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::Mode;
 use tandem::permission::consent::Consent;
-use tandem::session::{Event, Memory, Parts, PromptPart, Reader, Session};
+use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session};
 use tandem::tools::mcp::{self, Hub};
 use tandem::tools::preimages::Preimages;
 use tandem::tools::process::Processes;
@@ -96,7 +96,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
     Parts {
         model,
         models: Arc::new(NoModels),
-        memory: Memory::new(None, |_| true),
+        memory: Memory::new(Places::default(), |_| true),
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
         servers: Hub::new(Vec::new(), servers(&processes)),
@@ -107,6 +107,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
+        max_session_rounds: None,
         notices: Vec::new(),
     }
 }

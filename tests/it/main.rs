@@ -8,11 +8,13 @@
 
 mod a2a;
 mod agent;
+mod anthropic;
 mod api;
 mod bad_input;
 mod clients;
 mod commands;
 mod consent;
+mod context;
 mod credentials;
 mod edit;
 mod env_file;

@@ -1,6 +1,7 @@
 //! Settings: which file counts for what, what is wrong and where, what a project may say.
 
 mod projects;
+mod whole;
 mod wrong;
 
 use serde_json::{Value, json};
@@ -74,12 +75,15 @@ fn the_later_layer_wins() {
 #[test]
 fn layers_are_merged_value_by_value() {
     let place = Place::new()
-        .with(USER, r#"{ "model": { "name": "a" }, "tools": { "shell": { "pager": "less" } } }"#)
+        .with(
+            USER,
+            r#"{ "model": { "name": "a" }, "tools": { "shell": { "inactivityTimeout": 9 } } }"#,
+        )
         .with(OWN, "{\n  \"model\": {\n    \"maxSessionTurns\": 7\n  }\n}");
     let settings = read(&place);
     assert_eq!(settings.model.name.as_deref(), Some("a"));
     assert_eq!(settings.model.max_session_turns, Some(7));
-    assert_eq!(settings.tools.shell.pager.as_deref(), Some("less"));
+    assert_eq!(settings.tools.shell.inactivity_timeout, Some(9));
     assert_eq!(origins(&place, &settings, "model.maxSessionTurns"), [format!("{OWN}:3")]);
 }
 
@@ -89,12 +93,15 @@ fn some_lists_are_added_to_and_others_replaced() {
         json!({
             "tools": { "exclude": [name, "both"], "core": [name], "allowed": [name] },
             "mcp": { "excluded": [name], "allowed": [name] },
-            "context": { "includeDirectories": [format!("/{name}")], "fileName": name },
+            "context": { "includeDirectories": [format!("../{name}")], "fileName": name },
             "policyPaths": [format!("~/{name}")],
         })
         .to_string()
     };
-    let place = trusted(Place::new()).with(USER, &lists("user")).with(PROJECT, &lists("project"));
+    let place = trusted(Place::new())
+        .with(USER, &lists("user"))
+        .with(PROJECT, &lists("project"))
+        .with("home/repo/user/x", "");
     let settings = read(&place);
     assert_eq!(settings.tools.exclude, ["user", "both", "project"]);
     assert_eq!(
@@ -102,10 +109,11 @@ fn some_lists_are_added_to_and_others_replaced() {
         [USER, PROJECT].map(|it| format!("{it}:1"))
     );
     assert_eq!(settings.mcp.excluded, ["user", "project"]);
-    assert_eq!(
-        settings.context.include_directories,
-        ["/user", "/project"].map(std::path::PathBuf::from)
-    );
+    let more = &settings.context.include_directories;
+    assert_eq!(more, &[place.path("home/repo/sub/../user")], "the other is not there");
+    let missing = place.path("home/repo/sub/../project").display().to_string();
+    let [remark] = settings.remarks() else { panic!("{:?}", settings.remarks()) };
+    assert!(remark.ends_with(&format!(":1: there is no directory {missing}.")), "{remark}");
     assert_eq!(settings.policy_paths, [place.path("home/user"), place.path("home/project")]);
     assert_eq!(settings.tools.core, Some(vec!["project".to_owned()]));
     assert_eq!(settings.tools.allowed, ["project"]);
@@ -143,7 +151,7 @@ fn old_names_are_known_and_new_ones_win() {
         "allowMCPServers": ["x"],
         "excludeMCPServers": ["y"],
         "selectedAuthType": "gemini-api-key",
-        "includeDirectories": ["../b"],
+        "includeDirectories": [".."],
         "theme": "Dracula",
         "autoAccept": true,
         "usageStatisticsEnabled": false,
@@ -162,7 +170,7 @@ fn old_names_are_known_and_new_ones_win() {
     assert_eq!(settings.mcp.allowed, Some(vec!["x".to_owned()]));
     assert_eq!(settings.mcp.excluded, ["y"]);
     assert_eq!(settings.security.auth.selected_type.as_deref(), Some("gemini-api-key"));
-    assert!(settings.context.include_directories[0].ends_with("repo/sub/../b"));
+    assert!(settings.context.include_directories[0].ends_with("repo/sub/.."));
     let both = json!({ "contextFileName": "old.md", "context": { "fileName": "new.md" } });
     let settings = read(&Place::new().with(USER, &both.to_string()));
     assert_eq!(settings.context.file_name, ["new.md"]);

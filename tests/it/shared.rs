@@ -141,14 +141,14 @@ fn nothing_is_asked_after_a_cancel() {
     let access =
         Access::Execute { command: "make it so".to_owned(), directory: std::env::temp_dir() };
     runtime.unwrap().block_on(async {
-        let session = session(one_call(), vec![Fake::new("t", Kind::Execute, access)]);
+        let answers = json!([[{ "text": "See:" }, { "call": { "name": "t", "id": "c1" } }], []]);
+        let session = session(answers, vec![Fake::new("t", Kind::Execute, access)]);
         let mut log = session.events(0);
-        // What the model is told is read from files there too, once.
-        session.prompt(text("/memory show"), Origin::Editor);
-        until(&mut log, is_end).await;
+        let turn = session.prompt(text("go"), Origin::Editor);
+        // What the model is told is read from files there too, before it is asked.
+        until(&mut log, |event| matches!(event, Event::Text(_))).await;
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || wait.recv());
-        let turn = session.prompt(text("go"), Origin::Editor);
         until(&mut log, |event| matches!(event, Event::AnswerFinished { .. })).await;
         assert!(session.cancel(turn));
         drop(go_on);

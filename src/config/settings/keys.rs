@@ -69,7 +69,6 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.exclude", &["excludeTools"], Add, Counts),
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
-    key("tools.shell.pager", &["shellPager"], Replace, No),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
     key("mcp.allowed", &["allowMCPServers"], Replace, No),

@@ -28,6 +28,8 @@ pub(super) struct Merged<'a> {
     /// MCP servers as they are written, and the variables that were put into them, by name.
     servers: BTreeMap<String, (Value, Vec<String>)>,
     remarks: Vec<String>,
+    /// Where files may be, and what came of each.
+    pub files: Vec<(Arc<Path>, &'static str)>,
 }
 
 /// One value that a layer says.
@@ -51,29 +53,38 @@ impl<'a> Merged<'a> {
             origins: BTreeMap::new(),
             servers: BTreeMap::new(),
             remarks: Vec::new(),
+            files: Vec::new(),
         }
     }
 
-    /// Reads a file, if there is one and it may count.
-    pub(super) fn read(&mut self, layer: Layer, path: &Arc<Path>) {
+    /// Reads a file, if there is one and it may count; what came of it.
+    pub(super) fn read(&mut self, layer: Layer, path: &Arc<Path>) -> &'static str {
         let root = match file::read(path) {
             Ok(Some(root)) => root,
-            Ok(None) => return,
-            Err(remark) => return self.remarks.push(remark),
+            Ok(None) => return "none",
+            Err(remark) => {
+                self.remarks.push(remark);
+                return "not read";
+            }
         };
-        let layer = match layer {
-            Layer::Project => match trust(self.env, self.project) {
-                Trust::Never => return,
-                Trust::Unjudged if self.asks_for_trust() => Layer::UnjudgedProject,
-                Trust::Unjudged | Trust::Trusted => Layer::Project,
+        let trust = || match trust(self.env, self.project) {
+            Trust::Unjudged if !self.asks_for_trust() => Trust::Trusted,
+            judged => judged,
+        };
+        let (layer, state) = match layer {
+            Layer::Project => match trust() {
+                Trust::Never => return "of a folder that you have said not to trust",
+                Trust::Unjudged => (Layer::UnjudgedProject, "of a folder that you have not judged"),
+                Trust::Trusted => (layer, "read"),
             },
-            layer => layer,
+            layer => (layer, "read"),
         };
         for key in KEYS {
             if let Some(node) = find(&root, key) {
                 self.key(key, node, layer, path);
             }
         }
+        state
     }
 
     fn asks_for_trust(&self) -> bool {
@@ -219,12 +230,19 @@ impl<'a> Merged<'a> {
         }
         settings.origins = self.origins;
         settings.remarks = self.remarks;
+        settings.files = self.files;
+        for missing in settings.context.include_directories.extract_if(.., |dir| !dir.is_dir()) {
+            settings.remarks.push(format!(
+                "{}: there is no directory {}.",
+                said_at(&settings.origins, "context.includeDirectories"),
+                missing.display()
+            ));
+        }
         if settings.security.disable_yolo_mode
             && settings.general.default_approval_mode == Mode::Yolo
         {
             settings.general.default_approval_mode = Mode::Default;
-            let origin = settings.origin("security.disableYoloMode").first();
-            let origin = origin.map(ToString::to_string).unwrap_or_default();
+            let origin = said_at(&settings.origins, "security.disableYoloMode");
             settings.remarks.push(format!("{origin}: `security.disableYoloMode` forbids yolo."));
         }
         settings
@@ -309,6 +327,12 @@ fn slot<'a>(value: &'a mut Value, names: &[&str]) -> &'a mut Value {
         }
         &mut value[*name]
     })
+}
+
+/// Where a value is from that is no default: all places of a list that layers add to.
+fn said_at(origins: &BTreeMap<String, Vec<Origin>>, name: &str) -> String {
+    let origins = origins.get(name).map(Vec::as_slice).unwrap_or_default();
+    origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A path as people write it.

@@ -71,9 +71,10 @@ impl Turn {
 /// The state of a task whose turn has ended so.
 pub(super) fn state(reason: &StopReason) -> TaskState {
     match reason {
-        StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxRounds(_) => {
-            TaskState::Completed
-        }
+        StopReason::EndTurn
+        | StopReason::MaxTokens
+        | StopReason::MaxRounds(_)
+        | StopReason::MaxSessionRounds(_) => TaskState::Completed,
         StopReason::Cancelled { .. } => TaskState::Canceled,
         StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
     }
@@ -165,6 +166,7 @@ impl Story {
             | Event::CallProgress { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::Told { .. }
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten

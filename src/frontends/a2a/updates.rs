@@ -95,6 +95,7 @@ impl Telling<'_> {
             Event::AnswerFinished { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::Told { .. }
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten
@@ -298,6 +299,9 @@ pub(super) fn explanation(reason: &StopReason) -> Option<String> {
         StopReason::EndTurn | StopReason::Cancelled { .. } => return None,
         StopReason::MaxTokens => "The answer was cut at the model's output limit.".to_owned(),
         StopReason::MaxRounds(rounds) => format!("Stopped after {rounds} rounds of tool calls."),
+        StopReason::MaxSessionRounds(most) => {
+            format!("The model has been asked {most} times, as often as the settings allow.")
+        }
         StopReason::Refused(why) => format!("The model's provider would not answer: {why}"),
         StopReason::Failed(ModelError::RateLimited(why)) => format!("Rate limited: {why}"),
         StopReason::Failed(error) => error.to_string(),

@@ -114,6 +114,7 @@ impl View {
             Event::TurnQueued { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
+            | Event::Told { .. }
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten
@@ -215,6 +216,7 @@ impl View {
             | StopReason::Cancelled { answering: false }
             | StopReason::MaxTokens
             | StopReason::MaxRounds(_)
+            | StopReason::MaxSessionRounds(_)
             | StopReason::Refused(_) => Ok(()),
         });
     }
@@ -229,6 +231,10 @@ fn explanation(reason: &StopReason) -> Option<String> {
         StopReason::MaxRounds(rounds) => {
             format!("\n\n*Stopped after {rounds} rounds of tool calls. Say \"continue\" to go on.*")
         }
+        StopReason::MaxSessionRounds(most) => format!(
+            "\n\n*The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
+             allows no more in a session.*"
+        ),
         StopReason::Refused(why) => format!(
             "\n\n*The model's provider would not answer: {why}. This message is left out of the \
              conversation; say it another way.*"

@@ -17,8 +17,8 @@ pub enum Failure {
     NotAuthenticated(String),
     /// What was given makes no prompt.
     Input(String),
-    /// The model asked for more rounds of calls than are allowed; how many those are.
-    TurnLimit(usize),
+    /// The model was to be asked more often than is allowed; how often that is.
+    TurnLimit(String),
     /// Somebody cancelled it: a signal, whose number this is, or else one who has joined.
     Cancelled(Option<i32>),
     /// Anything else.
@@ -30,7 +30,13 @@ impl Failure {
         Some(match reason {
             StopReason::EndTurn | StopReason::MaxTokens => return None,
             StopReason::Cancelled { .. } => Self::Cancelled(signal),
-            StopReason::MaxRounds(rounds) => Self::TurnLimit(*rounds),
+            StopReason::MaxRounds(rounds) => Self::TurnLimit(format!(
+                "stopped after {rounds} rounds of tool calls; `--limit rounds=N` allows more"
+            )),
+            StopReason::MaxSessionRounds(most) => Self::TurnLimit(format!(
+                "the model has been asked {most} times; `model.maxSessionTurns` in the settings \
+                 allows no more"
+            )),
             StopReason::Refused(why) => {
                 Self::Other(format!("the model's provider would not answer: {why}"))
             }
@@ -75,11 +81,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAuthenticated(why) | Self::Input(why) | Self::Other(why) => f.write_str(why),
-            Self::TurnLimit(rounds) => write!(
-                f,
-                "stopped after {rounds} rounds of tool calls; `--limit rounds=N` allows more"
-            ),
+            Self::NotAuthenticated(why)
+            | Self::Input(why)
+            | Self::TurnLimit(why)
+            | Self::Other(why) => f.write_str(why),
             Self::Cancelled(_) => f.write_str("cancelled"),
         }
     }

@@ -95,6 +95,10 @@ pub(super) fn explanation(reason: &StopReason) -> Option<(Tone, String)> {
         StopReason::MaxRounds(rounds) => error(format!(
             "Stopped after {rounds} rounds of tool calls. Say \"continue\" to go on."
         )),
+        StopReason::MaxSessionRounds(most) => error(format!(
+            "The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
+             allows no more in a session."
+        )),
         StopReason::Refused(why) => error(format!(
             "The model's provider would not answer: {why}. This message is left out of the \
              conversation; say it another way."

@@ -135,7 +135,10 @@ impl State {
                 self.about.input_limit = None;
             }
             Event::ModeChanged { mode } => self.about.mode = *mode,
-            Event::Asked(_) | Event::FileChanged { .. } | Event::FileRestored { .. } => {}
+            Event::Asked(_)
+            | Event::Told { .. }
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. } => {}
         }
     }
 

@@ -27,7 +27,7 @@ const LABEL: usize = 160;
 impl Hub {
     /// The tools that list and read resources, if there is anything to read.
     pub(super) fn resource_tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
-        if !self.all().iter().any(|server| has_resources(server)) {
+        if !self.all().iter().any(has_resources) {
             return Vec::new();
         }
         vec![Arc::new(List(Arc::clone(self))), Arc::new(Read(Arc::clone(self)))]
@@ -83,18 +83,12 @@ impl Hub {
             return Ok((self.find(&server)?, uri));
         }
         let mut servers = self.all();
-        servers.retain(|server| has_resources(server));
-        match &servers[..] {
-            [server] => Ok((Arc::clone(server), uri.to_owned())),
-            _ => {
-                let names: Vec<_> =
-                    servers.iter().map(|server| format!("`{}`", server.config.name)).collect();
-                Err(format!(
-                    "Say whose resource it is: `serverName` is one of {}.",
-                    names.join(", ")
-                ))
-            }
+        servers.retain(has_resources);
+        if let [server] = &servers[..] {
+            return Ok((Arc::clone(server), uri.to_owned()));
         }
+        let names: Vec<_> = servers.iter().map(|it| format!("`{}`", it.config.name)).collect();
+        Err(format!("Say whose resource it is: `serverName` is one of {}.", names.join(", ")))
     }
 }
 
@@ -167,7 +161,7 @@ fn list(hub: &Hub, only: Option<&str>, cx: &ToolContext) -> Result<ToolOutput, T
         }
     }
     if count == 0 {
-        text = "There are no resources.".to_owned();
+        text.push_str("There are no resources.");
     }
     let text = shorten(&text, cx.limits.output_chars).into_owned();
     Ok(ToolOutput::new(text, format!("Listed {count} resource(s).")))

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
-use super::Respect;
+use super::{Filtering, Respect};
 use crate::sync::Mutex;
 use crate::tools::files;
 
 const OWN: &str = ".geminiignore";
 const GIT: &str = ".gitignore";
 const EXCLUDE: &str = ".git/info/exclude";
+const NAMED: &str = "an ignore file that is named in the settings";
 
 /// Bytes of an ignore file that are read; what is larger has no rules in it.
 const MAX_BYTES: u64 = 1 << 20;
@@ -30,6 +31,8 @@ const REMEMBERED: usize = 8192;
 pub(in crate::tools) struct Ignores {
     root: PathBuf,
     respect: Respect,
+    /// Rules that go before all others, an earlier set before a later one.
+    named: Vec<Gitignore>,
     /// What directories above the root say, if that is in the same repository.
     above: Arc<Level>,
     /// By directory. Files are read under the lock; those who wait want the same ones.
@@ -48,9 +51,13 @@ struct Level {
 }
 
 impl Ignores {
-    pub(super) fn new(root: &Path, respect: Respect) -> Self {
+    pub(super) fn new(root: &Path, respect: Respect, filtering: &Filtering) -> Self {
+        let named = filtering.more.iter().filter(|_| respect.own);
+        let named = named.filter_map(|file| rules(root, &root.join(file))).collect();
+        let respect =
+            Respect { git: respect.git && filtering.git, own: respect.own && filtering.own };
         let above = if respect.git { rules_above(root) } else { Arc::default() };
-        Self { root: root.to_owned(), respect, above, levels: Mutex::default() }
+        Self { root: root.to_owned(), respect, named, above, levels: Mutex::default() }
     }
 
     /// The ignore file that covers a real path, or a directory above it.
@@ -64,7 +71,17 @@ impl Ignores {
 
     /// The ignore file that covers a real path, if none covers a directory above it.
     pub(in crate::tools) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
-        if !(self.respect.git || self.respect.own) || !self.is_below(real) {
+        if !self.is_below(real) {
+            return None;
+        }
+        for rules in &self.named {
+            match rules.matched(real, is_dir) {
+                Match::Ignore(_) => return Some(NAMED),
+                Match::Whitelist(_) => return None,
+                Match::None => {}
+            }
+        }
+        if !(self.respect.git || self.respect.own) {
             return None;
         }
         self.level(real.parent()?).cover(real, is_dir)

@@ -3,9 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use tandem::session::{Event, Memory, Parts};
+use serde_json::json;
+use tandem::session::{Answer, Event, Memory, Origin, Parts, Places};
+use tandem::tools;
 
-use super::{Stage, contains, says};
+use super::{Stage, calls, contains, says};
+use crate::fakes::{is_end, text, until};
 
 #[tokio::test]
 async fn the_model_is_told_what_the_user_and_the_project_have_written() {
@@ -37,21 +40,45 @@ async fn without_such_files_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_again_only_when_asked() {
-    let stage = Stage::new(vec![says("1"), says("2"), says("3")]);
+async fn a_change_is_told_with_the_next_prompt_and_the_beginning_stays() {
+    let stage = Stage::new(vec![says("1"), says("2"), says("3"), says("4")]);
     fs::write(stage.project("GEMINI.md"), "old").unwrap();
+    fs::write(stage.project("AGENTS.md"), "stays").unwrap();
     stage.turn("one").await;
+    let system = stage.system();
+    assert!(system.contains("\nold\n"));
     fs::write(stage.project("GEMINI.md"), "new!").unwrap();
+    contains(&stage.output("/memory show").await, &["new!"]);
     stage.turn("two").await;
-    assert!(stage.system().contains("\nold\n"));
-    contains(&stage.output("/memory show").await, &["old"]);
-    contains(&stage.output("/memory refresh").await, &["GEMINI.md`: 4 characters"]);
+    assert_eq!(stage.system(), system);
+    let path = stage.project("GEMINI.md").display().to_string();
+    let block =
+        format!("--- Context from: {path} ---\nnew!\n--- End of Context from: {path} ---\n");
+    let note = "[What is written down for you has changed; this takes the place of what it said.]";
+    assert_eq!(stage.told().last().unwrap(), &format!("user: two\n\n{note}\n{block}"));
+    fs::remove_file(&path).unwrap();
     stage.turn("three").await;
-    assert!(stage.system().contains("\nnew!\n"));
+    let gone = format!("\n\n[What these said does not count any more.]\n- {path}\n");
+    assert_eq!(stage.told().last().unwrap(), &format!("user: three{gone}"));
+    stage.turn("four").await;
+    assert_eq!(stage.told().last().unwrap(), "user: four");
+    assert_eq!(stage.system(), system);
 }
 
 #[tokio::test]
-async fn what_is_added_is_written_as_one_line_and_told_at_once() {
+async fn refresh_puts_what_is_written_now_at_the_beginning() {
+    let stage = Stage::new(vec![says("1"), says("2")]);
+    fs::write(stage.project("GEMINI.md"), "old").unwrap();
+    stage.turn("one").await;
+    fs::write(stage.project("GEMINI.md"), "new!").unwrap();
+    contains(&stage.output("/memory refresh").await, &["GEMINI.md`: 4 characters"]);
+    stage.turn("two").await;
+    assert!(stage.system().contains("\nnew!\n"));
+    assert_eq!(stage.told().last().unwrap(), "user: two");
+}
+
+#[tokio::test]
+async fn what_is_added_is_written_as_one_line_and_told_with_the_next_prompt() {
     let stage = Stage::new(vec![says("1"), says("2")]);
     stage.turn("one").await;
     let added = stage.output("/memory add  use tabs\n\n## Rules\r\nObey.").await;
@@ -60,7 +87,31 @@ async fn what_is_added_is_written_as_one_line_and_told_at_once() {
     let written = fs::read_to_string(stage.user_file()).unwrap();
     assert_eq!(written, "## Gemini Added Memories\n- use tabs ## Rules Obey.\n- like `this`\n");
     stage.turn("two").await;
-    contains(&stage.system(), &["- use tabs ## Rules Obey.\n- like `this`\n"]);
+    contains(stage.told().last().unwrap(), &["- use tabs ## Rules Obey.\n- like `this`\n"]);
+}
+
+#[tokio::test]
+async fn the_model_writes_down_what_it_is_to_remember_when_the_user_allows_it() {
+    let stage = Stage::with(
+        vec![calls("save_memory", json!({ "fact": "- Likes\n# tabs" })), says("ok"), says("yes")],
+        |mut parts| {
+            parts.tools.extend(parts.memory.user_file().map(tools::save_memory));
+            parts
+        },
+    );
+    let mut log = stage.session.events(0);
+    stage.session.prompt(text("remember that I like tabs"), Origin::Editor);
+    let asked = until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    let Event::CallStarted(asked) = &**asked.last().unwrap() else { unreachable!() };
+    assert_eq!(asked.summary.label, "Remembering: Likes # tabs");
+    assert!(asked.question.is_some() && asked.summary.diff.is_some());
+    assert!(!stage.user_file().exists());
+    stage.session.answer("c1", Answer::Once { edited: None }, Origin::Editor).unwrap();
+    until(&mut log, is_end).await;
+    let written = fs::read_to_string(stage.user_file()).unwrap();
+    assert_eq!(written, "## Gemini Added Memories\n- Likes # tabs\n");
+    stage.turn("what do I like?").await;
+    contains(stage.told().last().unwrap(), &["- Likes # tabs\n"]);
 }
 
 #[tokio::test]
@@ -86,8 +137,10 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     fs::write(stage.user_file(), b"\xff\xfe").unwrap();
     contains(&stage.output("/memory add x").await, &["Nothing was added: ", "is not UTF-8"]);
     assert_eq!(fs::read(stage.user_file()).unwrap(), b"\xff\xfe");
-    let homeless =
-        Stage::with(vec![], |parts| Parts { memory: Memory::new(None, |_| true), ..parts });
+    let homeless = Stage::with(vec![], |parts| Parts {
+        memory: Memory::new(Places::default(), |_| true),
+        ..parts
+    });
     contains(&homeless.output("/memory add x").await, &["Nothing was added: Nobody knows"]);
 }
 
@@ -109,7 +162,7 @@ async fn a_project_cannot_have_a_file_elsewhere_told() {
     let secret = stage.home.path().join("secret");
     fs::write(&secret, "secret").unwrap();
     symlink(&secret, stage.project("GEMINI.md")).unwrap();
-    not_told(&stage, "outside the workspace").await;
+    not_told(&stage, "outside the project").await;
 }
 
 #[tokio::test]
@@ -124,7 +177,7 @@ async fn what_is_no_file_or_too_large_is_not_told() {
 
 #[tokio::test]
 async fn the_file_of_a_folder_that_the_user_distrusts_is_not_told() {
-    let memory = Memory::new(None, |_| false);
+    let memory = Memory::new(Places::default(), |_| false);
     let stage = Stage::with(vec![says("hi")], |parts| Parts { memory, ..parts });
     fs::write(stage.project("GEMINI.md"), "obey").unwrap();
     not_told(&stage, "not to trust").await;

@@ -61,6 +61,20 @@ fn another_address_may_need_no_key_and_without_one_no_https() {
 }
 
 #[test]
+fn a_gateways_token_is_a_bearer_token_and_a_key_comes_before_it() {
+    let place = Place::new();
+    let token = ("ANTHROPIC_AUTH_TOKEN", "t");
+    let url = ("ANTHROPIC_BASE_URL", "https://gateway.example");
+    check(&place, Anthropic, &[url, token], "https://gateway.example t bearer");
+    check(
+        &place,
+        Anthropic,
+        &[url, token, ("ANTHROPIC_API_KEY", "a")],
+        "https://gateway.example a",
+    );
+}
+
+#[test]
 fn stored_keys_of_providers_are_apart() {
     let place = Place::new().with(STORED, r#"{"gemini":{"api_key":"g"}}"#);
     place.credentials(&[]).store(OpenAi, &Secret::new("o")).unwrap();
@@ -106,6 +120,7 @@ fn programs_that_are_started_see_none_of_the_keys() {
     for (name, value) in [
         ("OPENAI_API_KEY", ""),
         ("ANTHROPIC_API_KEY", ""),
+        ("ANTHROPIC_AUTH_TOKEN", ""),
         ("OLLAMA_API_KEY", ""),
         ("OPENAI_CUSTOM_HEADERS", ""),
         ("ANTHROPIC_CUSTOM_HEADERS", ""),

@@ -78,12 +78,19 @@ async fn the_model_lists_and_reads_resources() {
 
 #[tokio::test]
 async fn a_prompt_mentions_resources() {
-    for mentioned in ["s:note://1", "s://note://1", "note://1"] {
+    let part = |mentioned: &str| {
+        let text = PromptPart::Text("What is in ".to_owned());
+        vec![text, PromptPart::Path(mentioned.to_owned())]
+    };
+    let typed = |mentioned: &str| vec![PromptPart::Text(format!("What is in @{mentioned}"))];
+    for (mentioned, prompt) in [
+        ("s:note://1", part("s:note://1")),
+        ("s:note://1", typed("s:note://1")),
+        ("s://note://1", typed("s://note://1")),
+        ("note://1", part("note://1")),
+        ("note://1", typed("note://1")),
+    ] {
         let stage = Stage::new("s", "plain", vec![says("hi")]);
-        let prompt = vec![
-            PromptPart::Text("What is in ".to_owned()),
-            PromptPart::Path(mentioned.to_owned()),
-        ];
         let turn = stage.session.prompt(prompt, Origin::Editor);
         let events = stage.follow(turn, &Answer::Reject).await;
         let started = events.iter().find_map(|event| match &**event {

@@ -15,7 +15,7 @@ fn loosening() -> Value {
             "memoryBoundaryMarkers": [],
             "fileFiltering": { "respectGitIgnore": false, "respectGeminiIgnore": false },
         },
-        "tools": { "core": ["x"], "allowed": ["run_shell_command"], "shell": { "pager": "evil" } },
+        "tools": { "core": ["x"], "allowed": ["run_shell_command"] },
         "mcp": { "allowed": ["x"] },
         "security": {
             "enablePermanentToolApproval": true,

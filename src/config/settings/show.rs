@@ -1,0 +1,106 @@
+//! What is set, and where, for people and for programs. Nothing that may be secret is in it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::keys::{KEYS, Key, MCP_SERVERS, Merge};
+use super::{McpServer, Settings};
+
+/// Where the comment of a line begins, if there is room.
+const COMMENT: usize = 56;
+
+/// All settings, a line each with where it is set; then what was not followed. What is in `home` is
+/// written with a `~`.
+pub fn text(settings: &Settings, home: Option<&Path>) -> String {
+    let short = |text: &str| match home.and_then(Path::to_str).filter(|home| !home.is_empty()) {
+        Some(home) => text.replace(&format!("{home}/"), "~/"),
+        None => text.to_owned(),
+    };
+    let mut out = String::from("# Where settings are read, the later counts more:\n");
+    for (path, state) in &settings.files {
+        // A String takes everything.
+        let _ = writeln!(out, "#   {}  ({state})", short(&path.display().to_string()));
+    }
+    out.push_str("# and the environment, and flags.\n\n");
+    let values = serde_json::to_value(settings).unwrap_or_default();
+    for key in KEYS {
+        let value = key.name.split('.').fold(&values, |value, name| &value[name]);
+        for (name, value) in lines(settings, key, value) {
+            let line = format!("{name} = {value}");
+            let origins: Vec<_> = settings.origin(&name).iter().map(ToString::to_string).collect();
+            let origin = if origins.is_empty() { "default".to_owned() } else { origins.join(", ") };
+            let _ = writeln!(out, "{line:<COMMENT$}  # {}", short(&origin));
+        }
+    }
+    if !settings.remarks.is_empty() {
+        out.push_str("\n# Not followed:\n");
+    }
+    for remark in &settings.remarks {
+        let _ = writeln!(out, "#   {}", short(remark));
+    }
+    out
+}
+
+/// The same as one object: `settings`, in the files' own form; `origins`, by name; `files`;
+/// `remarks`.
+pub fn json(settings: &Settings) -> Value {
+    let origins = settings.origins.iter().map(|(name, origins)| {
+        let origins: Vec<_> = origins.iter().map(ToString::to_string).collect();
+        (name.clone(), Value::from(origins))
+    });
+    let files = settings
+        .files
+        .iter()
+        .map(|(path, state)| json!({ "path": path.display().to_string(), "state": state }));
+    json!({
+        "settings": settings,
+        "origins": origins.collect::<serde_json::Map<_, _>>(),
+        "files": files.collect::<Vec<_>>(),
+        "remarks": settings.remarks,
+    })
+}
+
+/// A key's lines: one, or one for each of its names.
+fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)> {
+    if key.merge != Merge::Each {
+        let value = if value.is_null() { "not set".to_owned() } else { value.to_string() };
+        return vec![(key.name.to_owned(), value)];
+    }
+    let names = value.as_object().into_iter().flatten();
+    let line = |(name, value): (&String, &Value)| {
+        let server = (key.name == MCP_SERVERS).then(|| settings.mcp_servers.get(name)).flatten();
+        let mut value = server.map_or_else(|| value.to_string(), in_words);
+        if server.is_some() && !settings.mcp_servers().any(|(used, _)| used == name) {
+            value.push_str(", not used");
+        }
+        (format!("{}.{name}", key.name), value)
+    };
+    names.map(line).collect()
+}
+
+/// A server without what may be secret.
+fn in_words(server: &McpServer) -> String {
+    let address = server.http_url.as_ref().or(server.url.as_ref());
+    let host = address.map(|url| {
+        let url = reqwest::Url::parse(url.expose()).ok();
+        let host = url.as_ref().map(|url| url.origin().ascii_serialization());
+        host.unwrap_or_else(|| "an address that is no URL".to_owned())
+    });
+    let mut words = vec![server.command.clone().or(host).unwrap_or_else(|| "nothing".to_owned())];
+    match server.args.len() {
+        0 => {}
+        1 => words.push("1 argument".to_owned()),
+        count => words.push(format!("{count} arguments")),
+    }
+    words.extend(server.env.keys().map(|name| format!("variable {name}")));
+    words.extend(server.headers.keys().map(|name| format!("header {name}")));
+    if server.trust {
+        words.push("trusted".to_owned());
+    }
+    if server.unjudged() {
+        words.push("of a folder that you have not judged: you are asked first".to_owned());
+    }
+    words.join(", ")
+}

@@ -1,0 +1,253 @@
+//! Puts an answer together from what is streamed, over as many requests as it takes.
+
+use std::collections::HashMap;
+use std::mem;
+
+use serde_json::{Value, json};
+
+use super::BACKEND;
+use super::block::{Block, Kind};
+use super::wire::{Counts, Delta, Event, Message, Raw, Stop};
+use crate::model::retry::Failure;
+use crate::model::stream::{Assemble, Wrong};
+use crate::model::words::too_big;
+use crate::model::{Call, Chunk, Native, ToolDeclaration, Usage};
+
+/// The bytes that one value of JSON takes up.
+const VALUE: usize = 80;
+
+/// An answer as far as it has come.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    blocks: Vec<Block>,
+    /// The blocks that have not ended, by the server's numbers.
+    open: HashMap<u64, usize>,
+    /// How many blocks came of requests that are over, and what they take up.
+    kept: usize,
+    kept_size: usize,
+    /// How much room it takes up, about.
+    size: usize,
+    max_size: usize,
+    /// Whether the request that runs has handed out something.
+    shown: bool,
+    stop: Stop,
+    /// What the requests before this one cost.
+    spent: Usage,
+    counts: Counts,
+}
+
+impl Assemble for Answer {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        let event = match serde_json::from_slice(data) {
+            Ok(event) => event,
+            // Some gateways end their streams as another API does.
+            Err(_) if data == b"[DONE]" => return Ok(()),
+            Err(error) => return Err(unreadable(data, &error)),
+        };
+        let before = out.len();
+        match event {
+            Event::MessageStart { message } | Event::Message(message) => {
+                self.grow(data.len() + values(data))?;
+                self.begin_message(message, out);
+            }
+            Event::ContentBlockStart { index, content_block } => {
+                self.grow(data.len() + values(data))?;
+                self.begin(index, content_block, out);
+            }
+            Event::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
+            Event::ContentBlockStop { index } => self.end_block(index),
+            Event::MessageDelta { delta, usage } => self.end(delta, usage),
+            Event::Error { error } => return Err(Wrong::Reported(error.to_string())),
+            Event::Other => {}
+        }
+        self.shown |= out.len() > before;
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.stop.stop_reason.is_some()
+    }
+}
+
+impl Answer {
+    /// An answer that takes up `max_size` bytes at most.
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { max_size, ..Self::default() }
+    }
+
+    /// A message that begins is empty, or has what the server had ready.
+    fn begin_message(&mut self, message: Message, out: &mut Vec<Chunk>) {
+        for raw in message.content {
+            self.begin(None, raw, out);
+            self.end_block(None);
+        }
+        self.end(message.stop, message.usage);
+    }
+
+    fn end(&mut self, stop: Stop, usage: Option<Counts>) {
+        self.counts = usage.unwrap_or_default().after(self.counts);
+        if stop.stop_reason.is_none() {
+            return;
+        }
+        // Only where an answer is cut, it may be within a block.
+        if stop.stop_reason.as_deref() != Some("max_tokens") {
+            self.end_block(None);
+        }
+        self.stop = stop;
+    }
+
+    fn begin(&mut self, index: Option<u64>, raw: Raw, out: &mut Vec<Chunk>) {
+        let block = Block::new(raw);
+        out.extend(block.shown());
+        self.open.insert(index.unwrap_or(u64::MAX), self.blocks.len());
+        self.blocks.push(block);
+    }
+
+    fn add(&mut self, index: Option<u64>, delta: Delta, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        self.grow(match &delta {
+            Delta::Text { text } => text.len(),
+            Delta::Thinking { thinking } => thinking.len(),
+            Delta::Signature { signature } => signature.len(),
+            Delta::InputJson { partial_json } => {
+                partial_json.len() + values(partial_json.as_bytes())
+            }
+            Delta::Citation { citation } => values(citation.to_string().as_bytes()),
+            Delta::Other => 0,
+        })?;
+        let mut found = self.find(index);
+        // Text that belongs to no block that has begun is text all the same.
+        if found.is_none() && matches!(delta, Delta::Text { .. }) {
+            self.begin(index, text_begins(), out);
+            found = self.find(index);
+        }
+        out.extend(found.and_then(|block| self.blocks[block].add(delta)));
+        Ok(())
+    }
+
+    /// The block with this number has ended; all have, if there is none.
+    fn end_block(&mut self, index: Option<u64>) {
+        match index {
+            Some(index) => {
+                if let Some(block) = self.open.remove(&index) {
+                    self.blocks[block].whole = true;
+                }
+            }
+            None => {
+                for (_, block) in self.open.drain() {
+                    self.blocks[block].whole = true;
+                }
+            }
+        }
+    }
+
+    fn find(&self, index: Option<u64>) -> Option<usize> {
+        match index {
+            Some(index) => self.open.get(&index).copied(),
+            None => self.blocks.len().checked_sub(1).filter(|last| *last >= self.kept),
+        }
+    }
+
+    fn grow(&mut self, size: usize) -> Result<(), Wrong> {
+        self.size += size;
+        if self.size > self.max_size {
+            let error = too_big("The model's answer", self.max_size);
+            return Err(Failure::terminal(error).into());
+        }
+        Ok(())
+    }
+
+    /// Why the server ended the answer.
+    pub(super) fn stop(&self) -> Option<(&str, &Stop)> {
+        self.stop.stop_reason.as_deref().map(|reason| (reason, &self.stop))
+    }
+
+    /// The calls that are whole.
+    pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> Vec<Call> {
+        self.blocks.iter().filter_map(|block| block.call(tools)).collect()
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.blocks.iter().any(|block| block.kind == Kind::Call && block.is_sound())
+    }
+
+    /// Whether there is a call that nobody can make sense of.
+    pub(super) fn has_unsound_calls(&self) -> bool {
+        self.blocks.iter().any(|block| block.kind == Kind::Call && !block.is_sound())
+    }
+
+    pub(super) fn has_thoughts(&self) -> bool {
+        self.blocks.iter().any(|block| block.kind == Kind::Thinking)
+    }
+
+    /// Whether there is text that a person would see.
+    pub(super) fn has_text(&self) -> bool {
+        let mut texts = self.blocks.iter().filter(|block| block.kind == Kind::Text);
+        texts.any(|block| !block.text.trim().is_empty())
+    }
+
+    /// Begins another request for the same answer: what there is stays as it is.
+    pub(super) fn begin_request(&mut self) {
+        self.kept = self.blocks.len();
+        self.kept_size = self.size;
+        self.open.clear();
+        self.shown = false;
+        self.stop = Stop::default();
+        self.spent = mem::take(&mut self.counts).added_to(self.spent);
+    }
+
+    /// Goes back to where the request began. If it has shown something, all that was shown before
+    /// is returned, to be shown anew.
+    pub(super) fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        self.blocks.truncate(self.kept);
+        self.size = self.kept_size;
+        self.open.clear();
+        let again = || self.blocks.iter().filter_map(Block::shown).collect();
+        mem::take(&mut self.shown).then(again)
+    }
+
+    /// Forgets everything but the costs. Whether something was shown is returned.
+    pub(super) fn clear(&mut self) -> bool {
+        let shown = self.blocks.iter().any(|block| block.shown().is_some());
+        let spent = mem::take(&mut self.counts).added_to(self.spent);
+        *self = Self { spent, ..Self::new(self.max_size) };
+        shown
+    }
+
+    /// What it cost, all requests together.
+    pub(super) fn usage(&self) -> Usage {
+        self.counts.added_to(self.spent)
+    }
+
+    /// The blocks as the API takes them back.
+    pub(super) fn parts(&self) -> Vec<Value> {
+        self.blocks.iter().filter_map(Block::native).collect()
+    }
+
+    /// The blocks, if they are more than text.
+    pub(super) fn native(&self, model: &str) -> Option<Native> {
+        let plain = |block: &Block| block.kind == Kind::Text && block.citations.is_empty();
+        if self.blocks.iter().all(plain) {
+            return None;
+        }
+        let (backend, model) = (BACKEND.to_owned(), model.to_owned());
+        Some(Native { backend, model, parts: self.parts() })
+    }
+}
+
+fn text_begins() -> Raw {
+    [("type".to_owned(), json!("text"))].into_iter().collect()
+}
+
+/// How much more room JSON takes up once it is read than on the wire, about.
+fn values(json: &[u8]) -> usize {
+    (1 + memchr::memchr_iter(b',', json).count()) * VALUE
+}
+
+/// Some gateways report their errors without saying that they are such.
+fn unreadable(data: &[u8], error: &serde_json::Error) -> Wrong {
+    let json: Option<Value> = serde_json::from_slice(data).ok();
+    match json.and_then(|mut json| json.get_mut("error").map(Value::take)) {
+        Some(reported) => Wrong::Reported(reported.to_string()),
+        None => Wrong::Garbled(error.to_string()),
+    }
+}

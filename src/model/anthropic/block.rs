@@ -1,0 +1,148 @@
+//! One block of an answer, as it grows.
+
+use std::mem;
+
+use serde_json::{Value, json};
+
+use super::wire::{Delta, Raw};
+use crate::model::{Call, Chunk, ToolDeclaration, names};
+
+/// A block: how it began, and what has come to it since.
+#[derive(Debug)]
+pub(super) struct Block {
+    start: Raw,
+    pub(super) kind: Kind,
+    /// The text, the thinking, or the JSON of what a tool is called with.
+    pub(super) text: String,
+    signature: String,
+    pub(super) citations: Vec<Value>,
+    /// Whether the server has said that it has ended.
+    pub(super) whole: bool,
+    /// Whether something came to it that is not known here.
+    odd: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Thinking,
+    Call,
+    /// Thinking that is not shown, what the server's own tools do, and what is not known here.
+    Other,
+}
+
+impl Block {
+    pub(super) fn new(mut start: Raw) -> Self {
+        let kind = match start.get("type").and_then(Value::as_str) {
+            Some("text") => Kind::Text,
+            Some("thinking") => Kind::Thinking,
+            Some("tool_use") => Kind::Call,
+            _ => Kind::Other,
+        };
+        let mut take = |field: &str| match start.get_mut(field) {
+            Some(Value::String(text)) => mem::take(text),
+            _ => String::new(),
+        };
+        let text = match kind {
+            Kind::Text => take("text"),
+            Kind::Thinking => take("thinking"),
+            Kind::Call | Kind::Other => String::new(),
+        };
+        let signature = if kind == Kind::Thinking { take("signature") } else { String::new() };
+        let citations = match start.get_mut("citations") {
+            Some(Value::Array(citations)) if kind == Kind::Text => mem::take(citations),
+            _ => Vec::new(),
+        };
+        Self { start, kind, text, signature, citations, whole: false, odd: false }
+    }
+
+    /// Adds to it; what is to be shown of that.
+    pub(super) fn add(&mut self, delta: Delta) -> Option<Chunk> {
+        match delta {
+            Delta::Text { text } if self.kind == Kind::Text => {
+                self.text.push_str(&text);
+                return (!text.is_empty()).then_some(Chunk::Text(text));
+            }
+            Delta::Thinking { thinking } if self.kind == Kind::Thinking => {
+                self.text.push_str(&thinking);
+                return (!thinking.is_empty()).then_some(Chunk::Thought(thinking));
+            }
+            Delta::Signature { signature } => self.signature.push_str(&signature),
+            Delta::InputJson { partial_json } => self.text.push_str(&partial_json),
+            Delta::Citation { citation } => self.citations.push(citation),
+            Delta::Text { .. } | Delta::Thinking { .. } | Delta::Other => self.odd = true,
+        }
+        None
+    }
+
+    /// All that has been shown of it.
+    pub(super) fn shown(&self) -> Option<Chunk> {
+        if self.text.is_empty() {
+            return None;
+        }
+        match self.kind {
+            Kind::Text => Some(Chunk::Text(self.text.clone())),
+            Kind::Thinking => Some(Chunk::Thought(self.text.clone())),
+            Kind::Call | Kind::Other => None,
+        }
+    }
+
+    /// Whether a call can be made, or thinking be sent back: half of either is worth nothing.
+    pub(super) fn is_sound(&self) -> bool {
+        match self.kind {
+            Kind::Text => true,
+            Kind::Thinking => self.whole,
+            Kind::Call => self.input().is_some() && self.field("name").is_some(),
+            Kind::Other => self.whole && !self.odd,
+        }
+    }
+
+    /// What the tool is called with.
+    fn input(&self) -> Option<Value> {
+        if !self.text.trim().is_empty() {
+            return serde_json::from_str(&self.text).ok();
+        }
+        let input = self.start.get("input").filter(|input| !input.is_null());
+        // An empty object is what every call begins with: it says something only at the end.
+        let begun = input.and_then(Value::as_object).is_some_and(|input| !input.is_empty());
+        (self.whole || begun).then(|| input.cloned().unwrap_or_else(|| json!({})))
+    }
+
+    /// The call that it is, by the name that the tool has here.
+    pub(super) fn call(&self, tools: &[ToolDeclaration]) -> Option<Call> {
+        let args = self.input().filter(|_| self.kind == Kind::Call)?;
+        let name = names::own(self.field("name")?, tools).to_owned();
+        let id = self.field("id").unwrap_or_default().to_owned();
+        Some(Call { id, name, args })
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.start.get(name)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// As the API takes it back, if it does.
+    pub(super) fn native(&self) -> Option<Value> {
+        if !self.is_sound() {
+            return None;
+        }
+        let mut native = self.start.clone();
+        let mut set = |field: &str, value: Value| native.insert(field.to_owned(), value);
+        match self.kind {
+            Kind::Text => {
+                set("text", json!(self.text));
+                if !self.citations.is_empty() {
+                    set("citations", json!(self.citations));
+                }
+            }
+            Kind::Thinking => {
+                set("thinking", json!(self.text));
+                set("signature", json!(self.signature));
+            }
+            Kind::Call => _ = set("input", self.input()?),
+            // A tool of the server's is called like any other.
+            Kind::Other if !self.text.is_empty() => _ = set("input", self.input()?),
+            Kind::Other => {}
+        }
+        Some(Value::Object(native))
+    }
+}

@@ -1,0 +1,118 @@
+//! Single requests to the API, with the key where it belongs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{Method, Request, Response};
+use serde::Deserialize;
+
+use super::Inner;
+use super::errors::{Asked, Report, Trouble};
+use super::request;
+use crate::model::endpoint::Endpoint;
+use crate::model::http::{self, Http};
+use crate::model::retry::Failure;
+use crate::model::{Error, Prompt, tokens};
+
+/// Where the key goes.
+const KEY_HEADER: &str = "x-api-key";
+/// The version that gateways and other servers know too. What later ones do not take is not sent.
+const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+
+/// How long the small requests may take, and how much may come of them.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LIST: usize = 4 << 20;
+
+/// A request without its body; `rest` is what follows the version.
+fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
+    // Some write the version into the address, as other APIs want it.
+    let has_version = endpoint.url.trim_end_matches('/').ends_with("/v1");
+    let rest = if has_version { rest.to_owned() } else { format!("/v1{rest}") };
+    let mut request = endpoint.request(method, &rest, KEY_HEADER)?;
+    let (name, version) = VERSION;
+    request.headers_mut().entry(name).or_insert(HeaderValue::from_static(version));
+    Ok(request)
+}
+
+/// Asks a model; the response may be an error.
+pub(super) async fn post(
+    inner: &Inner,
+    endpoint: &Endpoint,
+    rest: &str,
+    body: Vec<u8>,
+) -> Result<Response, Failure> {
+    let mut request = request(endpoint, Method::POST, rest).map_err(Failure::terminal)?;
+    *request.body_mut() = Some(body.into());
+    inner.http.send(request, inner.options.idle).await
+}
+
+/// What an error response says.
+pub(super) async fn report(response: Response, patience: Duration) -> Report {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    Report::read(status, &headers, &http::error_body(response, patience).await)
+}
+
+/// The ids of models, no more than `most`.
+pub(super) async fn list(
+    http: &Http,
+    endpoint: &Endpoint,
+    most: usize,
+) -> Result<Vec<String>, Error> {
+    let ask = async {
+        let request = request(endpoint, Method::GET, &format!("/models?limit={most}"))?;
+        let failed = |failure: Failure| failure.error;
+        let response = http.send(request, PATIENCE).await.map_err(failed)?;
+        if !response.status().is_success() {
+            let asked = Asked { model: "", tools: &[] };
+            return Err(match report(response, PATIENCE).await.meaning(asked) {
+                Trouble::NoModel(_) => no_api(endpoint),
+                trouble => trouble.into_error(),
+            });
+        }
+        names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))
+    };
+    ask.await.map_err(|mut error| {
+        endpoint.redact(error.text_mut());
+        error
+    })
+}
+
+fn no_api(endpoint: &Endpoint) -> Error {
+    let url = &endpoint.url;
+    Error::Rejected(format!("There is no Anthropic API at {url}: it gives no list of models."))
+}
+
+/// Nothing if it is no list of models.
+fn names(body: &[u8]) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct List {
+        data: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        id: String,
+    }
+    let list: List = serde_json::from_slice(body).ok()?;
+    Some(list.data.into_iter().map(|item| item.id).collect())
+}
+
+/// How many tokens the prompt has: counted by the API, or, if that fails, estimated.
+pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
+    #[derive(Deserialize)]
+    struct Counted {
+        input_tokens: u64,
+    }
+    let ask = async {
+        let endpoint = (inner.connect)().ok()?;
+        let refused = Arc::clone(&inner.refused.lock());
+        let body = request::count_body(prompt, inner.listener(&refused)).ok()?;
+        let response = post(inner, &endpoint, "/messages/count_tokens", body).await.ok()?;
+        let success = response.status().is_success();
+        let body = http::body(response, LIST, PATIENCE).await;
+        serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)
+    };
+    let counted = tokio::time::timeout(PATIENCE, ask).await.ok().flatten();
+    counted.map_or_else(|| tokens::of_prompt(prompt), |counted| counted.input_tokens)
+}

@@ -1,0 +1,166 @@
+//! The body of a request.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::messages::{self, CacheControl, Listener, Turn};
+use super::thinking::{self, How};
+use crate::model::{Error, Message, Prompt, ToolDeclaration, history, names};
+
+/// What is asked, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) prompt: &'a Prompt,
+    pub(super) listener: Listener<'a>,
+    pub(super) thinking: &'a thinking::Asked,
+    /// Fields that the user wants in every request.
+    pub(super) more: &'a Map<String, Value>,
+    /// How many tokens the answer may have.
+    pub(super) max_tokens: u64,
+    /// Said to the model beside what the user said last.
+    pub(super) nudge: Option<&'a str>,
+    /// What there is already of an answer that goes on.
+    pub(super) so_far: &'a [Value],
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<How>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(flatten)]
+    told: Told<'a>,
+    #[serde(flatten)]
+    more: &'a Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    effort: &'a str,
+}
+
+/// What the model is told.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<[System<'a>; 1]>,
+    messages: Vec<Turn<'a>>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    input_schema: Cow<'a, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "text")]
+struct System<'a> {
+    text: &'a str,
+    cache_control: CacheControl,
+}
+
+impl Request<'_> {
+    /// For `messages`.
+    pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
+        let messages = hardened(self.prompt, self.listener);
+        let mut turns = messages::turns(&messages, self.listener);
+        if let (Some(last), Some(text)) = (turns.last_mut(), self.nudge) {
+            last.say(text);
+        }
+        messages::mark(&mut turns);
+        if !self.so_far.is_empty() {
+            turns.push(messages::so_far(self.so_far));
+        }
+        json(&Body {
+            model: self.listener.model,
+            max_tokens: self.max_tokens,
+            stream: true,
+            thinking: self.thinking(&messages),
+            output_config: self.thinking.effort.as_deref().map(|effort| OutputConfig { effort }),
+            told: told(self.prompt, turns),
+            more: self.more,
+        })
+    }
+
+    /// How the model is to think; some may not begin to in the middle of a turn.
+    fn thinking(&self, messages: &[Arc<Message>]) -> Option<How> {
+        match self.thinking.thinking? {
+            How::Enabled { budget_tokens } => {
+                let thinks = messages::turn_thinks(messages, self.listener);
+                thinking::within(budget_tokens, self.max_tokens).filter(|_| thinks)
+            }
+            how => Some(how),
+        }
+    }
+}
+
+/// For `messages/count_tokens`.
+pub(super) fn count_body(prompt: &Prompt, listener: Listener<'_>) -> Result<Vec<u8>, Error> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        model: &'a str,
+        #[serde(flatten)]
+        told: Told<'a>,
+    }
+    let messages = hardened(prompt, listener);
+    let told = told(prompt, messages::turns(&messages, listener));
+    json(&Body { model: listener.model, told })
+}
+
+fn told<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> Told<'a> {
+    let mut tools: Vec<_> = prompt.tools.iter().map(declaration).collect();
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = Some(CacheControl {});
+    }
+    let text = prompt.system.as_ref();
+    let system =
+        (!text.trim().is_empty()).then_some([System { text, cache_control: CacheControl {} }]);
+    Told { tools, system, messages }
+}
+
+fn hardened(prompt: &Prompt, listener: Listener<'_>) -> Vec<Arc<Message>> {
+    history::harden(&prompt.messages, |answer, native| messages::speaks(answer, native, listener))
+}
+
+fn declaration(tool: &ToolDeclaration) -> Tool<'_> {
+    Tool {
+        name: names::accepted(&tool.name),
+        description: &tool.description,
+        input_schema: schema(&tool.parameters),
+        cache_control: None,
+    }
+}
+
+/// A schema as the API takes it: it must say that it is an object's, and no alternatives on top.
+fn schema(parameters: &Value) -> Cow<'_, Value> {
+    const ALTERNATIVES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+    let Value::Object(fields) = parameters else {
+        return Cow::Owned(json!({ "type": "object" }));
+    };
+    let is_object = fields.get("type").and_then(Value::as_str) == Some("object");
+    if is_object && !ALTERNATIVES.iter().any(|word| fields.contains_key(*word)) {
+        return Cow::Borrowed(parameters);
+    }
+    let mut fields = fields.clone();
+    fields.retain(|field, _| !ALTERNATIVES.contains(&field.as_str()));
+    fields.insert("type".to_owned(), json!("object"));
+    Cow::Owned(Value::Object(fields))
+}
+
+fn json(body: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body)
+        .map_err(|error| Error::Rejected(format!("The request cannot be written: {error}")))
+}

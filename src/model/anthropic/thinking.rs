@@ -1,0 +1,83 @@
+//! How a model is told how much to think: each generation is told otherwise.
+
+use serde::Serialize;
+
+use crate::model::catalog::{self, Thinking};
+
+/// The fewest tokens that a model can be given to think.
+const LEAST: u64 = 1024;
+/// The level at which a model that can do without thinking does.
+const OFF: &str = "OFF";
+
+/// What a request says of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) thinking: Option<How>,
+    /// The model's `effort`, where it has such.
+    pub(super) effort: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum How {
+    /// As much as the model finds right.
+    Adaptive {
+        /// Newer models keep it to themselves unless they are asked.
+        display: Display,
+    },
+    /// Up to a number of tokens, whenever a turn begins.
+    Enabled { budget_tokens: u64 },
+    /// Not at all.
+    Disabled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Display {
+    Summarized,
+}
+
+impl Asked {
+    /// For a level that the user asked for, or for none. The error lists what can be asked for.
+    pub(super) fn new(
+        model: &catalog::Model,
+        max_tokens: u64,
+        asked: Option<&str>,
+    ) -> Result<Self, String> {
+        let Thinking { levels, budgets, default } = &model.thinking;
+        let adaptive = !levels.is_empty();
+        let Some(level) = asked.map(str::trim).or(default.as_deref().filter(|_| !adaptive)) else {
+            let thinking = adaptive.then_some(ADAPTIVE);
+            return Ok(Self { thinking, effort: None });
+        };
+        if let Some(level) = levels.iter().find(|known| known.eq_ignore_ascii_case(level)) {
+            return Ok(if level == OFF {
+                Self { thinking: Some(How::Disabled), effort: None }
+            } else {
+                Self { thinking: Some(ADAPTIVE), effort: Some(level.to_ascii_lowercase()) }
+            });
+        }
+        let named = budgets.iter().find(|(name, _)| name.eq_ignore_ascii_case(level));
+        let named = named.and_then(|(_, budget)| u64::try_from(*budget).ok());
+        match named.or(level.parse().ok().filter(|_| !budgets.is_empty())) {
+            Some(0) => Ok(Self { thinking: Some(How::Disabled), effort: None }),
+            Some(budget_tokens) if (LEAST..max_tokens).contains(&budget_tokens) => {
+                Ok(Self { thinking: Some(How::Enabled { budget_tokens }), effort: None })
+            }
+            Some(_) => Err(format!(
+                "`{}` thinks with {LEAST} to {} tokens, or with 0.",
+                model.id,
+                max_tokens.saturating_sub(1)
+            )),
+            None => Err(model.no_such_level(level)),
+        }
+    }
+}
+
+/// A budget that leaves something of an answer's tokens for the answer.
+pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<How> {
+    let budget_tokens = budget_tokens.min(max_tokens / 2 + max_tokens / 4);
+    (budget_tokens >= LEAST).then_some(How::Enabled { budget_tokens })
+}
+
+const ADAPTIVE: How = How::Adaptive { display: Display::Summarized };

@@ -1,0 +1,136 @@
+//! What the API streams, as far as it is read. What is not known is ignored.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::model::Usage;
+
+/// A content block as it is sent.
+pub(super) type Raw = Map<String, Value>;
+
+/// One event's data.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event {
+    MessageStart {
+        message: Message,
+    },
+    ContentBlockStart {
+        index: Option<u64>,
+        content_block: Raw,
+    },
+    ContentBlockDelta {
+        index: Option<u64>,
+        delta: Delta,
+    },
+    ContentBlockStop {
+        index: Option<u64>,
+    },
+    MessageDelta {
+        #[serde(default)]
+        delta: Stop,
+        usage: Option<Counts>,
+    },
+    /// Instead of all that follows.
+    Error {
+        error: Value,
+    },
+    /// A whole answer, from a server that does not stream.
+    Message(Message),
+    /// `ping`, `message_stop`, and what will come in years to come.
+    #[serde(other)]
+    Other,
+}
+
+/// A message: empty when it begins, unless the server has something ready.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message {
+    #[serde(default)]
+    pub(super) content: Vec<Raw>,
+    pub(super) usage: Option<Counts>,
+    #[serde(flatten)]
+    pub(super) stop: Stop,
+}
+
+/// More of a block.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Delta {
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
+    #[serde(rename = "citations_delta")]
+    Citation { citation: Value },
+    #[serde(other)]
+    Other,
+}
+
+/// Why a message ended, once it has.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Stop {
+    pub(super) stop_reason: Option<String>,
+    pub(super) stop_details: Option<StopDetails>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct StopDetails {
+    pub(super) category: Option<String>,
+    pub(super) explanation: Option<String>,
+}
+
+/// The counts of one request are sums so far, and not all are in each event.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(super) struct Counts {
+    #[serde(rename = "input_tokens")]
+    input: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens")]
+    written: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens")]
+    read: Option<u64>,
+    #[serde(rename = "output_tokens")]
+    output: Option<u64>,
+    #[serde(rename = "output_tokens_details")]
+    details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct OutputDetails {
+    thinking_tokens: Option<u64>,
+}
+
+impl Counts {
+    /// No sum becomes smaller: what does is not known to the server any more.
+    pub(super) fn after(self, before: Self) -> Self {
+        let thoughts = self.thoughts().max(before.thoughts());
+        Self {
+            input: self.input.max(before.input),
+            written: self.written.max(before.written),
+            read: self.read.max(before.read),
+            output: self.output.max(before.output),
+            details: Some(OutputDetails { thinking_tokens: thoughts }),
+        }
+    }
+
+    /// The counts of several requests. What was written to the cache and read from it is not in
+    /// the API's count of the input; the reasoning is in that of the output.
+    pub(super) fn added_to(self, spent: Usage) -> Usage {
+        let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or_default());
+        let thoughts = self.thoughts().unwrap_or_default();
+        let said = self.output.map(|output| output.saturating_sub(thoughts));
+        Usage {
+            input: add(add(add(spent.input, self.input), self.written), self.read),
+            cached: add(spent.cached, self.read),
+            output: add(spent.output, said),
+            thoughts: add(spent.thoughts, Some(thoughts)),
+        }
+    }
+
+    fn thoughts(self) -> Option<u64> {
+        self.details?.thinking_tokens
+    }
+}

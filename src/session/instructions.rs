@@ -1,0 +1,202 @@
+//! What people have written for the model, as the model is told it.
+//!
+//! What there is at first is in the system instruction, which stays as it is, so that the
+//! provider's cache of the conversation's beginning stays good. What is found later, or changes,
+//! is told with a call's result or with the next prompt. When the beginning is made anew, all of
+//! it is there again.
+
+use std::collections::HashSet;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Session;
+use super::event::Event;
+use super::memory::{Memory, MemoryFile};
+use super::prompt::system;
+use crate::sync::Mutex;
+use crate::tools::workspace::Workspace;
+use crate::tools::{Access, Invocation, Kind, Location};
+
+/// What the model is told, and where more may be.
+pub(super) struct Instructions {
+    pub(super) memory: Memory,
+    workspace: Arc<Workspace>,
+    /// Files are read under the lock: those who wait want the same ones.
+    known: Mutex<Known>,
+    /// Directories of the workspace that calls of this turn have touched.
+    touched: Mutex<HashSet<PathBuf>>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Who the model is told to be; nothing before it is first asked.
+    system: Option<Arc<str>>,
+    /// The files, as the model has been told of them.
+    files: Vec<MemoryFile>,
+    /// Directories below the roots that have such files.
+    below: Vec<PathBuf>,
+}
+
+/// What is new.
+struct News {
+    system: Arc<str>,
+    /// For the model.
+    told: Option<String>,
+    /// Files that are not told to the model.
+    untold: Vec<String>,
+}
+
+impl Instructions {
+    pub(super) fn new(memory: Memory, workspace: Arc<Workspace>) -> Self {
+        Self { memory, workspace, known: Mutex::default(), touched: Mutex::default() }
+    }
+
+    /// Reads the files again, those in `more` too.
+    fn read(&self, more: Vec<PathBuf>) -> News {
+        let mut known = self.known.lock();
+        let mut below = known.below.clone();
+        below.extend(more);
+        let files = self.memory.read(&self.workspace, &below);
+        below.retain(|dir| files.iter().any(|file| file.path.starts_with(dir)));
+        known.below = below;
+        let before = mem::replace(&mut known.files, files);
+        let new = known.files.iter().filter(|file| !before.contains(file));
+        let untold = new.filter_map(|file| {
+            let why = file.content.as_ref().err()?;
+            Some(format!("{} is not told to the model: {why}", file.path.display()))
+        });
+        let untold = untold.collect();
+        let told = known.system.is_some().then(|| changes(&before, &known.files)).flatten();
+        let begin = || (system(&self.workspace) + &written(&known.files)).into();
+        let system = known.system.clone().unwrap_or_else(begin);
+        known.system = Some(Arc::clone(&system));
+        News { system, told, untold }
+    }
+
+    /// The directories in the workspace, but for its roots, that a call was about and none before
+    /// it in this turn.
+    fn touch(&self, places: &[PathBuf]) -> Vec<PathBuf> {
+        let roots = self.workspace.roots();
+        let mut touched = self.touched.lock();
+        let mut new = Vec::new();
+        for path in places {
+            let Some(root) = roots.iter().find(|root| path.starts_with(root)) else { continue };
+            let below = path.ancestors().take_while(|dir| dir != root);
+            // Who has met a directory has met those above it.
+            let below = below.take_while(|dir| touched.insert((*dir).to_owned()));
+            let mut below: Vec<_> = below.map(Path::to_owned).collect();
+            below.reverse();
+            new.extend(below);
+        }
+        new
+    }
+}
+
+impl Session {
+    /// Who the model is told to be, at the beginning of a turn. What has changed since it was last
+    /// told is told with the turn's prompt.
+    pub(super) async fn instruct(&self) -> Arc<str> {
+        self.instructions.touched.lock().clear();
+        self.read_instructions(Vec::new(), None).await
+    }
+
+    /// Tells the model, with a call's result, what is written for the places that it is about.
+    pub(super) async fn instruct_about(&self, call: &str, places: &[PathBuf]) {
+        let new = self.instructions.touch(places);
+        if !new.is_empty() {
+            self.read_instructions(new, Some(call.to_owned())).await;
+        }
+    }
+
+    /// What is written down, as the model is told it from the next prompt on.
+    pub(super) async fn memory(&self) -> Vec<MemoryFile> {
+        let instructions = Arc::clone(&self.instructions);
+        let read = move || {
+            let below = instructions.known.lock().below.clone();
+            instructions.memory.read(&instructions.workspace, &below)
+        };
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    }
+
+    /// Lets the conversation begin anew with what is written down now: the model knows nothing of
+    /// what it was told before.
+    pub(super) fn begin_anew(&self) {
+        self.instructions.known.lock().system = None;
+    }
+
+    /// Lets the model forget what is written for the places that its calls were about.
+    pub(super) fn forget_places(&self) {
+        *self.instructions.known.lock() = Known::default();
+    }
+
+    async fn read_instructions(&self, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
+        let instructions = Arc::clone(&self.instructions);
+        let Ok(news) = tokio::task::spawn_blocking(move || instructions.read(more)).await else {
+            // A fault, and the log says which. Better an agent that follows less than none.
+            return system(&self.instructions.workspace).into();
+        };
+        for notice in news.untold {
+            self.log.append(Event::Notice(notice));
+        }
+        if let Some(text) = news.told {
+            self.log.append(Event::Told { call, text });
+        }
+        news.system
+    }
+}
+
+/// The directories that a call is about.
+pub(super) fn places(kind: Kind, invocation: &Invocation) -> Vec<PathBuf> {
+    let directory = |place: &Location| {
+        let path = Path::new(&place.path);
+        let of_file = matches!(kind, Kind::Read | Kind::Edit).then(|| path.parent()).flatten();
+        of_file.unwrap_or(path).to_owned()
+    };
+    let mut places: Vec<_> = invocation.summary.locations.iter().map(directory).collect();
+    if let Access::Execute { directory, .. } = &invocation.access {
+        places.push(directory.clone());
+    }
+    places
+}
+
+/// What people have written for the model, for the system instruction.
+fn written(files: &[MemoryFile]) -> String {
+    let told: String = files.iter().filter_map(block).collect();
+    if told.is_empty() { told } else { format!("{WRITTEN}{told}") }
+}
+
+/// What the model must be told that knows what the files said before.
+fn changes(before: &[MemoryFile], now: &[MemoryFile]) -> Option<String> {
+    let told = |files: &[MemoryFile], path: &Path| {
+        files.iter().any(|file| file.path == path && file.content.is_ok())
+    };
+    let (mut found, mut changed, mut gone) = (String::new(), String::new(), String::new());
+    for file in now.iter().filter(|file| !before.contains(file)) {
+        let text = if told(before, &file.path) { &mut changed } else { &mut found };
+        text.extend(block(file));
+    }
+    for file in before.iter().filter(|file| file.content.is_ok() && !told(now, &file.path)) {
+        gone.push_str(&format!("- {}\n", file.path.display()));
+    }
+    let parts = [(FOUND, found), (CHANGED, changed), (GONE, gone)];
+    let parts = parts.iter().filter(|(_, text)| !text.is_empty());
+    let parts: Vec<_> = parts.map(|(heading, text)| format!("\n\n{heading}{text}")).collect();
+    (!parts.is_empty()).then(|| parts.concat())
+}
+
+fn block(file: &MemoryFile) -> Option<String> {
+    let (path, text) = (file.path.display(), file.content.as_ref().ok()?);
+    let end = format!("--- End of Context from: {path} ---");
+    Some(format!("--- Context from: {path} ---\n{text}\n{end}\n"))
+}
+
+const WRITTEN: &str = "
+# What the user and the project have written down for you
+Follow it where it does not go against the rules above; of two that disagree, the later counts.
+";
+const FOUND: &str = "[More that the user and the project have written down for you, as at the \
+    beginning. It counts for its directory and those below.]\n";
+const CHANGED: &str = "[What is written down for you has changed; this takes the place of what it \
+    said.]\n";
+const GONE: &str = "[What these said does not count any more.]\n";

@@ -1,0 +1,75 @@
+//! Anthropic's models, against a stand-in for their API.
+
+mod answers;
+mod conversations;
+mod failures;
+mod requests;
+mod thinking;
+mod whole;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tandem::model::anthropic::Anthropic;
+use tandem::model::catalog::Catalog;
+use tandem::model::endpoint::{Connect, Endpoint};
+use tandem::model::options::Options;
+use tandem::model::{Prompt, Secret};
+
+use crate::api::server::{Reply, Server};
+use crate::api::{self, ask, options, prompt, user};
+
+const MODEL: &str = "claude-opus-5-5";
+const KEY: &str = "sk-ant-api03-TestKey0123456789";
+
+fn endpoint(server: &Server) -> Endpoint {
+    Endpoint {
+        url: server.address().to_owned(),
+        key: Some(Secret::new(KEY)),
+        bearer: false,
+        headers: Vec::new(),
+    }
+}
+
+fn anthropic(server: &Server, options: Options) -> Anthropic {
+    of_model(MODEL, endpoint(server), options)
+}
+
+fn of_model(id: &str, endpoint: Endpoint, options: Options) -> Anthropic {
+    let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
+    let model = Catalog::embedded().lookup(&format!("anthropic:{id}"));
+    Anthropic::new(model, connect, options).unwrap()
+}
+
+/// A recorded stream.
+fn recorded(name: &str) -> Reply {
+    Reply::stream(api::recorded(&format!("anthropic/{name}.sse")))
+}
+
+/// An answer that says one thing.
+fn says(text: &str) -> Reply {
+    Reply::stream(
+        r#"data: {"type":"message_start","message":{"content":[{"type":"text","text":"TEXT"}],
+data: "usage":{"input_tokens":1,"output_tokens":1}}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}
+
+"#
+        .replace("TEXT", text),
+    )
+}
+
+/// Asks once, and gets these replies.
+async fn play(replies: Vec<Reply>) -> (Vec<String>, Server) {
+    let server = Server::start(replies).await;
+    let lines = ask(&anthropic(&server, options()), prompt(vec![user("hi")])).await;
+    (lines, server)
+}
+
+/// What a model is sent for a prompt.
+async fn sent(id: &str, prompt: Prompt) -> Value {
+    let server = Server::start(vec![says("ok")]).await;
+    let lines = ask(&of_model(id, endpoint(&server), options()), prompt).await;
+    assert_eq!(lines, ["text: ok", "finish: Stop 1/0/1/0"]);
+    server.asked().pop().unwrap().body
+}

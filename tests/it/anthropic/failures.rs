@@ -1,0 +1,209 @@
+//! What goes wrong: what is said, and whether it is tried again.
+
+use std::time::Duration;
+
+use tandem::model::anthropic::check;
+use tandem::model::retry::Policy;
+
+use super::*;
+use crate::api::assert_lines;
+
+fn error(kind: &str, message: &str) -> String {
+    format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}}}}"#)
+}
+
+fn http(status: u16, kind: &str, message: &str) -> Reply {
+    Reply::error(status, error(kind, message))
+}
+
+/// It is tried again, for this reason.
+async fn passes(reply: Reply, reason: &str) {
+    let (lines, _) = play(vec![reply, says("ok")]).await;
+    let expected = [&format!("retry: {reason}, 2/10"), "text: ok", "finish: Stop 1/0/1/0"];
+    assert_eq!(lines, expected, "{reason}");
+}
+
+/// It is final, of this kind, and says so.
+async fn ends(reply: Reply, kind: &str, said: &str) {
+    let (lines, server) = play(vec![reply, says("ok")]).await;
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.starts_with(&format!("error: {kind}(")) && line.contains(said), "{line}");
+    assert!(!server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn faults_that_pass_are_tried_again() {
+    passes(http(500, "api_error", "Internal server error"), "the server had a fault (500)").await;
+    passes(http(529, "overloaded_error", "Overloaded"), "the server is overloaded").await;
+    passes(http(503, "api_error", ""), "the server is overloaded").await;
+    passes(http(504, "timeout_error", ""), "the server had a fault (504)").await;
+    passes(http(409, "conflict_error", ""), "the server had a fault (409)").await;
+    passes(http(408, "", ""), "the server had a fault (408)").await;
+    passes(http(429, "rate_limit_error", "slow down"), "rate limited").await;
+    passes(Reply::error(502, "<html>Bad gateway</html>"), "the server had a fault (502)").await;
+}
+
+#[tokio::test]
+async fn an_error_within_a_stream_counts_like_one_with_a_status() {
+    let (lines, _) = play(vec![recorded("overloaded"), says("ok")]).await;
+    let retry = "retry: the server is overloaded, 2/10, discard";
+    assert_lines(&lines, &["text: Well", retry, "text: ok", "finish: Stop 13/0/2/0"]);
+    let stream = |kind: &str| Reply::stream(format!("data: {}\n\n", error(kind, "no")));
+    passes(stream("api_error"), "the server had a fault (500)").await;
+    passes(stream("rate_limit_error"), "rate limited").await;
+    ends(stream("invalid_request_error"), "Rejected", "The server says: no").await;
+    let bare = Reply::stream(error("overloaded_error", "Overloaded"));
+    passes(bare, "the server is overloaded").await;
+    let untyped = Reply::stream("data: {\"error\":{\"message\":\"Overloaded\"}}\n\n");
+    passes(untyped, "the server is overloaded").await;
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_broke_off() {
+    let (lines, _) = play(vec![recorded("no-stop"), says("ok")]).await;
+    assert_eq!(lines[..2], ["text: half", "retry: the connection was lost, 2/10, discard"]);
+    let whole = Reply::stream(api::recorded("anthropic/text.sse"));
+    let (lines, _) = play(vec![whole.then_cut()]).await;
+    assert_eq!(lines[1], "finish: Stop 12/0/22/0", "what has ended is whole");
+    let (lines, _) = play(vec![Reply::stream("data: {\"type\":3}\n\n"), says("ok")]).await;
+    assert_eq!(lines[0], "retry: the answer was garbled, 2/4");
+}
+
+#[tokio::test]
+async fn errors_that_stay_are_said_as_what_they_are() {
+    ends(
+        http(401, "authentication_error", "invalid x-api-key"),
+        "NotAuthenticated",
+        "not accepted",
+    )
+    .await;
+    ends(http(402, "billing_error", ""), "RateLimited", "no credit").await;
+    ends(http(403, "permission_error", "no"), "Rejected", "does not allow").await;
+    ends(http(413, "request_too_large", ""), "ContextTooLong", "/compress").await;
+    let invalid = |message| http(400, "invalid_request_error", message);
+    ends(invalid("prompt is too long: 208310 tokens > 200000 maximum"), "ContextTooLong", "longer")
+        .await;
+    let broke = "Your credit balance is too low to access the Anthropic API.";
+    ends(invalid(broke), "RateLimited", "no credit").await;
+    let limit = "You have reached your specified API usage limits.";
+    ends(invalid(limit), "RateLimited", "spend limit").await;
+    let schema = "tools.0.custom.input_schema: JSON schema is invalid";
+    ends(invalid(schema), "Rejected", "declaration of the tool `glob`").await;
+    let order = "messages.2: `tool_use` ids were found without `tool_result` blocks";
+    ends(invalid(order), "Rejected", "fault of tandem").await;
+    let elsewhere = Reply::error(307, "").header("location", "https://evil.example/");
+    ends(elsewhere, "Rejected", "redirects").await;
+    let page = Reply::error(200, "<html>").header("content-type", "text/html");
+    ends(page, "BadAnswer", "web page").await;
+}
+
+#[tokio::test]
+async fn a_spend_limit_is_no_rate_limit() {
+    let spent = r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request
+        would exceed","details":{"error_code":"enforced_spend_limit_reached"}}}"#
+        .replace('\n', " ");
+    ends(Reply::error(429, spent.clone()), "RateLimited", "monthly spend limit").await;
+    // With a time to wait it is one that passes.
+    let passing = Reply::error(429, spent).header("retry-after", "0");
+    passes(passing, "rate limited").await;
+}
+
+#[tokio::test]
+async fn the_server_says_how_long_to_wait_and_whether() {
+    let limited = || http(429, "rate_limit_error", "slow down");
+    let (lines, _) = play(vec![limited().header("retry-after", "4000")]).await;
+    assert!(lines[0].contains("takes requests again in 67 min"), "{lines:?}");
+    let (lines, _) = play(vec![limited().header("retry-after-ms", "4000000")]).await;
+    assert!(lines[0].contains("takes requests again in 67 min"), "{lines:?}");
+    passes(limited().header("retry-after-ms", "20"), "rate limited").await;
+    let hopeless = http(500, "api_error", "").header("x-should-retry", "false");
+    ends(hopeless, "Unavailable", "had a fault").await;
+}
+
+#[tokio::test]
+async fn an_answer_for_which_there_is_no_room_is_asked_for_shorter() {
+    for (message, room) in [
+        ("max_tokens: 128000 > 8192, which is the maximum allowed number of output tokens", 8192),
+        (
+            "input length and `max_tokens` exceed context limit: 188240 + 128000 > 200000, decrease \
+             input length or `max_tokens` and try again",
+            11760,
+        ),
+    ] {
+        let (lines, server) =
+            play(vec![http(400, "invalid_request_error", message), says("ok")]).await;
+        assert_eq!(lines[1], "text: ok", "{lines:?}");
+        let asked: Vec<_> =
+            server.asked().iter().map(|asked| asked.body["max_tokens"].clone()).collect();
+        assert_eq!(asked, [128_000, room]);
+    }
+    let full = "input length and `max_tokens` exceed context limit: 199999 + 8192 > 200000";
+    ends(http(400, "invalid_request_error", full), "ContextTooLong", "/compress").await;
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_there_is_said_with_those_that_are() {
+    let missing = http(404, "not_found_error", "model: claude-opus-5-5");
+    let list =
+        Reply::error(200, r#"{"data":[{"type":"model","id":"claude-x"},{"id":"claude-y"}]}"#);
+    let (lines, server) = play(vec![missing, list]).await;
+    assert!(lines[0].contains("no model `claude-opus-5-5`"), "{lines:?}");
+    assert!(lines[0].contains("There are: claude-x, claude-y."), "{lines:?}");
+    assert_eq!(server.asked()[1].what, "GET /v1/models?limit=1000");
+}
+
+#[tokio::test]
+async fn a_key_is_checked_by_asking_for_one_model() {
+    let list = || Reply::error(200, r#"{"data":[]}"#);
+    let server = Server::start(vec![list(), http(401, "authentication_error", KEY)]).await;
+    assert_eq!(check(&endpoint(&server)).await, Ok(()));
+    let error = check(&endpoint(&server)).await.unwrap_err();
+    assert!(error.to_string().contains("not accepted") && !error.to_string().contains(KEY));
+    assert_eq!(server.asked()[0].what, "GET /v1/models?limit=1");
+    let error = check(&endpoint(&server)).await.unwrap_err();
+    assert!(!error.to_string().is_empty());
+}
+
+#[tokio::test]
+async fn no_error_tells_the_key() {
+    let (lines, _) = play(vec![http(400, "invalid_request_error", KEY)]).await;
+    assert!(lines[0].contains("[key]") && !lines[0].contains(KEY), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_goes_silent_is_asked_again() {
+    let patient = Options { idle: Duration::from_millis(300), ..options() };
+    let begun = "data: {\"type\":\"ping\"}\n\n";
+    let server = Server::start(vec![Reply::stream(begun).then_hang(), says("ok")]).await;
+    let lines = ask(&anthropic(&server, patient), prompt(vec![user("hi")])).await;
+    assert_eq!(lines[..2], ["retry: the server went silent, 2/10", "text: ok"]);
+    server.client_gone().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_big_is_given_up() {
+    let more = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxx"}}"#;
+    let many =
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+    let json = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"0,0,0,0,0,0,0,0"}}"#;
+    let begin = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"glob","input":{}}}"#;
+    for event in [more, many, json] {
+        let stream = Reply::stream(format!("data: {begin}\n\ndata: {event}\n\n"));
+        let server = Server::start(vec![stream.times(2000)]).await;
+        let small = Options { max_answer: 20_000, ..options() };
+        let lines = ask(&anthropic(&server, small), prompt(vec![user("hi")])).await;
+        let last = lines.last().unwrap();
+        assert!(last.contains("The model's answer is bigger than 1 MiB"), "{event}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_without_hope_ends_after_the_last_attempt() {
+    let server = Server::start((0..9).map(|_| http(500, "api_error", "no")).collect()).await;
+    let retry = Policy { attempts: 3, ..options().retry };
+    let lines =
+        ask(&anthropic(&server, Options { retry, ..options() }), prompt(vec![user("hi")])).await;
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[2].starts_with("error: Unavailable"), "{lines:?}");
+    assert_eq!(server.asked().len(), 3);
+}

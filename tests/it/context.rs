@@ -1,0 +1,210 @@
+//! A project with instruction files in every place: what the model is sent, beside what it should be.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use expect_test::expect_file;
+use serde_json::json;
+use tandem::model::{Call, Chunk};
+use tandem::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
+use tandem::tools;
+use tandem::tools::workspace::{Filtering, Workspace};
+use tempfile::TempDir;
+
+use crate::fakes::{Spy, is_end, parts, text, until};
+
+const NESTED: &str = include_str!("../../fixtures/context/nested.txt");
+
+/// Writes the files that a fixture describes.
+fn write_files(fixture: &str, home: &Path) {
+    for file in fixture.split("== ").skip(1) {
+        let (name, content) = file.split_once('\n').unwrap();
+        let path = home.join(name);
+        if name.ends_with('/') {
+            fs::create_dir_all(path).unwrap();
+            continue;
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+/// Reads files, then says something: one answer each.
+fn reads(files: &[&str]) -> Vec<Vec<Result<Chunk, tandem::model::Error>>> {
+    let read = |file: &&str| {
+        let args = json!({ "file_path": file });
+        let call = Call { id: (*file).to_owned(), name: "read_file".to_owned(), args };
+        vec![Ok(Chunk::Call(call))]
+    };
+    let mut answers: Vec<_> = files.iter().map(read).collect();
+    answers.push(vec![Ok(Chunk::Text("I see.".to_owned()))]);
+    answers
+}
+
+async fn turn(session: &Arc<Session>, prompt: Vec<PromptPart>) -> Vec<Arc<Event>> {
+    let mut log = session.events(session.position());
+    session.prompt(prompt, Origin::Editor);
+    until(&mut log, is_end).await
+}
+
+/// What people are told.
+fn notices(events: &[Arc<Event>]) -> Vec<String> {
+    let notice = |event: &Arc<Event>| match &**event {
+        Event::Notice(notice) => Some(notice.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(notice).collect()
+}
+
+#[tokio::test]
+async fn the_model_is_sent_what_is_written_in_every_place() {
+    let home = TempDir::new().unwrap();
+    let home = fs::canonicalize(home.path()).unwrap();
+    write_files(NESTED, &home);
+    let answers = [
+        reads(&["sub/other.rs", "sub/deep/code.rs", "sub/deep/code.rs", "other/thing.rs"]),
+        reads(&["sub/deep/code.rs", "hidden/x.txt"]),
+    ];
+    let (spy, told) = Spy::new(answers.concat());
+    let places = Places {
+        user: vec![home.join(".gemini"), home.join(".config/tandem")],
+        home: Some(home.clone()),
+        ..Places::default()
+    };
+    let session = Session::new(Parts {
+        tools: tools::all(),
+        workspace: Arc::new(Workspace::new(&home.join("repo/work"), &[]).unwrap()),
+        memory: Memory::new(places, |_| true),
+        ..parts(Arc::clone(&spy) as _)
+    });
+    let events = turn(&session, text("What is in it?")).await;
+    fs::write(home.join("repo/work/sub/GEMINI.md"), "The new rules for sub.\n").unwrap();
+    fs::remove_file(home.join("repo/work/other/GEMINI.md")).unwrap();
+    turn(&session, text("And now?")).await;
+
+    assert_eq!(notices(&events), [""; 0]);
+    let system = spy.system.lock().unwrap().clone();
+    let written = system.split_once("\n# What the user and the project").unwrap().1;
+    let told = told.lock().unwrap().join("\n\n");
+    let sent = format!(
+        "# What the user and the project{written}
+{told}
+"
+    );
+    let sent = sent.replace(&home.display().to_string(), "/home/me");
+    expect_file!["../../fixtures/context/nested.sent.txt"].assert_eq(&sent);
+}
+
+/// A prompt in a project of these files: what the model is told of it, and what people are. The
+/// workspace and home are in the texts as they are.
+async fn mentioned(files: &[(&str, &str)], prompt: Vec<PromptPart>) -> (String, Vec<String>) {
+    let home = TempDir::new().unwrap();
+    let home = fs::canonicalize(home.path()).unwrap();
+    let root = home.join("work");
+    fs::create_dir(&root).unwrap();
+    for (name, content) in files {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let (spy, told) = Spy::new(vec![vec![Ok(Chunk::Text("I see.".to_owned()))]]);
+    let filtering = Filtering { more: vec!["named.ignore".into()], ..Filtering::default() };
+    let workspace = Workspace::new(&root, &[]).unwrap().filtered(filtering);
+    let parts = parts(spy);
+    let parts = Parts { tools: tools::all(), workspace: Arc::new(workspace), ..parts };
+    let events = turn(&Session::new(parts), prompt).await;
+    let home = home.display().to_string();
+    let told = told.lock().unwrap().concat().replace(&home, "~");
+    (told, notices(&events).iter().map(|notice| notice.replace(&home, "~")).collect())
+}
+
+#[track_caller]
+fn said<'a>(told: &'a str, prompt: &str) -> Vec<&'a str> {
+    let rest = told.strip_prefix(&format!("user: {prompt}"));
+    let rest = rest.unwrap_or_else(|| panic!("{told}"));
+    let heading = "\n\n--- Content from referenced files ---\n";
+    rest.strip_prefix(heading)
+        .map_or(vec![], |rest| rest.lines().filter(|line| !line.is_empty()).collect())
+}
+
+#[tokio::test]
+async fn what_a_prompt_mentions_goes_with_it_and_the_prompt_stays_as_it_is() {
+    let files = [
+        ("src/a.rs", "fn a() {}"),
+        ("my file.txt", "spaces"),
+        ("docs/one.md", "one"),
+        ("docs/two.md", "two"),
+        ("lib/deep/parser.rs", "fn parse() {}"),
+        ("shot.png", "\u{89}PNG\r\n\u{1a}\n\0"),
+    ];
+    let prompt =
+        "Compare @src/a.rs, @my\\ file.txt and @docs with @parser.rs. See @shot.png @src/a.rs";
+    let (told, notices) = mentioned(&files, text(prompt)).await;
+    assert_eq!(notices, [""; 0]);
+    let lines = said(&told, prompt);
+    let names: Vec<_> = lines.iter().filter(|line| line.starts_with("---")).collect();
+    assert_eq!(
+        names,
+        [
+            &"--- lib/deep/parser.rs ---",
+            &"--- my file.txt ---",
+            &"--- shot.png ---",
+            &"--- src/a.rs ---",
+            &"--- docs/one.md ---",
+            &"--- docs/two.md ---",
+            &"--- End of content ---[media]"
+        ]
+    );
+    assert!(lines.contains(&"fn parse() {}") && lines.contains(&"spaces"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_file_stays_text() {
+    let files = [("src/component.rs", "x"), ("a.rs", "a"), ("property.rs", "p")];
+    for prompt in [
+        "mail me@there.org or ask @property about @component",
+        "from '@/components' and @types/node, @https://x.org/a.rs",
+        "```py\n@a.rs\n```\n`@a.rs`",
+        "@ @@ @.",
+    ] {
+        let (told, notices) = mentioned(&files, text(prompt)).await;
+        assert_eq!((said(&told, prompt), notices), (vec![], vec![]), "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_said_and_stays_text() {
+    let files = [
+        (".gitignore", "build/\nnotes.txt\n"),
+        (".geminiignore", "secret.txt\n!notes.txt\n"),
+        ("named.ignore", "named.txt\n!build/\n!secret-but.txt\n"),
+        ("build/out.txt", "built"),
+        ("notes.txt", "noted"),
+        ("secret.txt", "s"),
+        ("named.txt", "n"),
+    ];
+    let check = async |prompt: &str, notice: &str| {
+        let (told, notices) = mentioned(&files, text(prompt)).await;
+        assert_eq!(said(&told, prompt), [""; 0]);
+        let [said] = &notices[..] else { panic!("{notices:?}") };
+        assert!(said.contains(notice), "{said}");
+    };
+    check("see @secret.txt", "@secret.txt: not read, because it is ignored by .geminiignore").await;
+    check("see @named.txt", "ignored by an ignore file that is named in the settings").await;
+    check("see @src/mian.rs", "@src/mian.rs: there is no such file in the workspace").await;
+    check("see @../x.txt", "is outside the workspace").await;
+    check("see @/etc/passwd", "is outside the workspace").await;
+    // The agent's own rules win against git's, and those that are named against both.
+    let (told, notices) = mentioned(&files, text("@build/out.txt @notes.txt")).await;
+    assert_eq!(notices, [""; 0]);
+    assert!(told.contains("built") && told.contains("noted"), "{told}");
+}
+
+#[tokio::test]
+async fn what_came_on_standard_input_mentions_nothing() {
+    let input = PromptPart::Input("diff @a.rs\n\n".to_owned());
+    let parts = vec![input, PromptPart::Text("look at @b.rs".to_owned())];
+    let (told, _) = mentioned(&[("a.rs", "fn a"), ("b.rs", "fn b")], parts).await;
+    assert!(told.contains("fn b") && !told.contains("fn a"), "{told}");
+}
