@@ -208,8 +208,7 @@ impl Making {
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());
-        let read = move || read_settings(making.env(), &making.work, &directory);
-        let again = Arc::new(read);
+        let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let look = Arc::clone(&again);
         let consent = config::consent(env, workspace.root(), move || look().executables());
         let directory = workspace.root().to_owned();
