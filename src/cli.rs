@@ -161,9 +161,9 @@ pub struct A2a {
 /// With what, and how freely, the agent works.
 #[derive(Args, Clone)]
 pub struct Work {
-    /// The model: a Gemini model's id; `openai:ID` or `ollama:ID` for one of another provider;
-    /// `replay:FILE` to play a script, `replay` for the demonstration that needs no key and no
-    /// network [default: gemini-3.8-flash]
+    /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
+    /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
+    /// and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
     pub model: Option<String>,
     /// How much the model thinks, if it can be told: a level such as LOW, MEDIUM or HIGH [default:
@@ -205,15 +205,15 @@ Examples:
 
 Environment:
   GEMINI_API_KEY, GOOGLE_API_KEY        the key; before one that was stored with `tandem login`
-  OPENAI_API_KEY                        the key for openai:ID
-  OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
-  OLLAMA_HOST                           where Ollama is [http://127.0.0.1:11434]
   GEMINI_MODEL                          the model, if --model does not say
   GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
   GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
   ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
                                         ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
   ANTHROPIC_BASE_URL                    a gateway in place of Anthropic's server
+  OPENAI_API_KEY                        the key for models like openai:gpt-5
+  OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
+  OLLAMA_HOST                           where Ollama is [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
   BROWSER                               what opens the page that asks for a key
