@@ -31,7 +31,7 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-fn anthropic(server: &Server, options: Options) -> Anthropic {
+pub(crate) fn anthropic(server: &Server, options: Options) -> Anthropic {
     of_model(MODEL, endpoint(server), options)
 }
 
