@@ -11,6 +11,7 @@ mod init;
 mod mcp;
 mod memory;
 mod model;
+mod prompts;
 mod restore;
 mod stats;
 mod tools;
@@ -20,7 +21,8 @@ use std::fmt;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
-use crate::session::{CommandTurn, Commands, Reply};
+pub use self::prompts::PromptCommand;
+use crate::session::{CommandTurn, Commands, Reply, Session};
 
 /// Every command, in the order that people read them.
 const ALL: &[Command] = &[
@@ -112,11 +114,21 @@ impl Registry {
     }
 
     /// The prompt that runs the command at a path (`["memory", "add"]`), to be given to the
-    /// session; or why there is none.
-    pub fn prompt(&self, path: &[impl AsRef<str>], args: &str) -> Result<String, PathError> {
+    /// session; or why there is none. `session`: whose servers' prompts count, too.
+    pub fn prompt(
+        &self,
+        path: &[impl AsRef<str>],
+        args: &str,
+        session: Option<&Session>,
+    ) -> Result<String, PathError> {
         let words = path.iter().flat_map(|part| part.as_ref().split_whitespace());
         let path = words.collect::<Vec<_>>().join(" ");
         let path = format!("/{}", path.trim_start_matches('/'));
+        if self.find(&path).is_none()
+            && session.is_some_and(|session| self.server_prompt(session, &path).is_some())
+        {
+            return Ok(format!("{path} {}", args.trim()).trim_end().to_owned());
+        }
         let found = self.find(&path).ok_or_else(|| {
             let names = list(self.commands.iter().map(|command| format!("`/{}`", command.name)));
             PathError::Unknown(format!("There is no command `{path}`. There are: {names}."))
@@ -149,12 +161,17 @@ impl Registry {
 
 #[async_trait]
 impl Commands for Registry {
-    fn name(&self, prompt: &str) -> Option<String> {
-        self.find(prompt).map(|found| found.path)
+    fn name(&self, session: &Session, prompt: &str) -> Option<String> {
+        let command = self.find(prompt).map(|found| found.path);
+        command.or_else(|| Some(self.server_prompt(session, prompt)?.0.name))
     }
 
     async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<Reply, String> {
-        let found = self.find(prompt).ok_or("There is no such command.")?;
+        let Some(found) = self.find(prompt) else {
+            let found = self.server_prompt(turn.session(), prompt);
+            let (command, args) = found.ok_or("There is no such command.")?;
+            return prompts::run(&command, args, turn).await;
+        };
         let run = found.check()?;
         run(Request { args: found.args, turn, registry: self }).await
     }

@@ -6,7 +6,9 @@ mod models;
 mod servers;
 mod terminal;
 
+use std::fs;
 use std::io::{Write as _, stderr, stdout};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,8 +208,7 @@ impl Making {
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());
-        let read = move || read_settings(making.env(), &making.work, &directory);
-        let again = Arc::new(read);
+        let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let look = Arc::clone(&again);
         let consent = config::consent(env, workspace.root(), move || look().executables());
         let directory = workspace.root().to_owned();
@@ -265,6 +266,14 @@ async fn unread() {
     while !stdio::nobody_reads() {
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Where logs go if they are wanted and there is no place for them. Its directory is made.
+pub fn debug_log() -> anyhow::Result<PathBuf> {
+    let dir = env()?.state_dir().context("there is no home directory: set HOME, or --log-file")?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    made.with_context(|| format!("cannot make {}", dir.display()))?;
+    Ok(dir.join("debug.log"))
 }
 
 /// Shows what is set, and where.

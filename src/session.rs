@@ -17,6 +17,7 @@ mod mention;
 mod prompt;
 mod question;
 mod queue;
+mod resources;
 mod servers;
 mod toolbox;
 mod transcript;
@@ -50,7 +51,10 @@ use crate::permission::consent::Consent;
 pub use crate::permission::{Mode, Question, Scope};
 use crate::sync::Mutex;
 use crate::tools::mcp::Hub;
-pub use crate::tools::mcp::{Reach as ServerReach, ServerConfig, Status as ServerStatus};
+pub use crate::tools::mcp::{
+    NamedPrompt, PromptArgument, Reach as ServerReach, ServerConfig, ServerPrompt,
+    Status as ServerStatus,
+};
 use crate::tools::preimages::Preimages;
 use crate::tools::process::Processes;
 pub use crate::tools::process::Program;

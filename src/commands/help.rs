@@ -17,14 +17,19 @@ pub(super) const COMMAND: Command = Command {
 
 fn help(request: &Request<'_>) -> Result<Reply, String> {
     let commands = request.registry.list();
+    let prompts = request.registry.prompts(request.turn.session());
     if request.args.is_empty() {
-        let lines = command_lines("", commands);
+        let prompts = prompts.iter().map(|prompt| format!("- {}\n", prompt.usage()));
+        let lines = command_lines("", commands) + &prompts.collect::<String>();
         return Ok(Reply::Say(format!(
             "A prompt that begins with one of these runs it; the model is told nothing of \
              it.\n\n{lines}"
         )));
     }
     let asked = format!("/{}", request.args.trim_start_matches('/'));
+    if let Some(prompt) = prompts.iter().find(|prompt| format!("/{}", prompt.name) == asked) {
+        return Ok(Reply::Say(prompt.usage()));
+    }
     let found = request.registry.find(&asked).filter(|found| found.args.is_empty());
     let found = found.ok_or_else(|| {
         format!("There is no command `{asked}`. There are:\n\n{}", command_lines("", commands))

@@ -1,6 +1,7 @@
 //! `/init`: the model studies the project and writes down what it will need to know.
 
 use super::{Command, Reply, Request};
+use crate::model::Part;
 
 pub(super) const COMMAND: Command = Command {
     name: "init",
@@ -8,7 +9,9 @@ pub(super) const COMMAND: Command = Command {
     arguments: &[],
     sub_commands: &[],
     asks_model: true,
-    run: Some(|request| Box::pin(async move { Ok(Reply::Ask(prompt(&request))) })),
+    run: Some(|request| {
+        Box::pin(async move { Ok(Reply::Ask(vec![Part::Text(prompt(&request))])) })
+    }),
 };
 
 fn prompt(request: &Request<'_>) -> String {

@@ -20,6 +20,7 @@ mod markdown;
 mod offer;
 mod prompt;
 mod screen;
+mod service;
 mod signals;
 mod state;
 mod terminal;
@@ -28,13 +29,11 @@ mod wrap;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use crossterm::event::{Event as Input, EventStream};
-use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -44,6 +43,7 @@ use self::act::Entering;
 use self::history::History;
 use self::offer::{Cause, Then};
 use self::screen::Screen;
+pub use self::service::{GotKey, LogIn, Login, Opened, Service};
 use self::signals::{Came, Signals};
 use self::state::{About, State};
 use self::terminal::Terminal;
@@ -57,45 +57,6 @@ const BATCH: usize = 2000;
 
 /// How long the last rows may take to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-
-/// What the terminal is shown, and what it works with.
-pub struct Service {
-    /// The conversation.
-    pub session: Arc<Session>,
-    /// The working directory, as people write it.
-    pub workspace: String,
-    /// Where others can join, and how many have.
-    pub a2a: Option<(String, watch::Receiver<usize>)>,
-    /// Where earlier prompts are kept.
-    pub history: Option<PathBuf>,
-    /// The command line that edits the file whose name follows.
-    pub editor: String,
-    /// Whether colours are wanted.
-    pub colour: bool,
-    /// How the user can give a key, if that can be done here.
-    pub login: Option<LogIn>,
-}
-
-/// How a key can be given for the model with this id.
-pub type LogIn = Box<dyn Fn(&str) -> Login>;
-
-/// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
-pub struct Login {
-    /// Whose key it is: a provider, as people write it.
-    pub whose: &'static str,
-    /// Where such keys are made.
-    pub made_at: &'static str,
-    /// Checks a key that was typed, and uses it.
-    pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
-    /// Opens a page that asks for it, and tells its address.
-    pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
-}
-
-/// What comes of it.
-pub type GotKey = BoxFuture<'static, Result<String, String>>;
-
-/// Is told a page's address.
-pub type Opened = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns. The
 /// terminal is given back even if this is dropped, or panics, which is an error.

@@ -4,6 +4,7 @@
 //! front end; a command is a turn like any other, so it waits for its turn, is seen everywhere and
 //! can be cancelled.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,12 +15,13 @@ use super::event::{Event, PromptPart, StopReason};
 use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
 use super::{Session, turn};
+use crate::model::Part;
 
 /// The commands of a session.
 #[async_trait]
 pub trait Commands: Send + Sync {
     /// The name of the command that a prompt asks for; none if the prompt is for the model.
-    fn name(&self, prompt: &str) -> Option<String>;
+    fn name(&self, session: &Session, prompt: &str) -> Option<String>;
 
     /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
     /// is shown as a reply is.
@@ -27,12 +29,12 @@ pub trait Commands: Send + Sync {
 }
 
 /// What comes of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// This is shown, Markdown, and the turn ends. The model is told nothing of it.
     Say(String),
     /// The model is asked this in the same turn, with all that belongs to it.
-    Ask(String),
+    Ask(Vec<Part>),
 }
 
 /// The turn of a command, and what can be done only in one: nothing else runs meanwhile.
@@ -133,6 +135,18 @@ impl CommandTurn<'_> {
         self.session.servers.settled().await;
         Ok(())
     }
+
+    /// Has an MCP server put a prompt together; what it is.
+    pub async fn server_prompt(
+        &self,
+        server: &str,
+        name: &str,
+        args: BTreeMap<String, String>,
+    ) -> Result<Vec<Part>, String> {
+        let said = self.session.servers.prompt(server, name, args).await?;
+        let media = said.media.into_iter().map(Part::Media);
+        Ok([Part::Text(said.text)].into_iter().chain(media).collect())
+    }
 }
 
 const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";
@@ -144,7 +158,7 @@ pub(super) fn of(session: &Session, prompt: &[PromptPart]) -> Option<(String, St
         return None;
     }
     let text: String = prompt.iter().map(ToString::to_string).collect();
-    Some((session.commands.name(&text)?, text))
+    Some((session.commands.name(session, &text)?, text))
 }
 
 /// The whole turn of a command.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{self, Call, FinishReason, Native, Retry, Usage};
+use crate::model::{self, Call, FinishReason, Native, Part, Retry, Usage};
 use crate::permission::{Mode, Question, Scope};
 use crate::tools::preimages::FileChange;
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
@@ -75,7 +75,7 @@ pub enum Event {
     /// What a command says to people: Markdown, and not told to the model.
     Output(String),
     /// A command asks the model this, in place of what the user said.
-    Asked(String),
+    Asked(Vec<Part>),
     /// The model is told this too: with the result of a call, or else with the prompt.
     Told { call: Option<String>, text: String },
     /// The model forgets all that came before.

@@ -45,7 +45,8 @@ pub(super) async fn read(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> bool {
-    let mentions = mentions(prompt);
+    let mut mentions = mentions(prompt);
+    mentions.retain(|mention| session.servers.resource(&mention.path).is_none());
     if mentions.is_empty() {
         return false;
     }

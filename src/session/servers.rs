@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use super::event::Event;
-use crate::tools::mcp::{ServerConfig, Status as ServerStatus};
+use crate::tools::mcp::{NamedPrompt, ServerConfig, Status as ServerStatus};
 
 /// What is shorter is no news.
 const SHORT: Duration = Duration::from_millis(700);
@@ -43,6 +43,16 @@ impl Session {
     /// How it stands with each MCP server, in the order of their names.
     pub fn servers(&self) -> Vec<ServerStatus> {
         self.servers.status()
+    }
+
+    /// The prompts of all MCP servers, the servers in the order of their names.
+    pub fn server_prompts(&self) -> Vec<NamedPrompt> {
+        self.servers.prompts()
+    }
+
+    /// The resources that MCP servers list, as prompts mention them: `server:uri`.
+    pub fn resources(&self) -> Vec<String> {
+        self.servers.mentionable()
     }
 
     /// Waits for servers that are getting ready. That has an end, also if they have none.

@@ -93,7 +93,7 @@ impl Transcript {
                 self.user = user(&prompt);
             }
             Event::CommandStarted { .. } => self.user.clear(),
-            Event::Asked(prompt) => self.user = vec![Part::Text(prompt.clone())],
+            Event::Asked(prompt) => self.user.clone_from(prompt),
             Event::Told { call, text } => self.tell(call.as_deref(), text),
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
-use super::{Session, call, command, consent, mention};
+use super::{Session, call, command, consent, mention, resources};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
 pub(super) async fn run(
@@ -22,6 +22,9 @@ pub(super) async fn run(
         return shell(session, command, cancel).await;
     }
     if consent::ask(session, cancel).await && cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    if resources::read(session, prompt, cancel).await && cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };
     }
     if mention::read(session, prompt, cancel).await && cancel.is_cancelled() {

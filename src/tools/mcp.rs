@@ -14,6 +14,8 @@ mod lines;
 mod listener;
 mod name;
 mod offer;
+mod prompt;
+mod resources;
 mod result;
 mod schema;
 mod server;
@@ -30,6 +32,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub use self::config::{Limits, Reach, ServerConfig};
 use self::name::Names;
 pub use self::offer::{Offer, PromptArgument, ServerPrompt, ServerResource, ServerTool};
+pub use self::prompt::{NamedPrompt, Said};
+pub use self::resources::READ_RESOURCE;
 use self::server::{Phase, Server};
 use self::tool::McpTool;
 use super::Tool;
@@ -233,9 +237,9 @@ impl Hub {
     }
 
     /// What the model may call, the servers in the order of their names.
-    pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
         let mut names = Names::default();
-        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut tools = self.resource_tools();
         for kept in self.servers.lock().values() {
             let server = &kept.server;
             for tool in &server.state().offer.tools {

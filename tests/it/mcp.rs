@@ -4,6 +4,7 @@ mod calls;
 mod editor;
 mod http;
 mod lifecycle;
+mod offers;
 mod settings;
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tandem::model::{Call, Chunk, Error};
 use tandem::session::{Answer, Event, Origin, Parts, Program, Session, ToolOutcome, TurnId};
-use tandem::tools::mcp::{Hub, Limits, Reach, ServerConfig, Setup};
+use tandem::tools::mcp::{Hub, Limits, Load, Reach, ServerConfig, Setup};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tempfile::TempDir;
@@ -75,17 +76,25 @@ impl Stage {
         servers: impl FnOnce(&Path) -> Vec<ServerConfig>,
     ) -> Self {
         let home = TempDir::new().unwrap();
+        let servers = servers(home.path());
+        Self::in_home(home, answers, limits, Arc::new(move || servers.clone()))
+    }
+
+    /// The servers that there are when somebody looks.
+    fn loading(
+        answers: Vec<Chunks>,
+        load: impl Fn() -> Vec<ServerConfig> + Send + Sync + 'static,
+    ) -> Self {
+        Self::in_home(TempDir::new().unwrap(), answers, limits(), Arc::new(load))
+    }
+
+    fn in_home(home: TempDir, answers: Vec<Chunks>, limits: Limits, load: Load) -> Self {
         let (spy, told) = Spy::new(answers);
         let processes = Processes::new(|name, _| name == "HOME");
         let workspace = Workspace::new(home.path(), &[]).unwrap();
-        let servers = servers(home.path());
-        let named = servers.clone();
-        let setup = Setup {
-            roots: workspace.roots().to_owned(),
-            limits,
-            load: Arc::new(move || named.clone()),
-            ..crate::fakes::servers(&processes)
-        };
+        let servers = load();
+        let roots = workspace.roots().to_owned();
+        let setup = Setup { roots, limits, load, ..crate::fakes::servers(&processes) };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
             workspace: Arc::new(workspace),
@@ -125,9 +134,10 @@ impl Stage {
         self.turn_answering(&Answer::Once { edited: None }).await
     }
 
-    /// The names of what the model may call.
+    /// The names of the servers' tools that the model may call.
     fn tools(&self) -> Vec<String> {
-        self.session.tools().iter().map(|tool| tool.name.clone()).collect()
+        let names = self.session.tools().iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
+        names.into_iter().filter(|name| name.starts_with("mcp_")).collect()
     }
 
     /// How it stands with each server.

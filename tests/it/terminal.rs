@@ -188,6 +188,19 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
 }
 
 #[test]
+fn a_first_prompt_is_asked_at_once_and_logs_go_to_a_file() {
+    for args in ["-d -i 'say hi'", "-d say hi"] {
+        let Some(terminal) = Terminal::start(json!([[{ "text": "Hi yourself." }]]), args) else {
+            return;
+        };
+        let seen = terminal.until("Hi yourself.");
+        assert!(seen.contains("› say hi"), "{seen}");
+        assert!(seen.contains("tandem: logs go to "), "{seen}");
+        assert!(terminal.file(".local/state/tandem/debug.log").is_some());
+    }
+}
+
+#[test]
 fn what_is_proposed_can_be_edited_first() {
     let answers = json!([[write_file()], [{ "text": "Written." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };

@@ -13,13 +13,39 @@ use super::methods::Caller;
 use super::rest::json_response;
 use super::subscription::{Span, Subscription};
 use super::{Server, read, sse, turns};
-use crate::commands::{Argument, Command, PathError, Registry};
+use crate::commands::{Argument, Command, PathError, PromptCommand, Registry};
 use crate::protocol::a2a::Error;
-use crate::session::{PromptPart, TurnId};
+use crate::session::{PromptPart, Session, TurnId};
 
 /// `commands/get`.
-pub(super) fn all(registry: &Registry) -> Value {
-    json!({ "commands": registry.list().iter().map(command).collect::<Vec<_>>() })
+pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {
+    let prompts = prompts(registry, session);
+    let commands = registry.list().iter().map(command).chain(prompts);
+    json!({ "commands": commands.collect::<Vec<_>>() })
+}
+
+/// The prompts of a session's MCP servers.
+fn prompts(registry: &Registry, session: Option<&Session>) -> Vec<Value> {
+    let prompts = session.map(|session| registry.prompts(session)).unwrap_or_default();
+    prompts.iter().map(prompt).collect()
+}
+
+fn prompt(prompt: &PromptCommand) -> Value {
+    let arguments = prompt.prompt.arguments.iter().map(|argument| {
+        json!({
+            "name": argument.name,
+            "description": argument.description,
+            "is_required": argument.required,
+            "isRequired": argument.required,
+        })
+    });
+    json!({
+        "name": prompt.name,
+        "description": prompt.description(),
+        "arguments": arguments.collect::<Vec<_>>(),
+        "sub_commands": [],
+        "subCommands": [],
+    })
 }
 
 fn command(command: &Command) -> Value {
@@ -44,8 +70,10 @@ fn argument(argument: &Argument) -> Value {
 }
 
 /// `GET /listCommands`: the same, named by their whole paths.
-pub(super) fn listed(registry: &Registry) -> Value {
-    json!({ "commands": registry.list().iter().map(|command| full(command, "")).collect::<Vec<_>>() })
+pub(super) fn listed(registry: &Registry, session: Option<&Session>) -> Value {
+    let commands = registry.list().iter().map(|command| full(command, ""));
+    let commands = commands.chain(prompts(registry, session));
+    json!({ "commands": commands.collect::<Vec<_>>() })
 }
 
 fn full(command: &Command, above: &str) -> Value {
@@ -71,7 +99,9 @@ impl Server {
             Error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
         })?;
         let args = read::text(params, &["args"]).unwrap_or_default();
-        let (id, status, message) = match self.commands.prompt(&path, args) {
+        let known = self.known(params);
+        let session = known.as_ref().map(|context| &*context.session);
+        let (id, status, message) = match self.commands.prompt(&path, args, session) {
             Ok(prompt) => {
                 let context = self.commanded(params)?;
                 let turn = context.execute(prompt, caller);
@@ -97,7 +127,10 @@ impl Server {
         let Some(args) = args else {
             return failed(StatusCode::BAD_REQUEST, "`args` must be a list of strings".to_owned());
         };
-        let prompt = match self.commands.prompt(&[name], &args.join(" ")) {
+        let known = self.known(body);
+        let session = known.as_ref().map(|context| &*context.session);
+        let asks_model = asks_model(&self.commands, name, session);
+        let prompt = match self.commands.prompt(&[name], &args.join(" "), session) {
             Ok(prompt) => prompt,
             Err(why @ PathError::Unknown(_)) => {
                 return failed(StatusCode::NOT_FOUND, why.to_string());
@@ -113,7 +146,7 @@ impl Server {
         let turn = context.execute(prompt, caller);
         let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
         let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
-        if asks_model(self.commands.list(), name) {
+        if asks_model {
             return sse::response("null".to_owned(), events, self.ending.clone());
         }
         events.end().await;
@@ -122,6 +155,14 @@ impl Server {
             self.contexts.forget(&context);
         }
         json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
+    }
+
+    /// The session that a call names, or the shared one, if there is one already.
+    pub(super) fn known(&self, params: &Value) -> Option<Arc<Context>> {
+        match read::text(params, &["taskId", "task_id"]) {
+            Some(task) => self.contexts.task(task).ok().map(|(context, _)| context),
+            None => self.contexts.find(read::text(params, &["contextId", "context_id"])),
+        }
     }
 
     /// The session in which a command is to run.
@@ -143,11 +184,17 @@ fn names_session(params: &Value) -> bool {
 }
 
 /// Whether the command at a path streams.
-fn asks_model(commands: &[Command], path: &str) -> bool {
+fn asks_model(registry: &Registry, path: &str, session: Option<&Session>) -> bool {
+    let name = path.trim_start_matches('/');
+    let is_prompt = |session| registry.prompts(session).iter().any(|prompt| prompt.name == name);
+    command_asks_model(registry.list(), path) || session.is_some_and(is_prompt)
+}
+
+fn command_asks_model(commands: &[Command], path: &str) -> bool {
     let path = path.trim_start_matches('/');
     let (name, rest) = path.split_once(' ').unwrap_or((path, ""));
     commands.iter().find(|command| command.name == name).is_some_and(|command| {
-        command.asks_model || (!rest.is_empty() && asks_model(command.sub_commands, rest))
+        command.asks_model || (!rest.is_empty() && command_asks_model(command.sub_commands, rest))
     })
 }
 

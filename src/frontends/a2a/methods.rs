@@ -125,7 +125,11 @@ impl Server {
             Method::GetPush => self.get_push(&params, dialect).map(|found| value(&found)),
             Method::ListPush => self.list_push(&params, dialect).map(|found| value(&found)),
             Method::DeletePush => self.delete_push(&params).map(|found| value(&found)),
-            Method::Commands => Ok(value(&commands::all(&self.commands))),
+            Method::Commands => {
+                let known = self.known(&params);
+                let session = known.as_ref().map(|context| &*context.session);
+                Ok(value(&commands::all(&self.commands, session)))
+            }
             Method::Execute => self.execute(&params, caller).map(|found| value(&found)),
             Method::ExtendedCard => Ok(value(&card::card(self, dialect == Dialect::V1))),
         };

@@ -23,7 +23,8 @@ pub(super) async fn answer(
     match path.split('/').collect::<Vec<_>>().as_slice() {
         ["tasks"] if post => create(server, request).await,
         ["listCommands"] if !post => {
-            json_response(StatusCode::OK, &commands::listed(&server.commands))
+            let shared = server.contexts.shared().map(|context| &*context.session);
+            json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
         }
         ["executeCommand"] if post => execute(server, request).await,
         ["tasks", "metadata"] if !post => all(server),

@@ -18,6 +18,7 @@ use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
 use super::signals::{Came, Signals};
 use super::{Quit, Ui, editor, now, prompt, signals};
+use crate::commands::Registry;
 use crate::session::{Answer, AnswerError, Mode, Origin};
 
 /// Ctrl+C twice within this time quits.
@@ -131,7 +132,9 @@ impl Ui {
     /// Offers what the word at the cursor may become.
     pub(super) fn offer(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
-            Some(Wanted::Command(typed)) => complete::commands(typed),
+            Some(Wanted::Command(typed)) => {
+                complete::commands(typed, &Registry::default().prompts(&self.session))
+            }
             Some(Wanted::File(typed, from)) => match &self.files {
                 Some(files) => complete::files(typed, from, files),
                 None => None,
@@ -143,7 +146,10 @@ impl Ui {
         // Files come and go: they are looked for each time a name begins.
         if file && self.finding.is_none() && (begins || self.files.is_none()) {
             let session = Arc::clone(&self.session);
-            self.finding = Some(tokio::task::spawn_blocking(move || session.files(FILES)));
+            self.finding = Some(tokio::task::spawn_blocking(move || {
+                let resources = session.resources();
+                session.files(FILES).into_iter().chain(resources).collect()
+            }));
         }
     }
 

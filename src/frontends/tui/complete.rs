@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use super::input::Input;
 use super::local::LOCAL;
-use crate::commands::{Command, Registry};
+use super::wrap::clean;
+use crate::commands::{Command, PromptCommand, Registry};
 
 /// How many are offered.
 const MOST: usize = 8;
@@ -72,13 +73,18 @@ pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
     Some(Wanted::File(name, at))
 }
 
-/// The commands that begin like this.
-pub(super) fn commands(typed: &str) -> Option<Completion> {
+/// The commands, and the prompts of MCP servers, that begin like this.
+pub(super) fn commands(typed: &str, prompts: &[PromptCommand]) -> Option<Completion> {
     let local = LOCAL
         .iter()
         .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
+    known.extend(prompts.iter().map(|prompt| {
+        let takes = if prompt.prompt.arguments.is_empty() { "" } else { " " };
+        let text = format!("/{}{takes}", prompt.name);
+        Candidate { text: clean(&text), help: clean(&prompt.description()) }
+    }));
     let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);
     known.dedup_by(|one, other| one.text.trim_end() == other.text.trim_end());
@@ -167,9 +173,9 @@ mod tests {
 
     #[test]
     fn commands_come_with_those_in_them() {
-        assert_eq!(texts(commands("/mo")), ["/model show", "/model set "]);
-        assert_eq!(texts(commands("/xyz")), [""; 0]);
-        assert_eq!(texts(commands("/clear")), [""; 0], "it is all there");
+        assert_eq!(texts(commands("/mo", &[])), ["/model show", "/model set "]);
+        assert_eq!(texts(commands("/xyz", &[])), [""; 0]);
+        assert_eq!(texts(commands("/clear", &[])), [""; 0], "it is all there");
     }
 
     #[test]

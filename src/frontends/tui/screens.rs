@@ -358,7 +358,7 @@ fn narrow_and_wide() {
 #[test]
 fn completion() {
     let mut stage = Stage::new().typed("/m");
-    stage.state.completion = complete::commands("/m");
+    stage.state.completion = complete::commands("/m", &[]);
     stage.check("completion.txt");
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerResult,
+    CancelledNotificationParam, ClientRequest, ProgressNotificationParam, ProgressToken, RequestId,
+    ServerCapabilities, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -108,13 +110,15 @@ impl Connection {
         let mut handle = sent.await.map_err(failure)?;
         let (sender, mut progress) = watch::channel(String::new());
         self.hearing.progress.lock().insert(handle.progress_token.clone(), sender);
-        let _heard = Heard(&self.hearing, handle.progress_token.clone());
+        let (token, id) = (handle.progress_token.clone(), Some(handle.id.clone()));
+        let mut heard = Heard { connection: self, token, id };
         let mut silent = Instant::now() + self.patience;
         let mut show = None;
         let why = loop {
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => {
+                    heard.id = None;
                     let answer = answer.map_err(|_| Failure::Gone);
                     return answer.and_then(|answer| answer.map_err(failure)).map_err(|failure| {
                         self.broke_off(failure)
@@ -139,7 +143,6 @@ impl Connection {
                 }
             }
         };
-        cancel(handle, &why).await;
         Err(why)
     }
 }
@@ -158,16 +161,6 @@ impl Connection {
     }
 }
 
-/// Tells the server that nobody waits any more.
-async fn cancel(handle: RequestHandle<RoleClient>, why: &Failure) {
-    let reason = match why {
-        Failure::Cancelled => "the user cancelled it",
-        Failure::Gone | Failure::Other(_) => "the answer would not be read",
-    };
-    // It may have gone, or read nothing.
-    let _ = timeout(GOOD_BYE, handle.cancel(Some(reason.to_owned()))).await;
-}
-
 fn failure(error: ServiceError) -> Failure {
     match error {
         ServiceError::TransportClosed => Failure::Gone,
@@ -178,11 +171,27 @@ fn failure(error: ServiceError) -> Failure {
     }
 }
 
-/// A request that is listened for, as long as this lives.
-struct Heard<'a>(&'a Hearing, ProgressToken);
+/// A request that is listened for, as long as this lives. The server is told if nobody waits for it
+/// any more: also when who waited was dropped, as a command is that is cancelled.
+struct Heard<'a> {
+    connection: &'a Connection,
+    token: ProgressToken,
+    /// While nothing has come of it.
+    id: Option<RequestId>,
+}
 
 impl Drop for Heard<'_> {
     fn drop(&mut self) {
-        self.0.progress.lock().remove(&self.1);
+        self.connection.hearing.progress.lock().remove(&self.token);
+        if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
+            let peer = self.connection.peer.clone();
+            let cancelled = CancelledNotificationParam::new(
+                Some(id),
+                Some("nobody waits for it any more".to_owned()),
+            );
+            runtime.spawn(async move {
+                let _ = timeout(GOOD_BYE, peer.notify_cancelled(cancelled)).await;
+            });
+        }
     }
 }

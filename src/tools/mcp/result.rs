@@ -89,6 +89,11 @@ impl Gathered {
         self.text.push_str(text);
     }
 
+    /// The text alone.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The media alone.
     pub(super) fn into_media(self) -> Vec<Media> {
         self.media

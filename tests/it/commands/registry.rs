@@ -4,7 +4,7 @@ use tandem::commands::{Command, PathError, Registry};
 
 #[track_caller]
 fn check(path: &[&str], args: &str, expected: &str) {
-    assert_eq!(Registry::default().prompt(path, args), Ok(expected.to_owned()));
+    assert_eq!(Registry::default().prompt(path, args, None), Ok(expected.to_owned()));
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_path_and_arguments_become_a_prompt() {
 
 #[track_caller]
 fn unknown(path: &[&str], expected: &str) {
-    let Err(PathError::Unknown(why)) = Registry::default().prompt(path, "") else {
+    let Err(PathError::Unknown(why)) = Registry::default().prompt(path, "", None) else {
         panic!("{path:?} is known");
     };
     assert!(why.contains(expected), "{why}");
@@ -38,7 +38,7 @@ fn a_path_to_nothing_is_unknown() {
 
 #[track_caller]
 fn usage(path: &[&str], args: &str, expected: &str) {
-    let Err(PathError::Usage(why)) = Registry::default().prompt(path, args) else {
+    let Err(PathError::Usage(why)) = Registry::default().prompt(path, args, None) else {
         panic!("{path:?} {args} is right");
     };
     assert!(why.contains(expected), "{why}");

@@ -134,14 +134,15 @@ async fn a_program_that_there_is_not_is_said_once() {
 async fn what_a_server_says_of_its_tools_is_made_harmless() {
     let stage = Stage::new("s", "liar", vec![says("hi")]);
     stage.turn().await;
-    let tools = stage.session.tools();
-    let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names = stage.tools();
     let long = format!("mcp_s_{}...{}", "long".repeat(6), "nglonglonglonglonglonglonglong");
     let expected = ["mcp_s_twice", "mcp_s_twice_2", "mcp_s___31mred__0m_", "mcp_s_cyclic", &long];
     assert_eq!(names, expected);
+    let tools = stage.session.tools();
+    let cyclic = tools.iter().find(|tool| tool.name == "mcp_s_cyclic").unwrap();
     let next = json!({ "type": "object", "properties": { "next": {} } });
     let schema = json!({ "type": "object", "properties": { "next": next } });
-    assert_eq!(tools[3].parameters, schema);
+    assert_eq!(cyclic.parameters, schema);
 }
 
 #[tokio::test]

@@ -58,6 +58,41 @@ pub(super) const WIRES: &[Wire] = &[
         last: || openai(vec![json!({ "content": "All is well." })], "stop", (30, 5)),
     },
     Wire {
+        name: "anthropic",
+        model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
+        pages: Vec::new,
+        step: || {
+            let call =
+                |id: &str| json!({ "type": "tool_use", "id": id, "name": "glob", "input": {} });
+            let blocks = vec![
+                (
+                    json!({ "type": "thinking", "thinking": "", "signature": "" }),
+                    vec![
+                        json!({ "type": "thinking_delta", "thinking": "I must look" }),
+                        json!({ "type": "signature_delta", "signature": "c2lnbmVk" }),
+                    ],
+                ),
+                (
+                    json!({ "type": "text", "text": "" }),
+                    vec![json!({ "type": "text_delta", "text": "Looking." })],
+                ),
+                (
+                    call("toolu_1"),
+                    vec![
+                        json!({ "type": "input_json_delta", "partial_json": "{\"pattern\":\"a\"}" }),
+                    ],
+                ),
+                (call("toolu_2"), Vec::new()),
+            ];
+            anthropic(blocks, "tool_use", (20, 10))
+        },
+        last: || {
+            let said = json!({ "type": "text_delta", "text": "All is well." });
+            let block = (json!({ "type": "text", "text": "" }), vec![said]);
+            anthropic(vec![block], "end_turn", (30, 5))
+        },
+    },
+    Wire {
         name: "ollama",
         model: |server| Arc::new(crate::ollama::model(server)),
         pages: || {
@@ -111,6 +146,28 @@ fn openai(deltas: Vec<Value>, reason: &str, (input, output): (u64, u64)) -> Repl
     let usage = event(json!({ "choices": [], "usage": usage }));
     let rest = [end, usage, "data: [DONE]\n\n".to_owned()];
     Reply::stream(deltas.chain(rest).collect::<String>())
+}
+
+/// `blocks`: how each begins, and what comes after.
+fn anthropic(blocks: Vec<(Value, Vec<Value>)>, reason: &str, (input, output): (u64, u64)) -> Reply {
+    let event = |json: Value| {
+        let name = json["type"].as_str().unwrap_or_default();
+        format!("event: {name}\ndata: {json}\n\n")
+    };
+    let usage = json!({ "input_tokens": input, "output_tokens": 1 });
+    let begin = json!({ "type": "message_start", "message": { "content": [], "usage": usage } });
+    let mut stream = event(begin);
+    for (n, (block, deltas)) in blocks.into_iter().enumerate() {
+        stream +=
+            &event(json!({ "type": "content_block_start", "index": n, "content_block": block }));
+        for delta in deltas {
+            stream += &event(json!({ "type": "content_block_delta", "index": n, "delta": delta }));
+        }
+        stream += &event(json!({ "type": "content_block_stop", "index": n }));
+    }
+    stream += &event(json!({ "type": "message_delta", "delta": { "stop_reason": reason },
+        "usage": { "output_tokens": output } }));
+    Reply::stream(stream + &event(json!({ "type": "message_stop" })))
 }
 
 fn ollama(messages: Vec<Value>, (input, output): (u64, u64)) -> Reply {

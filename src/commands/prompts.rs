@@ -1,0 +1,208 @@
+//! Prompts of MCP servers as commands: `/NAME --argument="value"`, or the values in order.
+
+use std::collections::BTreeMap;
+
+use super::{Registry, Reply, word};
+use crate::session::{CommandTurn, NamedPrompt, ServerPrompt, Session};
+
+/// A server's prompt as a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptCommand {
+    /// As it is typed, without the slash.
+    pub name: String,
+    /// Whose it is.
+    pub server: String,
+    /// What it is.
+    pub prompt: ServerPrompt,
+}
+
+impl PromptCommand {
+    /// What it does, for a list.
+    pub fn description(&self) -> String {
+        let Self { server, prompt, .. } = self;
+        match prompt.description.as_str() {
+            "" => format!("a prompt of the MCP server `{server}`"),
+            description => format!("{description} (MCP server `{server}`)"),
+        }
+    }
+
+    /// A line on how it is used.
+    pub(super) fn usage(&self) -> String {
+        let arguments = self.prompt.arguments.iter().map(|argument| {
+            let name = &argument.name;
+            if argument.required { format!(" --{name}=…") } else { format!(" [--{name}=…]") }
+        });
+        format!("`/{}{}`: {}", self.name, arguments.collect::<String>(), self.description())
+    }
+}
+
+impl Registry {
+    /// The prompts of a session's servers, as commands. A name that several have, or that a command
+    /// has, begins with the server's.
+    pub fn prompts(&self, session: &Session) -> Vec<PromptCommand> {
+        let prompts = session.server_prompts();
+        let names: Vec<_> = prompts.iter().map(|named| plain(&named.prompt.name)).collect();
+        let taken = |name: &str| {
+            let is_command = self.commands.iter().any(|command| command.name == name);
+            is_command || names.iter().filter(|other| *other == name).count() > 1
+        };
+        let commands =
+            prompts.into_iter().zip(&names).map(|(NamedPrompt { server, prompt }, name)| {
+                let name = if taken(name) { whole(&server, name) } else { name.clone() };
+                PromptCommand { name, server, prompt }
+            });
+        commands.collect()
+    }
+
+    /// The prompt that a text asks for, and what follows its name.
+    pub(super) fn server_prompt<'a>(
+        &self,
+        session: &Session,
+        text: &'a str,
+    ) -> Option<(PromptCommand, &'a str)> {
+        let (name, args) = word(text.trim().strip_prefix('/')?);
+        // Its whole name always means it.
+        let is_it = |it: &PromptCommand| {
+            it.name == name || whole(&it.server, &plain(&it.prompt.name)) == name
+        };
+        self.prompts(session).into_iter().find(is_it).map(|found| (found, args))
+    }
+}
+
+/// A name with the server's.
+fn whole(server: &str, name: &str) -> String {
+    format!("{}.{name}", plain(server))
+}
+
+/// A name that is one word.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_whitespace() || c.is_control() { '-' } else { c };
+    name.trim().chars().map(plain).collect()
+}
+
+/// Has the model asked what the prompt says.
+pub(super) async fn run(
+    command: &PromptCommand,
+    args: &str,
+    turn: &CommandTurn<'_>,
+) -> Result<Reply, String> {
+    let args =
+        arguments(&command.prompt, args).map_err(|why| format!("{}\n\n{why}", command.usage()))?;
+    let said = turn.server_prompt(&command.server, &command.prompt.name, args).await?;
+    Ok(Reply::Ask(said))
+}
+
+/// What is given to the prompt.
+fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut args = BTreeMap::new();
+    let mut values = Vec::new();
+    for word in words(text)? {
+        let named = word.strip_prefix("--").and_then(|word| word.split_once('='));
+        match named {
+            Some((name, value)) if prompt.arguments.iter().any(|it| it.name == name) => {
+                args.insert(name.to_owned(), value.to_owned());
+            }
+            _ => values.push(word),
+        }
+    }
+    let open: Vec<_> = prompt.arguments.iter().filter(|it| !args.contains_key(&it.name)).collect();
+    let Some((last, first)) = open.split_last() else {
+        return match values.first() {
+            Some(word) => Err(format!("`{word}` is one argument too many.")),
+            None => Ok(args),
+        };
+    };
+    let mut values = values.into_iter();
+    for (argument, value) in first.iter().zip(values.by_ref()) {
+        args.insert(argument.name.clone(), value);
+    }
+    // What is left is the last one's.
+    let rest: Vec<_> = values.collect();
+    if !rest.is_empty() {
+        args.insert(last.name.clone(), rest.join(" "));
+    }
+    let missing = prompt.arguments.iter().find(|it| it.required && !args.contains_key(&it.name));
+    match missing {
+        Some(argument) if argument.description.is_empty() => {
+            Err(format!("What is missing: {}.", argument.name))
+        }
+        Some(argument) => {
+            Err(format!("What is missing: {}, {}.", argument.name, argument.description))
+        }
+        None => Ok(args),
+    }
+}
+
+/// The words of a text; quotes hold one together, and a backslash takes the next character as it is.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut begun) = (Vec::new(), String::new(), false);
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => word.extend(chars.next()),
+            (c, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) => (quote, begun) = (Some(c), true),
+            (c, None) if c.is_whitespace() => {
+                if begun || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                begun = false;
+            }
+            (c, _) => word.push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err("A quote is not closed.".to_owned());
+    }
+    if begun || !word.is_empty() {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::PromptArgument;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&[(&str, &str)], &str>) {
+        let argument = |name: &str, required| PromptArgument {
+            name: name.to_owned(),
+            description: String::new(),
+            required,
+        };
+        let prompt = ServerPrompt {
+            name: "p".to_owned(),
+            description: String::new(),
+            arguments: vec![argument("file", true), argument("how", false)],
+        };
+        match (arguments(&prompt, text), expected) {
+            (Ok(found), Ok(expected)) => {
+                let found: Vec<_> =
+                    found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+                assert_eq!(found, expected);
+            }
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn arguments_are_named_or_come_in_order() {
+        check("a.rs", Ok(&[("file", "a.rs")]));
+        check("a.rs very well", Ok(&[("file", "a.rs"), ("how", "very well")]));
+        check(r#"--how="very well" 'my file'"#, Ok(&[("file", "my file"), ("how", "very well")]));
+        check(r#"--file=a\ b --how="say \"hi\"""#, Ok(&[("file", "a b"), ("how", "say \"hi\"")]));
+        check("--file= --other=1", Ok(&[("file", ""), ("how", "--other=1")]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        check("", Err("What is missing: file"));
+        check("--how=x", Err("What is missing: file"));
+        check("'a", Err("A quote is not closed"));
+        check("--file=a --how=b c", Err("`c` is one argument too many"));
+    }
+}

@@ -1,0 +1,165 @@
+//! What servers offer beside tools: prompts as commands, resources; and `/mcp`.
+
+use std::fs;
+
+use serde_json::json;
+use tandem::session::{Answer, Event, Origin, PromptPart, ToolOutcome};
+
+use super::{Stage, calls, limits, outcome, says, server};
+use crate::fakes::text;
+
+const ONCE: Answer = Answer::Once { edited: None };
+
+impl Stage {
+    /// What a command says.
+    async fn command(&self, prompt: &str) -> String {
+        let turn = self.session.prompt(text(prompt), Origin::Editor);
+        let events = self.follow(turn, &ONCE).await;
+        let said = events.iter().find_map(|event| match &**event {
+            Event::Output(said) => Some(said.clone()),
+            _ => None,
+        });
+        said.unwrap_or_else(|| panic!("{events:?}"))
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_is_a_command() {
+    let stage = Stage::new("s", "plain", vec![says("hi"), says("reviewed"), says("again")]);
+    stage.turn().await;
+    let turn = stage.session.prompt(text("/review --how=\"very well\" a.rs"), Origin::Editor);
+    stage.follow(turn, &ONCE).await;
+    assert_eq!(stage.told.lock().unwrap().last().unwrap(), "user: Review a.rs very well.");
+    // Its whole name is one, too.
+    let turn = stage.session.prompt(text("/s.review b.rs"), Origin::Editor);
+    stage.follow(turn, &ONCE).await;
+    assert_eq!(stage.told.lock().unwrap().last().unwrap(), "user: Review b.rs well.");
+    let usage = "`/review --file=… [--how=…]`: Reviews a file. (MCP server `s`)";
+    assert_eq!(stage.command("/review").await, format!("{usage}\n\nWhat is missing: file, which."));
+    assert!(stage.command("/help").await.contains(usage));
+    assert_eq!(stage.command("/help review").await, usage);
+}
+
+#[tokio::test]
+async fn prompts_of_one_name_are_told_apart() {
+    let stage = Stage::with(vec![says("hi")], limits(), |home| {
+        vec![server(home, "a", "plain"), server(home, "b", "plain")]
+    });
+    stage.turn().await;
+    let help = stage.command("/help").await;
+    assert!(help.contains("`/a.review ") && help.contains("`/b.review "), "{help}");
+    assert!(!help.contains("`/review"), "{help}");
+}
+
+#[tokio::test]
+async fn the_model_lists_and_reads_resources() {
+    let answers = vec![
+        says("hi"),
+        calls("list_mcp_resources", json!({})),
+        says("listed"),
+        calls("read_mcp_resource", json!({ "uri": "note://7" })),
+        says("read"),
+        calls("read_mcp_resource", json!({ "uri": "note://1", "serverName": "none" })),
+        says("not read"),
+    ];
+    let stage = Stage::new("s", "plain", answers);
+    stage.turn().await;
+    let tools = stage.session.tools();
+    assert_eq!(tools[0].name, "list_mcp_resources");
+    assert_eq!(tools[1].name, "read_mcp_resource");
+    let ToolOutcome::Done(listed) = outcome(&stage.turn().await) else { panic!() };
+    let expected = "Server `s`:\n- note://1 (A note) [text/plain]\n- note://{n} (Notes)\n";
+    assert_eq!(listed.text, expected);
+    let ToolOutcome::Done(read) = outcome(&stage.turn().await) else { panic!() };
+    assert!(read.text.contains("\n[Resource: note://7]\nwhat note://7 says\n"), "{}", read.text);
+    let ToolOutcome::Failed(error) = outcome(&stage.turn().await) else { panic!() };
+    assert_eq!(error.message, "There is no MCP server `none`. There are: `s`.");
+}
+
+#[tokio::test]
+async fn a_prompt_mentions_resources() {
+    let part = |mentioned: &str| {
+        let text = PromptPart::Text("What is in ".to_owned());
+        vec![text, PromptPart::Path(mentioned.to_owned())]
+    };
+    let typed = |mentioned: &str| vec![PromptPart::Text(format!("What is in @{mentioned}"))];
+    for (mentioned, prompt) in [
+        ("s:note://1", part("s:note://1")),
+        ("s:note://1", typed("s:note://1")),
+        ("s://note://1", typed("s://note://1")),
+        ("note://1", part("note://1")),
+        ("note://1", typed("note://1")),
+    ] {
+        let stage = Stage::new("s", "plain", vec![says("hi")]);
+        let turn = stage.session.prompt(prompt, Origin::Editor);
+        let events = stage.follow(turn, &Answer::Reject).await;
+        let started = events.iter().find_map(|event| match &**event {
+            Event::CallStarted(started) => Some(started),
+            _ => None,
+        });
+        assert_eq!(started.unwrap().summary.label, "note://1 (s)");
+        let told = stage.told_last();
+        assert!(told.starts_with(&format!("user: What is in @{mentioned}\n\n")), "{told}");
+        assert!(told.contains("what note://1 says"), "{told}");
+        assert!(!events.iter().any(|event| matches!(**event, Event::Notice(_))), "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn servers_are_listed_with_all_that_they_offer() {
+    let stage = Stage::with(vec![says("hi")], limits(), |home| {
+        let mut config = server(home, "s", "plain");
+        config.description = Some("for tests".to_owned());
+        config.include = Some(vec!["echo".to_owned(), "slow".to_owned()]);
+        vec![config, server(home, "t", "ends")]
+    });
+    assert!(stage.command("/mcp").await.starts_with("**s**: not started yet · for tests · "));
+    stage.turn().await;
+    let list = stage.command("/mcp list").await;
+    let place = super::fixture().display().to_string();
+    let expected = format!(
+        "**s**: ready · for tests · {place} · named by a test\n\
+         - 2 tools: `mcp_s_echo`, `mcp_s_slow`\n\
+         - 1 prompts:\n  - `review`: Reviews a file.\n\
+         - 2 resources:\n  - `note://1`: A note\n  - `note://{{n}}`: Notes\n"
+    );
+    assert!(list.starts_with(&expected), "{list}");
+    assert!(list.contains("**t**: down: it ended (exit status: 7); it last said: no licence"));
+    assert!(stage.command("/mcp desc").await.contains("  - `mcp_s_echo`: Says it again.\n"));
+    let schema = stage.command("/mcp schema").await;
+    assert!(schema.contains("\"required\": [\n"), "{schema}");
+    let wrong = stage.command("/mcp foo").await;
+    assert!(wrong.starts_with("`/mcp` has no `foo`. It has:"), "{wrong}");
+}
+
+#[tokio::test]
+async fn a_server_is_left_out_and_taken_back() {
+    let stage = Stage::new("s", "plain", vec![says("hi")]);
+    stage.turn().await;
+    assert!(stage.command("/mcp disable s").await.starts_with("**s**: disabled"));
+    assert!(stage.tools().is_empty());
+    assert!(stage.command("/mcp enable s").await.starts_with("**s**: ready"));
+    assert!(stage.tools().contains(&"mcp_s_echo".to_owned()));
+    let wrong = stage.command("/mcp disable x").await;
+    assert_eq!(wrong, "There is no MCP server `x`. There are: `s`.");
+}
+
+#[tokio::test]
+async fn the_settings_are_read_again() {
+    let home = tempfile::TempDir::new().unwrap();
+    let (file, place) = (home.path().join("names"), home.path().to_owned());
+    let stage = Stage::loading(vec![says("hi")], move || {
+        let names = fs::read_to_string(&file).unwrap_or_default();
+        names.split_whitespace().map(|name| server(&place, name, "plain")).collect()
+    });
+    assert!(stage.command("/mcp").await.starts_with("There are no MCP servers."));
+    fs::write(home.path().join("names"), "a b").unwrap();
+    let list = stage.command("/mcp reload").await;
+    assert!(list.starts_with("**a**: ready") && list.contains("\n**b**: ready"), "{list}");
+    fs::write(home.path().join("names"), "b c").unwrap();
+    let list = stage.command("/mcp reload c").await;
+    assert!(list.contains("**a**: ready") && list.contains("**c**: ready"), "{list}");
+    let list = stage.command("/mcp reload").await;
+    assert!(!list.contains("**a**") && list.contains("**c**: ready"), "{list}");
+    assert!(stage.command("/mcp reload x").await.starts_with("There is no MCP server `x`."));
+}
