@@ -26,7 +26,8 @@ pub struct Logs(Option<Queue>);
 /// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for. If neither does: warnings, and with
 /// `debug` also what this program itself does.
 pub fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
-    let filter = ["TANDEM_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
+    let set = |name| std::env::var(name).ok().filter(|filter| !filter.is_empty());
+    let filter = ["TANDEM_LOG", "RUST_LOG"].into_iter().find_map(set);
     let filter = match &filter {
         Some(filter) => Targets::from_str(filter)
             .with_context(|| format!("the log filter {filter:?} cannot be read"))?,
