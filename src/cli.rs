@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::config::limits::{self, Change};
@@ -19,7 +19,7 @@ use crate::permission::Mode;
 /// shell. It answers with a language model, runs tools in the project, and asks before it changes
 /// anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]
-#[command(name = "tandem", version, max_term_width = 100)]
+#[command(name = "tandem", version, disable_version_flag = true, max_term_width = 100)]
 pub struct Cli {
     /// What to do instead of serving an editor.
     #[command(subcommand)]
@@ -30,6 +30,13 @@ pub struct Cli {
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub log_file: Option<PathBuf>,
+    /// Log what happens, in detail, unless TANDEM_LOG says what. In a terminal the logs go to a
+    /// file, which is named
+    #[arg(short, long, global = true)]
+    pub debug: bool,
+    /// Print version
+    #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
+    version: Option<bool>,
 }
 
 /// What to do instead of serving an editor.
@@ -75,14 +82,28 @@ pub struct Agent {
     /// With what, and how freely.
     #[command(flatten)]
     pub work: Work,
+    /// The first prompt: in a terminal the conversation goes on from there, anywhere else it is run
+    /// as with -p
+    #[arg(value_name = "PROMPT", group = "one_prompt", conflicts_with_all = ["acp", "prompt", "prompt_interactive"])]
+    pub query: Vec<String>,
+    /// The first prompt of a conversation in the terminal
+    #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["acp", "prompt"])]
+    pub prompt_interactive: Option<String>,
     /// Run one prompt and end: the answer goes to standard output. What comes on standard input, if
     /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused,
     /// unless others can join and answer (--a2a-port)
-    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "acp")]
+    #[arg(
+        short,
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "acp",
+        group = "one_prompt"
+    )]
     pub prompt: Option<String>,
     /// What -p writes: text, json (one object at the end), stream-json (an object a line, as things
     /// happen)
-    #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "prompt")]
+    #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
     pub output_format: Format,
     /// More directories that the agent may work in
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
@@ -140,8 +161,9 @@ pub struct A2a {
 /// With what, and how freely, the agent works.
 #[derive(Args, Clone)]
 pub struct Work {
-    /// The model: a Gemini model's id, `replay:FILE` to play a script, `replay` for the
-    /// demonstration that needs no key and no network [default: gemini-3.8-flash]
+    /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
+    /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
+    /// and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
     pub model: Option<String>,
     /// How much the model thinks, if it can be told: a level such as LOW, MEDIUM or HIGH [default:
@@ -169,6 +191,7 @@ pub struct Work {
 const EXAMPLES: &str = "\
 Examples:
   tandem                                in a terminal: ask there; ? shows the keys
+  tandem 'why does the test fail?'      the same, and this is asked first
   tandem --a2a-port 41242               the same, and other agents may join the session
   tandem --acp                          what an editor's settings would run
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
@@ -176,6 +199,7 @@ Examples:
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem login                          store a Gemini API key
+  tandem --model ollama:qwen3:8b        a model of this machine
   tandem --model replay -y < FILE       play the demonstration to messages in a file; the source
                                         has one: fixtures/acp/hello.ndjson
 
@@ -187,6 +211,9 @@ Environment:
   ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
                                         ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
   ANTHROPIC_BASE_URL                    a gateway in place of Anthropic's server
+  OPENAI_API_KEY                        the key for models like openai:gpt-5
+  OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
+  OLLAMA_HOST                           where Ollama is [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
   BROWSER                               what opens the page that asks for a key
@@ -222,6 +249,19 @@ pub fn parse() -> Result<Cli, clap::Error> {
         command = command.after_long_help(format!("{EXAMPLES}\nLimits:\n{}", limits::help()));
     }
     Cli::from_arg_matches(&command.try_get_matches()?)
+}
+
+impl Agent {
+    /// Whether one prompt is run and no more, even in a terminal.
+    pub fn one_prompt(&self) -> bool {
+        self.prompt.is_some() || self.output_format != Format::default()
+    }
+
+    /// What is asked first.
+    pub fn first_prompt(&self) -> Option<String> {
+        let query = (!self.query.is_empty()).then(|| self.query.join(" "));
+        [&self.prompt, &self.prompt_interactive].into_iter().find_map(Clone::clone).or(query)
+    }
 }
 
 impl Work {

@@ -6,6 +6,7 @@ mod queue;
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write, stderr};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -22,16 +23,20 @@ use self::queue::Queue;
 /// moment.
 pub struct Logs(Option<Queue>);
 
-/// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for; warnings if neither does.
-pub fn start(file: Option<&Path>) -> anyhow::Result<Logs> {
+/// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for. If neither does: warnings, and with
+/// `debug` also what this program itself does.
+pub fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
     let filter = ["TANDEM_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
     let filter = match &filter {
         Some(filter) => Targets::from_str(filter)
             .with_context(|| format!("the log filter {filter:?} cannot be read"))?,
+        None if debug => {
+            Targets::new().with_default(LevelFilter::WARN).with_target("tandem", LevelFilter::DEBUG)
+        }
         None => Targets::new().with_default(LevelFilter::WARN),
     };
     let (output, colour): (Box<dyn Write + Send>, _) = if let Some(path) = file {
-        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         (Box::new(file.with_context(|| format!("cannot log to {}", path.display()))?), false)
     } else {
         let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

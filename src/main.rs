@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 use tandem::cli::{self, Cli, Command};
-use tandem::logging;
+use tandem::logging::{self, Logs};
 use tandem::run::{self, End};
 
 /// What a prompt ends with that cannot be run as asked for.
@@ -27,20 +27,16 @@ fn main() -> ExitCode {
         Ok(End::Failed(code)) => exit_code(code),
         Err(err) => {
             say(&format!("tandem: {err:#}"));
-            exit_code(if cli.command.is_some() || cli.agent.prompt.is_some() { 1 } else { 2 })
+            let asked = cli.command.is_some() || cli.agent.first_prompt().is_some();
+            exit_code(if asked { 1 } else { 2 })
         }
     }
 }
 
 fn start(cli: &Cli) -> anyhow::Result<End> {
-    let person = cli.command.is_none() && !cli.agent.acp && cli.agent.prompt.is_none();
+    let person = cli.command.is_none() && !cli.agent.acp && !cli.agent.one_prompt();
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
-    // Logs would be written all over the screen.
-    let _logs = if terminal && cli.log_file.is_none() && stderr().is_terminal() {
-        logging::none()
-    } else {
-        logging::start(cli.log_file.as_deref())?
-    };
+    let _logs = logs(cli, terminal)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &cli.command {
         Some(Command::Login { provider }) => {
@@ -51,8 +47,12 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
         Some(Command::Config(config)) => return run::config(config).map(|()| End::Done),
         None => {}
     }
-    if let Some(prompt) = &cli.agent.prompt {
-        let end = runtime.block_on(run::headless(&cli.agent, prompt));
+    if cli.agent.prompt_interactive.is_some() && !terminal {
+        say("tandem: -i is for a terminal, and standard input or output is none; use -p");
+        return Ok(End::Failed(BAD_INPUT));
+    }
+    if let Some(prompt) = cli.agent.first_prompt().filter(|_| !terminal) {
+        let end = runtime.block_on(run::headless(&cli.agent, &prompt));
         // A thread may still read or write; nobody waits for it.
         runtime.shutdown_background();
         return end;
@@ -72,6 +72,19 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();
     end
+}
+
+/// Begins to log. All over the screen is no place for it.
+fn logs(cli: &Cli, terminal: bool) -> anyhow::Result<Logs> {
+    let default = terminal && cli.log_file.is_none() && stderr().is_terminal();
+    if default && !cli.debug {
+        return Ok(logging::none());
+    }
+    let file = if default { Some(run::debug_log()?) } else { cli.log_file.clone() };
+    if let Some(file) = file.as_deref().filter(|_| default) {
+        say(&format!("tandem: logs go to {}", file.display()));
+    }
+    logging::start(file.as_deref(), cli.debug)
 }
 
 fn exit_code(code: i32) -> ExitCode {

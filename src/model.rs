@@ -6,6 +6,7 @@ pub mod endpoint;
 pub mod gemini;
 pub mod history;
 pub mod lazy;
+pub mod ollama;
 pub mod openai;
 pub mod options;
 pub mod provider;
@@ -16,6 +17,7 @@ pub mod tokens;
 
 mod again;
 mod asking;
+mod chat;
 mod emit;
 mod http;
 mod names;

@@ -6,7 +6,9 @@ mod models;
 mod servers;
 mod terminal;
 
+use std::fs;
 use std::io::{Write as _, stderr, stdout};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,7 +179,8 @@ impl Making {
     /// The model to begin with, and those there are beside it.
     fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
         let limits = self.limits(settings);
-        let models = Choice::new(Arc::clone(&self.credentials), limits.model);
+        let models =
+            Choice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
         Ok((models.first(settings)?, models))
     }
 
@@ -263,6 +266,14 @@ async fn unread() {
     while !stdio::nobody_reads() {
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Where logs go if they are wanted and there is no place for them. Its directory is made.
+pub fn debug_log() -> anyhow::Result<PathBuf> {
+    let dir = env()?.state_dir().context("there is no home directory: set HOME, or --log-file")?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    made.with_context(|| format!("cannot make {}", dir.display()))?;
+    Ok(dir.join("debug.log"))
 }
 
 /// Shows what is set, and where.
@@ -356,6 +367,14 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
             _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+        }
+    }
+
+    /// The number of the first that is no interrupt.
+    async fn end(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
             _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
         }
     }

@@ -48,6 +48,7 @@ pub use self::mcp::{Concealed, McpServer};
 use self::merge::Merged;
 pub use self::origin::{Layer, Origin};
 use super::env::Env;
+use crate::model::provider::Provider;
 use crate::permission::Mode;
 use crate::permission::consent::Executable;
 
@@ -93,6 +94,9 @@ pub struct Settings {
 pub struct Model {
     /// Its id, as `--model` takes it.
     pub name: Option<String>,
+    /// Whose model an id means that does not say so: a key of this program's own.
+    #[serde(deserialize_with = "take::provider")]
+    pub provider: Provider,
     /// How much it thinks, as `--thinking` takes it: a key of this program's own.
     pub thinking: Option<String>,
     /// How often the model may be asked in one session; -1 in the files is `None`, any number.
@@ -109,6 +113,7 @@ impl Default for Model {
     fn default() -> Self {
         Self {
             name: None,
+            provider: Provider::Gemini,
             thinking: None,
             max_session_turns: None,
             compression_threshold: 0.5,

@@ -20,20 +20,21 @@ mod markdown;
 mod offer;
 mod prompt;
 mod screen;
+mod service;
+mod signals;
 mod state;
 mod terminal;
 mod theme;
 mod wrap;
 
-use std::path::PathBuf;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use crossterm::event::{Event as Input, EventStream};
-use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -42,6 +43,8 @@ use self::act::Entering;
 use self::history::History;
 use self::offer::{Cause, Then};
 use self::screen::Screen;
+pub use self::service::{GotKey, LogIn, Login, Opened, Service};
+use self::signals::{Came, Signals};
 use self::state::{About, State};
 use self::terminal::Terminal;
 use crate::session::{Millis, Reader, Session};
@@ -55,49 +58,16 @@ const BATCH: usize = 2000;
 /// How long the last rows may take to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What the terminal is shown, and what it works with.
-pub struct Service {
-    /// The conversation.
-    pub session: Arc<Session>,
-    /// The working directory, as people write it.
-    pub workspace: String,
-    /// Where others can join, and how many have.
-    pub a2a: Option<(String, watch::Receiver<usize>)>,
-    /// Where earlier prompts are kept.
-    pub history: Option<PathBuf>,
-    /// The command line that edits the file whose name follows.
-    pub editor: String,
-    /// Whether colours are wanted.
-    pub colour: bool,
-    /// How the user can give a key, if that can be done here.
-    pub login: Option<LogIn>,
+/// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns. The
+/// terminal is given back even if this is dropped, or panics, which is an error.
+pub async fn run(service: Service) -> anyhow::Result<Option<i32>> {
+    let ran = AssertUnwindSafe(show(service)).catch_unwind().await;
+    ran.unwrap_or_else(|panic| Err(anyhow!("a fault in the screen ended it: {}", words(&*panic))))
 }
 
-/// How a key can be given for the model with this id.
-pub type LogIn = Box<dyn Fn(&str) -> Login>;
-
-/// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
-pub struct Login {
-    /// Whose key it is: a provider, as people write it.
-    pub whose: &'static str,
-    /// Where such keys are made.
-    pub made_at: &'static str,
-    /// Checks a key that was typed, and uses it.
-    pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
-    /// Opens a page that asks for it, and tells its address.
-    pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
-}
-
-/// What comes of it.
-pub type GotKey = BoxFuture<'static, Result<String, String>>;
-
-/// Is told a page's address.
-pub type Opened = Box<dyn Fn(&str) + Send + Sync>;
-
-/// Runs until the user quits. The terminal is given back even if this is dropped.
-pub async fn run(service: Service) -> anyhow::Result<()> {
+async fn show(service: Service) -> anyhow::Result<Option<i32>> {
+    let signals = Signals::listen()?;
     let terminal = Terminal::take().context("the terminal cannot be used")?;
-    let stopped = signal(SignalKind::from_raw(STOP)).context("cannot listen for signals")?;
     let (columns, rows) = size();
     let about = About {
         model: wrap::clean(&service.session.model()),
@@ -116,7 +86,7 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         state: State::new(about),
         keys: Some(EventStream::new()),
         terminal,
-        stopped,
+        signals,
         height: rows,
         files: None,
         finding: None,
@@ -126,7 +96,7 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
         interrupted: None,
-        quits: false,
+        quits: None,
     };
     ui.session.start_servers();
     if ui.no_key(&[]) {
@@ -135,8 +105,11 @@ pub async fn run(service: Service) -> anyhow::Result<()> {
     ui.run().await
 }
 
-/// The signal that stops a program in a terminal.
-const STOP: i32 = rustix::process::Signal::TSTP.as_raw();
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no more is known")
+}
 
 /// All of it.
 struct Ui {
@@ -149,7 +122,7 @@ struct Ui {
     keys: Option<EventStream>,
     history: History,
     clients: Option<watch::Receiver<usize>>,
-    stopped: Signal,
+    signals: Signals,
     editor: String,
     height: usize,
     /// The files of the workspace, once they have been asked for.
@@ -165,12 +138,22 @@ struct Ui {
     last_drawn: Instant,
     /// When Ctrl+C was pressed last.
     interrupted: Option<Instant>,
-    quits: bool,
+    /// It ends, because of a signal if there is one.
+    quits: Option<Quit>,
+}
+
+/// Why it ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quit {
+    /// The user wants it.
+    Wanted,
+    /// A signal came; its number.
+    Signal(i32),
 }
 
 impl Ui {
-    async fn run(mut self) -> anyhow::Result<()> {
-        while !self.quits {
+    async fn run(mut self) -> anyhow::Result<Option<i32>> {
+        while self.quits.is_none() {
             let turning = self.state.turns().then(|| self.last_drawn + spin());
             let due = match (self.due, turning) {
                 (Some(due), Some(turning)) => Some(due.min(turning)),
@@ -182,11 +165,14 @@ impl Ui {
                 key = next_key(&mut self.keys) => match key {
                     Some(Ok(input)) => self.input(input).await?,
                     // The terminal is gone.
-                    Some(Err(_)) | None => self.quits = true,
+                    Some(Err(_)) | None => self.quits = Some(Quit::Wanted),
                 },
                 () = self.terminal.written(), if self.terminal.busy() => {}
                 () = until(due), if due.is_some() => self.draw(),
-                _ = self.stopped.recv() => self.suspend()?,
+                came = self.signals.next() => match came {
+                    Came::Stop => self.suspend()?,
+                    Came::End(signal) => self.quits = Some(Quit::Signal(signal)),
+                },
                 files = found(&mut self.finding), if self.finding.is_some() => {
                     self.finding = None;
                     self.files = Some(files);
@@ -206,7 +192,10 @@ impl Ui {
         }
         // What is being written comes before the last rows.
         let _ = tokio::time::timeout(LAST_WORDS, self.terminal.written()).await;
-        Ok(())
+        Ok(match self.quits {
+            Some(Quit::Signal(signal)) => Some(signal),
+            _ => None,
+        })
     }
 
     /// Takes in what has happened.
@@ -276,9 +265,13 @@ impl Ui {
 
     /// Stops, as other programs do; when it goes on, the screen is drawn anew.
     fn suspend(&mut self) -> anyhow::Result<()> {
+        if !signals::can_stop() {
+            self.state.hint = Some("there is no shell to go back to".to_owned());
+            self.changed();
+            return Ok(());
+        }
         self.leave();
-        // The whole job, as the terminal itself would.
-        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
+        signals::stop();
         self.come_back()
     }
 
@@ -304,7 +297,13 @@ impl Ui {
 impl Drop for Ui {
     /// Leaves the history on the screen, and nothing else.
     fn drop(&mut self) {
+        // What has made it panic would do so again.
+        if std::thread::panicking() {
+            let last = self.screen.clear();
+            return self.terminal.give_back(&last);
+        }
         self.state.dialogs.clear();
+        self.state.offer = None;
         let columns = self.screen.columns();
         let mut rows = Vec::new();
         for item in &self.state.items {

@@ -1,11 +1,10 @@
 //! Anthropic's API, and what speaks like it: Messages over server-sent events.
 
 mod answer;
-mod ask;
 mod block;
 mod call;
-mod errors;
 mod finish;
+mod learnt;
 mod messages;
 mod request;
 mod thinking;
@@ -18,21 +17,27 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 
-use self::errors::Asked;
-use self::messages::{Listener, Refused};
+use self::answer::Answer;
+use self::learnt::Learnt;
+use self::messages::Listener;
+use self::request::Request;
+use super::asking::{self, Api, Trouble};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
 use super::provider::Provider;
-use super::{Chunk, Error, Model, Prompt, catalog, emit, tokens};
+use super::report::{Meaning, Report};
+use super::retry::Failure;
+use super::{Chunk, Error, Finish, FinishReason, Message, Model, Prompt, catalog, tokens};
 use crate::sync::Mutex;
 
 /// A model behind Anthropic's API.
-pub struct Anthropic(Arc<Inner>);
+pub struct Anthropic {
+    name: String,
+    inner: Arc<Inner>,
+}
 
 struct Inner {
-    /// As `--model` takes it.
-    id: String,
     model: catalog::Model,
     connect: Connect,
     options: Options,
@@ -42,8 +47,7 @@ struct Inner {
     /// What else the user wants in every request.
     more: Map<String, Value>,
     http: Http,
-    /// The thinking that has been refused, so that each is refused only once.
-    refused: Mutex<Arc<Refused>>,
+    learnt: Mutex<Learnt>,
 }
 
 /// What native answers are marked with.
@@ -64,8 +68,8 @@ impl Anthropic {
         let thinking = thinking::Asked::new(&model, max_tokens, options.thinking.as_deref());
         let mut more = options.generation.clone();
         more.retain(|field, _| !OWN.contains(&field.as_str()));
-        Ok(Self(Arc::new(Inner {
-            id: Provider::Anthropic.qualify(&model.id),
+        let name = Provider::Anthropic.qualify(&model.id);
+        let inner = Inner {
             thinking: thinking.map_err(Error::Rejected)?,
             max_tokens,
             more,
@@ -73,32 +77,32 @@ impl Anthropic {
             model,
             connect,
             options,
-            refused: Mutex::default(),
-        })))
+            learnt: Mutex::default(),
+        };
+        Ok(Self { name, inner: Arc::new(inner) })
     }
 }
 
 impl Model for Anthropic {
     fn id(&self) -> &str {
-        &self.0.id
+        &self.name
     }
 
     fn ready(&self) -> Result<(), Error> {
-        let endpoint = (self.0.connect)().map_err(Error::NotAuthenticated)?;
+        let endpoint = (self.inner.connect)().map_err(Error::NotAuthenticated)?;
         endpoint.check()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        let inner = Arc::clone(&self.0);
-        emit::answer(|emit| ask::ask(inner, prompt, emit))
+        asking::ask(Arc::clone(&self.inner), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
-        Some(self.0.model.input_tokens).filter(|tokens| *tokens > 0)
+        Some(self.inner.model.input_tokens).filter(|tokens| *tokens > 0)
     }
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
-        let inner = Arc::clone(&self.0);
+        let inner = Arc::clone(&self.inner);
         // Text is estimated well enough; it is not worth a request.
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
@@ -107,13 +111,95 @@ impl Model for Anthropic {
     }
 }
 
-impl Inner {
-    fn listener<'a>(&'a self, refused: &'a Refused) -> Listener<'a> {
-        Listener { model: &self.model.id, refused }
+impl Api for Inner {
+    type Answer = Answer;
+
+    fn options(&self) -> &Options {
+        &self.options
     }
 
-    fn asked<'a>(&'a self, prompt: &'a Prompt) -> Asked<'a> {
-        Asked { model: &self.model.id, tools: &prompt.tools }
+    fn http(&self) -> &Http {
+        &self.http
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, String> {
+        (self.connect)()
+    }
+
+    async fn look(&self) {}
+
+    async fn prepare(&self, _: &Endpoint) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+        answer: &Answer,
+    ) -> Result<reqwest::Request, Error> {
+        let learnt = self.learnt.lock().clone();
+        let body = Request {
+            prompt,
+            listener: Listener { model: &self.model.id, refused: &learnt.refused },
+            thinking: &self.thinking,
+            more: &self.more,
+            max_tokens: learnt.max_tokens(prompt, self.max_tokens),
+            nudge,
+            so_far: &answer.parts(),
+        }
+        .body()?;
+        call::post(endpoint, "/messages", body)
+    }
+
+    fn begin(&self) -> Answer {
+        Answer::new(self.options.max_answer)
+    }
+
+    fn is_shown(answer: &Answer) -> bool {
+        answer.is_shown()
+    }
+
+    fn trouble(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+        if self.learnt.lock().learn(report, prompt, self.max_tokens) {
+            return Trouble::Learnt;
+        }
+        if let Some(error) = learnt::of_this_api(report, &prompt.tools) {
+            return Failure::terminal(error).into();
+        }
+        match report.meaning(call::asked(endpoint, &self.model.id)) {
+            Meaning::Failed(failure) => Trouble::Failed(failure),
+            Meaning::NoModel(error) => Trouble::NoModel(error),
+        }
+    }
+
+    fn nobody(&self, endpoint: &Endpoint) -> String {
+        format!("Nothing answers at {}. Is the server running there?", endpoint.url)
+    }
+
+    fn judge(&self, mut answer: Answer, prompt: &Prompt) -> asking::Verdict<Answer> {
+        let last = prompt.messages.last().map(|last| &**last);
+        let reason = match finish::judge(&answer, matches!(last, Some(Message::Results(_)))) {
+            finish::Verdict::Whole(reason) => reason,
+            finish::Verdict::GoesOn => {
+                answer.go_on();
+                return asking::Verdict::GoesOn(answer);
+            }
+            finish::Verdict::Again(again) => return asking::Verdict::Again(again),
+            finish::Verdict::Failed(failure) => return asking::Verdict::Failed(failure),
+        };
+        // Calls are worth something only when the answer is whole: until then it may be refused.
+        let calls = match reason {
+            FinishReason::Refused(_) => Vec::new(),
+            _ => answer.calls(&prompt.tools).map(Chunk::Call).collect(),
+        };
+        let (usage, native) = (answer.usage(), answer.native(&self.model.id));
+        asking::Verdict::Whole(calls, Finish { reason, usage, native })
+    }
+
+    async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+        call::list(&self.http, endpoint, 1000).await
     }
 }
 

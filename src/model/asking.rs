@@ -1,4 +1,4 @@
-//! Asks an API that gives its answer in one response, until there is one or none to be had.
+//! Asks an API until there is an answer or none to be had.
 
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use super::retry::{Advice, Failure, Policy};
 use super::stream::{self, Assemble, Wrong};
 use super::{Chunk, Error, Finish, FinishReason, Prompt};
 
+/// How many responses one answer may go on over.
+const MOST_RESPONSES: u32 = 64;
 /// How many models are named when one is not found.
 const NAMED: usize = 30;
 
@@ -37,12 +39,14 @@ pub(super) trait Api: Send + Sync + 'static {
     /// Finds out what must be known for a request.
     fn prepare(&self, endpoint: &Endpoint) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// The request for an answer; `nudge` is said beside what the user said last.
+    /// The request for an answer, as far as it has come; `nudge` is said beside what the user said
+    /// last.
     fn request(
         &self,
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
+        answer: &Self::Answer,
     ) -> Result<Request, Error>;
 
     /// An answer of which nothing has come.
@@ -58,7 +62,7 @@ pub(super) trait Api: Send + Sync + 'static {
     fn nobody(&self, endpoint: &Endpoint) -> String;
 
     /// What to do with an answer that has ended.
-    fn judge(&self, answer: Self::Answer, prompt: &Prompt) -> Verdict;
+    fn judge(&self, answer: Self::Answer, prompt: &Prompt) -> Verdict<Self::Answer>;
 
     /// The ids of the models that there are.
     fn models(
@@ -69,9 +73,11 @@ pub(super) trait Api: Send + Sync + 'static {
 
 /// What to do with an answer that has ended.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Verdict<A> {
     /// It is whole; what is still to be shown of it comes first.
     Whole(Vec<Chunk>, Finish),
+    /// It goes on in another response.
+    GoesOn(A),
     /// It is worthless; the model is asked again.
     Again(Again),
     /// The request failed after all.
@@ -146,8 +152,9 @@ async fn run<A: Api>(api: Arc<A>, prompt: Prompt, emit: Emit) -> Result<Finish, 
 
 impl<A: Api> Asking<A> {
     async fn until_done(&mut self) -> Result<Finish, Error> {
+        let (mut begun, mut responses) = (None, 0);
         loop {
-            let mut answer = self.api.begin();
+            let mut answer = begun.take().unwrap_or_else(|| self.api.begin());
             let came = self.exchange(&mut answer).await;
             let shown = A::is_shown(&answer);
             let trouble = match came.map(|()| self.api.judge(answer, &self.prompt)) {
@@ -156,6 +163,14 @@ impl<A: Api> Asking<A> {
                         self.emit.send(chunk).await;
                     }
                     return Ok(finish);
+                }
+                Ok(Verdict::GoesOn(answer)) => {
+                    responses += 1;
+                    if responses == MOST_RESPONSES {
+                        return Err(endless());
+                    }
+                    begun = Some(answer);
+                    continue;
                 }
                 Ok(Verdict::Again(again)) => {
                     self.again(again, shown).await?;
@@ -175,7 +190,7 @@ impl<A: Api> Asking<A> {
         let endpoint = endpoint.map_err(|why| Failure::terminal(Error::NotAuthenticated(why)))?;
         self.endpoint = Some(endpoint.clone());
         api.prepare(&endpoint).await.map_err(|failure| self.nobody(failure, &endpoint))?;
-        let request = api.request(&endpoint, &self.prompt, self.nudge);
+        let request = api.request(&endpoint, &self.prompt, self.nudge, answer);
         let request = request.map_err(Failure::terminal)?;
         let options = api.options();
         let sent = api.http().send(request, options.idle).await;
@@ -260,4 +275,10 @@ impl<A: Api> Asking<A> {
             endpoint.redact(text);
         }
     }
+}
+
+fn endless() -> Error {
+    Error::BadAnswer(format!(
+        "The model's answer did not end within {MOST_RESPONSES} requests, and was given up."
+    ))
 }

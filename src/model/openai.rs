@@ -1,16 +1,9 @@
 //! Chat completions, as `OpenAI` has them and nearly every other server: any address, any model.
 
-mod answer;
-mod calls;
-mod finish;
 mod messages;
-mod native;
 mod quirks;
 mod request;
-mod scan;
-mod schema;
-mod spoken;
-mod think;
+mod streamed;
 mod window;
 mod wire;
 
@@ -20,18 +13,19 @@ use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use self::answer::Answer;
-use self::calls::Whole;
 use self::quirks::Server;
 use self::request::Request;
+use self::streamed::Streamed;
 use super::asking::{self, Api, Trouble, Verdict};
+use super::chat;
+use super::chat::answer::Answer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::Options;
 use super::provider::Provider;
 use super::report::{Asked, Meaning, Report};
 use super::retry::Failure;
-use super::{Call, Chunk, Error, Finish, Message, Model, Prompt, catalog, names};
+use super::{Chunk, Error, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
 /// What native answers are marked with.
@@ -104,7 +98,7 @@ impl Model for OpenAi {
 }
 
 impl Api for Inner {
-    type Answer = Answer;
+    type Answer = Streamed;
 
     fn options(&self) -> &Options {
         &self.options
@@ -137,6 +131,7 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
+        _: &Streamed,
     ) -> Result<reqwest::Request, Error> {
         let request = Request {
             prompt,
@@ -152,11 +147,11 @@ impl Api for Inner {
         Ok(request)
     }
 
-    fn begin(&self) -> Answer {
-        Answer::new(self.options.max_answer)
+    fn begin(&self) -> Streamed {
+        Streamed(Answer::new(self.options.max_answer))
     }
 
-    fn is_shown(answer: &Answer) -> bool {
+    fn is_shown(Streamed(answer): &Streamed) -> bool {
         answer.is_shown()
     }
 
@@ -175,31 +170,10 @@ impl Api for Inner {
         format!("Nothing answers at {}. Is the server running there?", endpoint.url)
     }
 
-    fn judge(&self, mut answer: Answer, prompt: &Prompt) -> Verdict {
-        let mut chunks = Vec::new();
-        answer.end(&mut chunks);
-        let asked = finish::Asked {
-            tools: &prompt.tools,
-            after_results: is_results(prompt),
-            makes_calls: self.server.lock().makes_calls,
-        };
-        let (reason, calls) = match finish::judge(&answer, asked) {
-            finish::Verdict::Whole(reason, calls) => (reason, calls),
-            finish::Verdict::Again(again) => return Verdict::Again(again),
-            finish::Verdict::Failed(failure) => return Verdict::Failed(failure),
-        };
-        if !calls.is_empty() {
-            Arc::make_mut(&mut self.server.lock()).makes_calls = true;
-        }
-        let mut extras = Vec::with_capacity(calls.len());
-        for Whole { call, extra } in calls {
-            extras.push(extra);
-            let name = names::own(&call.name, &prompt.tools).to_owned();
-            chunks.push(Chunk::Call(Call { name, ..call }));
-        }
-        let usage = answer.usage();
-        let native = answer.into_native(&self.model.id, extras);
-        Verdict::Whole(chunks, Finish { reason, usage, native })
+    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict<Streamed> {
+        let mut server = self.server.lock();
+        let makes_calls = &mut Arc::make_mut(&mut server).makes_calls;
+        chat::judge(answer, prompt, (BACKEND, &self.model.id), makes_calls)
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
@@ -236,9 +210,4 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
 /// The ids of the models that the endpoint has to offer.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     window::models(&Http::new(Options::default().connect_timeout), endpoint).await
-}
-
-/// Whether what the model is told last is what came of its calls.
-fn is_results(prompt: &Prompt) -> bool {
-    matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
 }

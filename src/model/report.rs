@@ -89,8 +89,9 @@ impl Report {
         let json = json.get(0).unwrap_or(&json);
         let error = json.get("error").filter(|error| !error.is_null()).unwrap_or(json);
         let name = |field: &str| error.get(field).and_then(Value::as_str).map(str::to_lowercase);
-        let names =
-            ["code", "type", "status", "param"].into_iter().filter_map(name).collect::<Vec<_>>();
+        let detail = error.pointer("/details/error_code").and_then(Value::as_str);
+        let names = ["code", "type", "status", "param"].into_iter().filter_map(name);
+        let names: Vec<_> = names.chain(detail.map(str::to_lowercase)).collect();
         let code = error.get("code").and_then(number).or_else(|| number(error.get("status_code")?));
         let status = status.or(code).unwrap_or_else(|| status_of(&names));
         let message = shortened(&message(error).unwrap_or_default());
@@ -141,11 +142,26 @@ impl Report {
             |kind: fn(String) -> Error, what: &str| Some(Failure::terminal(kind(self.said(what))));
         if self.status == 402
             || self.is(&["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"])
-            || self.says(&["exceeded your current quota", "insufficient balance"])
+            || self.says(&[
+                "exceeded your current quota",
+                "insufficient balance",
+                "credit balance is too low",
+            ])
         {
             return failure(
                 Error::RateLimited,
                 "There is no credit left on this account, or its quota is used up.",
+            );
+        }
+        // Where it says when it takes requests again, it is a rate limit after all.
+        let spent = self.is(&["enforced_spend_limit_reached"]) && self.retry_after.is_none();
+        if spent
+            || self.says(&["specified api usage limits", "specified workspace api usage limits"])
+        {
+            return failure(
+                Error::RateLimited,
+                "The spend limit of this account or key is reached. Raise it, go on next month, \
+                 or use another key.",
             );
         }
         if self.status == 413 || self.is_too_long() {
@@ -185,8 +201,11 @@ impl Report {
                 "maximum context length",
                 "available context size",
                 "context length exceeded",
+                "exceeds the context",
+                "exceeds maximum context",
                 "greater than the context length",
                 "context window",
+                "exceed context limit",
                 "prompt is too long",
                 "request too large",
                 "input is too long",
@@ -307,9 +326,13 @@ fn status_of(names: &[String]) -> u16 {
     let status = names.iter().find_map(|name| match name.as_str() {
         "invalid_request_error" | "bad_request" | "badrequesterror" => Some(400),
         "authentication_error" => Some(401),
+        "billing_error" => Some(402),
         "permission_error" => Some(403),
+        "not_found_error" => Some(404),
+        "request_too_large" => Some(413),
         "rate_limit_exceeded" | "rate_limit_error" | "tokens" | "requests" => Some(429),
         "overloaded_error" | "engine_overloaded" => Some(503),
+        "timeout_error" => Some(504),
         _ => None,
     });
     status.unwrap_or(500)

@@ -1,4 +1,5 @@
-//! Takes a byte stream apart into server-sent events, with bounded memory and in linear time.
+//! Takes a byte stream apart into server-sent events, or into lines of JSON, with bounded memory
+//! and in linear time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,6 +20,8 @@ pub struct Events {
     searched: usize,
     /// The last line ended in a carriage return; a line feed right after it belongs to it.
     after_return: bool,
+    /// Whether each line is an event.
+    lines: bool,
     max: usize,
 }
 
@@ -55,7 +58,12 @@ impl Events {
     /// Takes no event longer than `max` bytes.
     pub fn new(max: usize) -> Self {
         let buffer = Vec::new();
-        Self { buffer, block: 0, line: 0, searched: 0, after_return: false, max }
+        Self { buffer, block: 0, line: 0, searched: 0, after_return: false, lines: false, max }
+    }
+
+    /// Takes each line that is JSON for an event, and no line longer than `max` bytes.
+    pub fn lines(max: usize) -> Self {
+        Self { lines: true, ..Self::new(max) }
     }
 
     /// Adds what has arrived. All events should be taken out before more is added.
@@ -112,9 +120,9 @@ impl Events {
             }
             self.after_return = self.buffer[end] == b'\r';
             self.searched += 1;
-            let blank = end == self.line;
+            let ends = self.lines || end == self.line;
             self.line = self.searched;
-            if blank {
+            if ends {
                 let block = self.block..end;
                 self.block = self.line;
                 return Ok(Some(block));
@@ -276,6 +284,27 @@ mod tests {
         check("data: a\n\n{\"error\":\n1}", &["a", "{\"error\":\n1}"]);
         check("[{\"error\": 1}\n]\n", &["[{\"error\": 1}\n]"]);
         check("{\"error\":1}\n\ndata: a\n\n", &["{\"error\":1}", "a"]);
+    }
+
+    #[test]
+    fn lines_of_json_are_events_too() {
+        let input = "x\n{\"a\":1}\n\n {\"b\":2}\r\n{\"c\":3}\r{\"d\":4}";
+        for size in 1..=input.len() {
+            let mut events = Events::lines(1000);
+            let mut all = Vec::new();
+            for piece in input.as_bytes().chunks(size) {
+                events.push(piece);
+                while let Some(event) = events.next_event().unwrap() {
+                    all.push(event.data.into_owned());
+                }
+            }
+            all.extend(events.end().unwrap().map(|event| event.data.into_owned()));
+            let expected = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}", "{\"d\":4}"];
+            assert_eq!(all, expected.map(str::as_bytes), "in pieces of {size}");
+        }
+        let mut events = Events::lines(1000);
+        events.push(&[b'x'; 1001]);
+        assert_eq!(events.next_event(), Err(Broken::TooLong(1000)));
     }
 
     #[test]

@@ -20,6 +20,9 @@ const LAST_BYTES: Duration = Duration::from_millis(100);
 
 /// Puts an answer together from the data of events.
 pub(super) trait Assemble {
+    /// Whether each line of JSON is an event.
+    const LINES: bool = false;
+
     /// Takes one event's data, and adds what is to be shown of it to `out`.
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong>;
 
@@ -58,18 +61,19 @@ impl From<Broken> for Wrong {
     }
 }
 
-/// Reads server-sent events until the stream ends, and hands out what is to be shown. Once the
+/// Reads events until the stream ends, and hands out what is to be shown. Once the
 /// answer is whole, nothing that happens to the connection matters any more.
-pub(super) async fn read(
+pub(super) async fn read<A: Assemble>(
     mut response: Response,
-    answer: &mut impl Assemble,
+    answer: &mut A,
     emit: &mut Emit,
     options: &Options,
 ) -> Result<(), Wrong> {
     if is_web_page(&response) {
         return Err(Failure::terminal(web_page()).into());
     }
-    let mut events = Events::new(options.max_event);
+    let max = options.max_event;
+    let mut events = if A::LINES { Events::lines(max) } else { Events::new(max) };
     let mut out = Vec::new();
     let mut ended_at = None;
     loop {

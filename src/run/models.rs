@@ -12,6 +12,7 @@ use crate::model::catalog::{self, Catalog};
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::gemini::{self, Gemini};
 use crate::model::lazy::Lazy;
+use crate::model::ollama::{self, Ollama};
 use crate::model::openai::{self, OpenAi};
 use crate::model::options::Options;
 use crate::model::provider::Provider;
@@ -27,8 +28,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn new(credentials: Arc<Credentials>, options: Options) -> Self {
-        Self { credentials, options, usual: Provider::Gemini }
+    pub(super) fn new(credentials: Arc<Credentials>, options: Options, usual: Provider) -> Self {
+        Self { credentials, options, usual }
     }
 
     /// The model to begin with. Errors in what the user wrote about it show at once for a script
@@ -76,6 +77,16 @@ impl Choice {
         )
     }
 
+    /// The ids that are known by name, as they can be asked for.
+    fn ids(&self, catalog: &Catalog) -> Vec<String> {
+        // One that stands alone in the catalog may be another provider's here.
+        let asked = |id: &str| match Provider::of(id, Provider::Gemini) {
+            (Provider::Gemini, id) if self.usual != Provider::Gemini => format!("gemini:{id}"),
+            _ => id.to_owned(),
+        };
+        catalog.ids().into_iter().map(asked).collect()
+    }
+
     fn catalog(&self) -> Result<Catalog, String> {
         catalog(self.credentials.env().config_dir().as_deref())
     }
@@ -83,7 +94,7 @@ impl Choice {
 
 impl Models for Choice {
     fn known(&self) -> Result<Vec<String>, String> {
-        Ok(self.catalog()?.ids().into_iter().map(str::to_owned).collect())
+        Ok(self.ids(&self.catalog()?))
     }
 
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
@@ -94,7 +105,7 @@ impl Models for Choice {
         let (provider, own) = Provider::of(id, self.usual);
         let plain = own.chars().all(|c| c.is_ascii_alphanumeric() || "-._/:@+".contains(c));
         if !plain || own.contains("..") || !catalog.knows(&provider.qualify(own)) {
-            let known: Vec<_> = catalog.ids().into_iter().map(|id| format!("`{id}`")).collect();
+            let known: Vec<_> = self.ids(&catalog).iter().map(|id| format!("`{id}`")).collect();
             return Err(format!(
                 "Nothing is known of a model `{id}`. Known are: {}, and their kin; `models.json` \
                  beside the stored key can name more.",
@@ -117,9 +128,7 @@ fn build(
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
         Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options)?)),
         Provider::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
-        Provider::Ollama => {
-            Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
-        }
+        Provider::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
     }
 }
 
@@ -129,9 +138,7 @@ pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), 
         Provider::Gemini => gemini::check(&endpoint).await,
         Provider::OpenAi => openai::check(&endpoint).await,
         Provider::Anthropic => anthropic::check(&endpoint).await,
-        Provider::Ollama => {
-            Err(Error::Rejected(format!("The API of {} is not known yet.", provider.title())))
-        }
+        Provider::Ollama => ollama::check(&endpoint).await,
     }
 }
 

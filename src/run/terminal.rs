@@ -11,6 +11,7 @@ use crate::cli::Agent;
 use crate::config::{self, Credentials, Env};
 use crate::frontends::tui;
 use crate::model::provider::Provider;
+use crate::session::{Origin, PromptPart};
 
 /// Serves a person in the terminal, until they quit.
 pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
@@ -20,6 +21,9 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let session = making.agents_session(agent, &settings)?;
     let limits = making.limits(&settings);
     let joined = Joined::begin(agent, &session, &making.credentials, &limits).await?;
+    if let Some(prompt) = agent.first_prompt() {
+        session.prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
+    }
     let service = tui::Service {
         session: Arc::clone(&session),
         workspace: below_home(env.directory(), env),
@@ -30,8 +34,9 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         login: Some(Box::new(login(&making.credentials))),
     };
     let end = tokio::select! {
-        served = tui::run(service) => served.map(|()| End::Done),
-        signal = signals.next() => Ok(End::Signal(signal)),
+        served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
+        // An interrupt is the screen's: an editor may have the terminal.
+        signal = signals.end() => Ok(End::Signal(signal)),
     };
     session.close();
     joined.end().await;

@@ -9,7 +9,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tandem::model::anthropic::Anthropic;
 use tandem::model::catalog::Catalog;
 use tandem::model::endpoint::{Connect, Endpoint};
@@ -31,7 +31,7 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-fn anthropic(server: &Server, options: Options) -> Anthropic {
+pub(crate) fn anthropic(server: &Server, options: Options) -> Anthropic {
     of_model(MODEL, endpoint(server), options)
 }
 
@@ -46,17 +46,19 @@ fn recorded(name: &str) -> Reply {
     Reply::stream(api::recorded(&format!("anthropic/{name}.sse")))
 }
 
+/// An answer of these blocks, with what it costs.
+pub(crate) fn blocks(blocks: &Value, (input, output): (u64, u64)) -> Reply {
+    let reason = if blocks.to_string().contains("tool_use") { "tool_use" } else { "end_turn" };
+    let usage = json!({ "input_tokens": input, "output_tokens": output });
+    let message = json!({ "content": blocks, "usage": usage });
+    let start = json!({ "type": "message_start", "message": message });
+    let end = json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
+    Reply::stream(format!("data: {start}\n\ndata: {end}\n\n"))
+}
+
 /// An answer that says one thing.
 fn says(text: &str) -> Reply {
-    Reply::stream(
-        r#"data: {"type":"message_start","message":{"content":[{"type":"text","text":"TEXT"}],
-data: "usage":{"input_tokens":1,"output_tokens":1}}}
-
-data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}
-
-"#
-        .replace("TEXT", text),
-    )
+    blocks(&json!([{ "type": "text", "text": text }]), (1, 1))
 }
 
 /// Asks once, and gets these replies.

@@ -35,7 +35,7 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-fn gemini(server: &Server, options: Options) -> Gemini {
+pub(crate) fn gemini(server: &Server, options: Options) -> Gemini {
     of_model(MODEL, endpoint(server), options)
 }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod context;
+mod editor;
 mod failures;
 mod learning;
 mod reasoning;

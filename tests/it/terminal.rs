@@ -2,6 +2,7 @@
 //!
 //! Without tmux these tests do nothing and say so; `.ci/run` installs it.
 
+mod ending;
 mod login;
 
 use std::fs;
@@ -50,16 +51,21 @@ impl Terminal {
         let home = terminal.home.path().display();
         terminal.line(&format!("cd {home}/project; PS1='ready> '; clear"));
         terminal.until("ready>");
+        terminal.line("stty -g > ../stty");
         Some(terminal)
     }
 
     /// Starts the agent with these variables and arguments.
     fn agent(&self, vars: &str, args: &str) {
+        self.line(&self.command(vars, args));
+    }
+
+    fn command(&self, vars: &str, args: &str) -> String {
         let home = self.home.path().display();
-        self.line(&format!(
+        format!(
             "env -i HOME={home} PATH=\"$PATH\" TERM=\"$TERM\" EDITOR='{home}/editor' {vars} {} {args}",
             env!("CARGO_BIN_EXE_tandem")
-        ));
+        )
     }
 
     fn tmux(&self, args: &[&str]) -> Output {
@@ -106,11 +112,41 @@ impl Terminal {
         }
     }
 
-    /// The shell has the terminal again, as it was: lines are edited and echoed.
+    /// Waits for the shell, which has the terminal again as it was: its settings are the same, the
+    /// cursor is seen, and what is pasted is not marked.
     #[track_caller]
     fn check_given_back(&self) {
-        self.line("stty -a | tr ' ' '\\n' | grep -cx -e icanon -e echo");
-        self.wait("icanon and echo", |seen| seen.trim_end().lines().any(|line| line == "2"));
+        self.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+        self.line("stty -g | cmp - ../stty && echo s''ame");
+        self.wait("the settings", |seen| seen.trim_end().ends_with("same\nready>"));
+        let cursor = self.tmux(&["display-message", "-p", "#{cursor_flag}"]);
+        assert_eq!(String::from_utf8_lossy(&cursor.stdout).trim(), "1");
+        self.line("cat -v > ../pasted");
+        self.tmux(&["set-buffer", "pasted\n"]);
+        self.tmux(&["paste-buffer", "-p"]);
+        self.keys(&["C-d"]);
+        self.wait("the shell", |seen| seen.trim_end().ends_with("pasted\nready>"));
+        assert_eq!(self.file("pasted").unwrap(), "pasted\n");
+    }
+
+    /// The process that the shell has started.
+    fn agent_id(&self) -> String {
+        let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();
+        let child = Command::new("ps").args(["-o", "pid=", "--ppid", &shell]).output().unwrap();
+        String::from_utf8_lossy(&child.stdout).trim().to_owned()
+    }
+
+    /// Sends it a signal.
+    fn signal(&self, name: &str) {
+        Command::new("kill").args([&format!("-{name}"), &self.agent_id()]).status().unwrap();
+    }
+
+    /// A program of the user's that gets a file's name.
+    fn editor(&self, script: &str) {
+        let editor = self.home.path().join("editor");
+        fs::write(&editor, format!("#!/bin/sh\n{script}\n")).unwrap();
+        Command::new("chmod").arg("+x").arg(&editor).status().unwrap();
     }
 
     fn file(&self, name: &str) -> Option<String> {
@@ -152,13 +188,23 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
 }
 
 #[test]
+fn a_first_prompt_is_asked_at_once_and_logs_go_to_a_file() {
+    for args in ["-d -i 'say hi'", "-d say hi"] {
+        let Some(terminal) = Terminal::start(json!([[{ "text": "Hi yourself." }]]), args) else {
+            return;
+        };
+        let seen = terminal.until("Hi yourself.");
+        assert!(seen.contains("› say hi"), "{seen}");
+        assert!(seen.contains("tandem: logs go to "), "{seen}");
+        assert!(terminal.file(".local/state/tandem/debug.log").is_some());
+    }
+}
+
+#[test]
 fn what_is_proposed_can_be_edited_first() {
     let answers = json!([[write_file()], [{ "text": "Written." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
-    let editor = terminal.home.path().join("editor");
-    fs::write(&editor, "#!/bin/sh\nsed s/proposed/edited/ \"$1\" > x; cat x > \"$1\"; rm x\n")
-        .unwrap();
-    Command::new("chmod").arg("+x").arg(&editor).status().unwrap();
+    terminal.editor(r#"sed s/proposed/edited/ "$1" > x; cat x > "$1"; rm x"#);
     terminal.line("write it");
     terminal.until("Change this file?");
     std::thread::sleep(GRACE);
@@ -184,7 +230,6 @@ fn a_turn_is_cancelled_a_prompt_waits_and_is_taken_back() {
     terminal.keys(&["BTab"]);
     terminal.until("auto_edit");
     terminal.keys(&["C-c", "C-c"]);
-    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
     terminal.check_given_back();
 }
 
@@ -235,51 +280,40 @@ fn pasted_lines_are_one_prompt() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
-    let answers = json!([[{ "text": "Begun." }, { "hang": null }]]);
-    for signal in ["TERM", "HUP"] {
-        let Some(terminal) = Terminal::start(answers.clone(), "") else { return };
-        terminal.line("one");
-        terminal.until("Begun.");
-        let pane = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();
-        let kill = format!("kill -{signal} $(ps -o pid= --ppid {shell})");
-        Command::new("sh").arg("-c").arg(kill).status().unwrap();
-        terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
-        terminal.check_given_back();
-    }
-}
-
-#[test]
-fn a_stopped_agent_goes_on() {
-    let Some(terminal) = Terminal::start(json!([[{ "text": "Here." }]]), "") else { return };
-    terminal.text("draft");
-    terminal.until("› draft");
-    terminal.keys(&["C-z"]);
-    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
-    terminal.check_given_back();
-    terminal.line("fg");
-    terminal.until("› draft");
-    terminal.keys(&["Enter"]);
-    terminal.until("Here.");
-}
-
-#[test]
 fn another_size_leaves_nothing_behind() {
     let answers = json!([[{ "text": "A *sentence* that is long enough to need two rows when it is narrow." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("one");
     terminal.until("narrow.");
-    for columns in ["40", "100", "33", "80"] {
+    for (columns, hint) in [
+        ("40", "\n› a prompt; /command, @file, !shell, ? …\n"),
+        ("100", "? for the keys\n"),
+        ("33", "\n› a prompt; /command, @file, !sh…\n"),
+        ("80", "? for the keys\n"),
+    ] {
         terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
-        let rule = "─".repeat(columns.parse().unwrap());
-        // tmux breaks the rows anew at once, and tells programs a quarter of a second later.
-        std::thread::sleep(Duration::from_millis(400));
-        terminal.wait("the new width", |seen| seen.lines().any(|line| line == rule));
+        terminal.wait("the new width", |seen| seen.contains(hint));
     }
-    let seen = terminal.until("? for the keys");
-    let rules = seen.lines().filter(|line| line.contains('─')).count();
-    assert_eq!(rules, 1, "{seen}");
+    terminal.wait("one rule", |seen| seen.lines().filter(|line| line.contains('─')).count() == 1);
+}
+
+#[test]
+fn another_size_while_something_goes_on_leaves_nothing_behind() {
+    let answers = json!([[{ "text": "Begun.\n\nMore" }, { "hang": null }]]);
+    let Some(terminal) = Terminal::start(answers, "") else { return };
+    terminal.tmux(&["resize-window", "-x", "120", "-y", "24"]);
+    terminal.line("one");
+    terminal.until("answering, ");
+    for columns in ["100", "90", "110", "85", "120"] {
+        terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
+        // The spinner turns meanwhile; tmux tells of the width a quarter of a second later.
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    terminal.keys(&["Escape"]);
+    let seen = terminal.until("Cancelled.");
+    assert_eq!(seen.lines().filter(|line| line.contains('─')).count(), 1, "{seen}");
+    assert_eq!(seen.matches("answering").count(), 0, "{seen}");
+    assert_eq!(seen.matches("replay · default").count(), 1, "{seen}");
 }
 
 #[test]

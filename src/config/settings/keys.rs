@@ -49,6 +49,7 @@ pub(super) const MCP_SERVERS: &str = "mcpServers";
 /// All of them, in the order that people are shown.
 pub(super) const KEYS: &[Key] = &[
     key("model.name", &["model"], Replace, If(a_model_of_the_users_provider)),
+    key("model.provider", &[], Replace, No),
     key("model.thinking", &[], Replace, Counts),
     key("model.maxSessionTurns", &["maxSessionTurns"], Replace, Counts),
     key("model.compressionThreshold", COMPRESSION, Replace, Counts),

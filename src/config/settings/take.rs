@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::config::limits::Change;
+use crate::model::provider::Provider;
 use crate::permission::Mode;
 
 /// A number of which one below zero means: any.
@@ -22,6 +23,13 @@ pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error>
     let name = String::deserialize(from)?;
     let name = if name == "autoEdit" { "auto_edit" } else { &name };
     name.parse().map_err(|_| D::Error::custom("must be one of default, auto_edit, plan"))
+}
+
+pub(super) fn provider<'de, D: Deserializer<'de>>(from: D) -> Result<Provider, D::Error> {
+    String::deserialize(from)?.parse().map_err(|_| {
+        let names = Provider::ALL.map(Provider::name).join(", ");
+        D::Error::custom(format!("must be one of {names}"))
+    })
 }
 
 pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {

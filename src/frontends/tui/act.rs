@@ -16,7 +16,8 @@ use super::item::Body;
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
-use super::{Ui, editor, now, prompt};
+use super::signals::{Came, Signals};
+use super::{Quit, Ui, editor, now, prompt, signals};
 use crate::commands::Registry;
 use crate::session::{Answer, AnswerError, Mode, Origin};
 
@@ -59,7 +60,7 @@ impl Ui {
             Intent::Complete => self.complete(),
             Intent::Escape => self.escape(focus, had_help),
             Intent::Interrupt => self.interrupt(),
-            Intent::Quit => self.quits = true,
+            Intent::Quit => self.quits = Some(Quit::Wanted),
             Intent::Suspend => return self.suspend(),
             Intent::Search => {
                 let typed = self.state.input.text();
@@ -203,7 +204,7 @@ impl Ui {
         match local::of(&typed) {
             Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
             Some(Local::Help) => self.state.aside(Body::Help(local::names())),
-            Some(Local::Quit) => self.quits = true,
+            Some(Local::Quit) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => _ = self.session.prompt(parts, Origin::Terminal),
         }
@@ -313,7 +314,7 @@ impl Ui {
 
     fn interrupt(&mut self) {
         if self.interrupted.replace(Instant::now()).is_some_and(|at| at.elapsed() < TWICE) {
-            self.quits = true;
+            self.quits = Some(Quit::Wanted);
             return;
         }
         if !self.cancel() {
@@ -349,13 +350,31 @@ impl Ui {
     async fn edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<Option<String>> {
         self.terminal.written().await;
         self.leave();
-        let edited = editor::edit(&self.editor, text, suffix).await;
+        let edited = self.until_edited(text, suffix).await;
+        // What the terminal sent meanwhile was for the editor.
+        self.signals = Signals::listen()?;
         self.come_back()?;
         match edited {
             Ok(text) => Ok(Some(text)),
             Err(err) => {
                 self.state.hint = Some(format!("not edited: {err:#}"));
                 Ok(None)
+            }
+        }
+    }
+
+    /// The editor has the terminal, and with it the signals that this sends.
+    async fn until_edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<String> {
+        let edited = editor::edit(&self.editor, text, suffix);
+        tokio::pin!(edited);
+        loop {
+            tokio::select! {
+                edited = &mut edited => return edited,
+                came = self.signals.next() => {
+                    if came == Came::Stop {
+                        signals::stop();
+                    }
+                }
             }
         }
     }

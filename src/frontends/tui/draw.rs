@@ -6,6 +6,7 @@ mod login;
 mod question;
 mod status;
 
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::item::{Body, Item, Tone};
@@ -23,6 +24,10 @@ const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "�
 
 /// How long an image of the spinner is shown, in milliseconds.
 pub(super) const SPIN: Millis = 120;
+
+/// How wide a rule is at most. Some terminals break rows anew before they tell of another width: a
+/// row that still fits stays one row, and nothing of it is left behind.
+const RULE: usize = 80;
 
 /// The live rows, and where the cursor is in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,12 +104,7 @@ fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
 }
 
 /// Lines of text in one style.
-fn plain(
-    text: &str,
-    margin: &Margin,
-    style: ratatui::style::Style,
-    columns: usize,
-) -> Vec<Line<'static>> {
+fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<'static>> {
     let mut margin = margin.clone();
     let mut rows = Vec::new();
     for line in clean(text).lines() {
@@ -166,7 +166,7 @@ fn todo(todo: &Todo, columns: usize) -> Line<'static> {
     let (mark, style) = match todo.status {
         TodoStatus::Completed => ("✓", DIM),
         TodoStatus::InProgress => ("▸", BOLD),
-        TodoStatus::Pending => ("○", ratatui::style::Style::new()),
+        TodoStatus::Pending => ("○", Style::new()),
         TodoStatus::Blocked => ("⊘", BAD),
         TodoStatus::Cancelled => ("–", DIM),
     };
@@ -208,9 +208,14 @@ fn spinner(now: Millis) -> String {
     format!("{} ", SPINNER[image])
 }
 
+/// A line between what is above and what is below.
+fn rule(style: Style, columns: usize) -> Line<'static> {
+    Line::styled("─".repeat(columns.min(RULE)), style)
+}
+
 /// The text that is typed, and what is offered for it.
 fn composer(state: &State, columns: usize, height: usize) -> Frame {
-    let mut rows = vec![Line::default(), Line::styled("─".repeat(columns), DIM)];
+    let mut rows = vec![Line::default(), rule(DIM, columns)];
     let (shell, most) = (state.input.text().starts_with('!'), (height / 3).clamp(1, 10));
     let (text, (row, column)) = state.input.rows(columns.saturating_sub(3));
     let hidden = (row + 1).saturating_sub(most);

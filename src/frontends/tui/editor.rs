@@ -11,10 +11,11 @@ pub(super) async fn edit(editor: &str, text: &str, suffix: &str) -> anyhow::Resu
     let mut file = tempfile::Builder::new().prefix("tandem-").suffix(suffix).tempfile()?;
     file.write_all(text.as_bytes())?;
     file.flush()?;
-    // An editor may be a command line with options of its own.
+    // An editor may be a command line with options of its own. The signals of the terminal are for
+    // it, not for the shell.
     let status = Command::new("sh")
         .arg("-c")
-        .arg(format!("{editor} \"$1\""))
+        .arg(format!("trap : INT QUIT; {editor} \"$1\""))
         .arg("sh")
         .arg(file.path())
         .stdin(Stdio::inherit())

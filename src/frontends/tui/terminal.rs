@@ -1,57 +1,73 @@
 //! The terminal itself: taken over, given back whatever happens, written to without waiting.
 
 use std::io::{self, Write as _};
-use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
-use tokio::task::JoinHandle;
-
-use crate::sync::Mutex;
+use tokio::sync::oneshot;
 
 /// Pasted text comes in one piece.
 const TAKE: &str = "\x1b[?2004h";
 const GIVE_BACK: &str = "\x1b[?2004l\x1b[?2026l\x1b[0m\x1b[?25h";
 
+/// How long a terminal that takes nothing is waited for when it is given back.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// A terminal that is ours until this is dropped.
 pub(super) struct Terminal {
     /// Whether it still is: what comes later must not be written.
-    ours: Arc<Mutex<bool>>,
-    writing: Option<JoinHandle<()>>,
+    ours: bool,
+    jobs: mpsc::Sender<Job>,
+    /// What is being written.
+    writing: Option<oneshot::Receiver<()>>,
 }
+
+/// Something to write, and whom to tell that it has been.
+type Job = (String, Box<dyn FnOnce() + Send>);
 
 impl Terminal {
     /// Takes it over.
     pub(super) fn take() -> io::Result<Self> {
-        let terminal = Self { ours: Arc::new(Mutex::new(false)), writing: None };
+        let (jobs, waiting) = mpsc::channel();
+        // A terminal may be stopped, and must not stop the session.
+        thread::Builder::new().name("terminal".to_owned()).spawn(move || work(&waiting))?;
+        let mut terminal = Self { ours: false, jobs, writing: None };
         terminal.take_again()?;
         Ok(terminal)
     }
 
     /// Takes it over again, after it was given back.
-    pub(super) fn take_again(&self) -> io::Result<()> {
+    pub(super) fn take_again(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
-        *self.ours.lock() = true;
-        write(TAKE)
+        self.ours = true;
+        self.write(TAKE.to_owned());
+        Ok(())
     }
 
     /// Gives it back for a while, as it was.
-    pub(super) fn give_back(&self, last: &str) {
-        let mut ours = self.ours.lock();
-        if std::mem::take(&mut *ours) {
-            // Who has closed the terminal sees nothing, and needs nothing.
-            let _ = write(&format!("{last}{GIVE_BACK}"));
-            let _ = disable_raw_mode();
+    pub(super) fn give_back(&mut self, last: &str) {
+        if !std::mem::take(&mut self.ours) {
+            return;
         }
+        let (done, written) = mpsc::channel();
+        // Who has closed or stopped the terminal sees nothing, and needs nothing.
+        let tell = Box::new(move || _ = done.send(()));
+        if self.jobs.send((format!("{last}{GIVE_BACK}"), tell)).is_ok() {
+            let _ = written.recv_timeout(PATIENCE);
+        }
+        let _ = disable_raw_mode();
     }
 
-    /// Writes on a thread of its own: a terminal may be stopped, and must not stop the session.
+    /// Writes, after all that is being written.
     pub(super) fn write(&mut self, text: String) {
-        let ours = Arc::clone(&self.ours);
-        self.writing = Some(tokio::task::spawn_blocking(move || {
-            if *ours.lock() {
-                let _ = write(&text);
-            }
-        }));
+        if !self.ours {
+            return;
+        }
+        let (done, written) = oneshot::channel();
+        let tell = Box::new(move || _ = done.send(()));
+        self.writing = self.jobs.send((text, tell)).is_ok().then_some(written);
     }
 
     /// Whether something is being written.
@@ -74,8 +90,13 @@ impl Drop for Terminal {
     }
 }
 
-fn write(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+/// Writes one thing after the other, until nobody has more.
+fn work(jobs: &mpsc::Receiver<Job>) {
+    for (text, tell) in jobs {
+        let mut stdout = io::stdout().lock();
+        // A terminal that is gone is noticed where its keys are read.
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        drop(stdout);
+        tell();
+    }
 }

@@ -22,13 +22,12 @@ pub(super) struct Answer {
     blocks: Vec<Block>,
     /// The blocks that have not ended, by the server's numbers.
     open: HashMap<u64, usize>,
-    /// How many blocks came of requests that are over, and what they take up.
+    /// How many blocks came in responses that are over.
     kept: usize,
-    kept_size: usize,
     /// How much room it takes up, about.
     size: usize,
     max_size: usize,
-    /// Whether the request that runs has handed out something.
+    /// Whether something has been handed out.
     shown: bool,
     stop: Stop,
     /// What the requests before this one cost.
@@ -162,8 +161,13 @@ impl Answer {
     }
 
     /// The calls that are whole.
-    pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> Vec<Call> {
-        self.blocks.iter().filter_map(|block| block.call(tools)).collect()
+    pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> impl Iterator<Item = Call> {
+        self.blocks.iter().filter_map(|block| block.call(tools))
+    }
+
+    /// Whether something has been shown that would have to be taken back.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown
     }
 
     pub(super) fn has_calls(&self) -> bool {
@@ -185,32 +189,11 @@ impl Answer {
         texts.any(|block| !block.text.trim().is_empty())
     }
 
-    /// Begins another request for the same answer: what there is stays as it is.
-    pub(super) fn begin_request(&mut self) {
+    /// Makes ready for another response with more of the same answer.
+    pub(super) fn go_on(&mut self) {
         self.kept = self.blocks.len();
-        self.kept_size = self.size;
-        self.open.clear();
-        self.shown = false;
         self.stop = Stop::default();
         self.spent = mem::take(&mut self.counts).added_to(self.spent);
-    }
-
-    /// Goes back to where the request began. If it has shown something, all that was shown before
-    /// is returned, to be shown anew.
-    pub(super) fn rewind(&mut self) -> Option<Vec<Chunk>> {
-        self.blocks.truncate(self.kept);
-        self.size = self.kept_size;
-        self.open.clear();
-        let again = || self.blocks.iter().filter_map(Block::shown).collect();
-        mem::take(&mut self.shown).then(again)
-    }
-
-    /// Forgets everything but the costs. Whether something was shown is returned.
-    pub(super) fn clear(&mut self) -> bool {
-        let shown = self.blocks.iter().any(|block| block.shown().is_some());
-        let spent = mem::take(&mut self.counts).added_to(self.spent);
-        *self = Self { spent, ..Self::new(self.max_size) };
-        shown
     }
 
     /// What it cost, all requests together.

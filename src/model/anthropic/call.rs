@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
-use reqwest::{Method, Request, Response};
+use reqwest::{Method, Request};
 use serde::Deserialize;
 
-use super::Inner;
-use super::errors::{Asked, Report, Trouble};
-use super::request;
+use super::messages::Listener;
+use super::{Inner, request};
 use crate::model::endpoint::Endpoint;
 use crate::model::http::{self, Http};
+use crate::model::provider::Provider;
+use crate::model::report::{Asked, Report};
 use crate::model::retry::Failure;
 use crate::model::{Error, Prompt, tokens};
 
@@ -35,23 +36,16 @@ fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, E
     Ok(request)
 }
 
-/// Asks a model; the response may be an error.
-pub(super) async fn post(
-    inner: &Inner,
-    endpoint: &Endpoint,
-    rest: &str,
-    body: Vec<u8>,
-) -> Result<Response, Failure> {
-    let mut request = request(endpoint, Method::POST, rest).map_err(Failure::terminal)?;
+/// A request with this body.
+pub(super) fn post(endpoint: &Endpoint, rest: &str, body: Vec<u8>) -> Result<Request, Error> {
+    let mut request = request(endpoint, Method::POST, rest)?;
     *request.body_mut() = Some(body.into());
-    inner.http.send(request, inner.options.idle).await
+    Ok(request)
 }
 
-/// What an error response says.
-pub(super) async fn report(response: Response, patience: Duration) -> Report {
-    let status = response.status().as_u16();
-    let headers = response.headers().clone();
-    Report::read(status, &headers, &http::error_body(response, patience).await)
+/// What is asked, for messages.
+pub(super) fn asked<'a>(endpoint: &'a Endpoint, model: &'a str) -> Asked<'a> {
+    Asked { provider: Provider::Anthropic, model, url: &endpoint.url }
 }
 
 /// The ids of models, no more than `most`.
@@ -65,10 +59,9 @@ pub(super) async fn list(
         let failed = |failure: Failure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
-            let asked = Asked { model: "", tools: &[] };
-            return Err(match report(response, PATIENCE).await.meaning(asked) {
-                Trouble::NoModel(_) => no_api(endpoint),
-                trouble => trouble.into_error(),
+            return Err(match Report::of(response, PATIENCE).await {
+                Report { status: 404, .. } => no_api(endpoint),
+                report => report.meaning(asked(endpoint, "")).into_error(),
             });
         }
         names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))
@@ -106,9 +99,11 @@ pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
     }
     let ask = async {
         let endpoint = (inner.connect)().ok()?;
-        let refused = Arc::clone(&inner.refused.lock());
-        let body = request::count_body(prompt, inner.listener(&refused)).ok()?;
-        let response = post(inner, &endpoint, "/messages/count_tokens", body).await.ok()?;
+        let refused = Arc::clone(&inner.learnt.lock().refused);
+        let listener = Listener { model: &inner.model.id, refused: &refused };
+        let body = request::count_body(prompt, listener).ok()?;
+        let request = post(&endpoint, "/messages/count_tokens", body).ok()?;
+        let response = inner.http.send(request, PATIENCE).await.ok()?;
         let success = response.status().is_success();
         let body = http::body(response, LIST, PATIENCE).await;
         serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)

@@ -3,6 +3,8 @@
 use super::answer::Answer;
 use super::wire::Stop;
 use crate::model::again::{Again, EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::model::retry::Failure;
+use crate::model::stream::broke_off;
 use crate::model::words::sentence;
 use crate::model::{Error, FinishReason};
 
@@ -13,21 +15,19 @@ pub(super) enum Verdict {
     Whole(FinishReason),
     /// The server has made a pause: sent back as it is, the answer goes on.
     GoesOn,
-    /// The server did not say that it ends: the connection was lost.
-    BrokeOff,
     /// It is worthless; the model is asked again.
     Again(Again),
-    /// That is all there will be.
-    Failed(Error),
+    /// It broke off, or that is all there will be.
+    Failed(Failure),
 }
 
 /// What to do with an answer that has ended. After the results of calls, saying nothing is an
 /// answer: the work is done.
 pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
-    let Some((reason, stop)) = answer.stop() else { return Verdict::BrokeOff };
+    let Some((reason, stop)) = answer.stop() else { return Verdict::Failed(broke_off()) };
     match reason {
         "refusal" => Verdict::Whole(FinishReason::Refused(refusal(stop))),
-        "model_context_window_exceeded" => Verdict::Failed(Error::ContextTooLong(
+        "model_context_window_exceeded" => failed(Error::ContextTooLong(
             "The conversation has filled all that the model can take. Compress it with /compress."
                 .to_owned(),
         )),
@@ -35,12 +35,12 @@ pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
         "max_tokens" if answer.has_calls() || answer.has_text() => {
             Verdict::Whole(FinishReason::MaxTokens)
         }
-        "max_tokens" if answer.has_unsound_calls() => Verdict::Failed(Error::BadAnswer(
+        "max_tokens" if answer.has_unsound_calls() => failed(Error::BadAnswer(
             "The model reached its output limit within a call, which was not made. Ask for less \
              at once."
                 .to_owned(),
         )),
-        "max_tokens" => Verdict::Failed(Error::BadAnswer(
+        "max_tokens" => failed(Error::BadAnswer(
             "The model reached its output limit before it said anything. Compress the \
              conversation with /compress, or ask for less thinking."
                 .to_owned(),
@@ -52,6 +52,10 @@ pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
         _ if answer.has_thoughts() => Verdict::Again(THOUGHT_ONLY),
         _ => Verdict::Again(EMPTY),
     }
+}
+
+fn failed(error: Error) -> Verdict {
+    Verdict::Failed(Failure::terminal(error))
 }
 
 fn refusal(stop: &Stop) -> String {

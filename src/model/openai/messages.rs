@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::native::Kept;
+use super::BACKEND;
 use super::quirks::{Quirk, Server};
 use crate::media::Media;
+use crate::model::chat::native::Kept;
 use crate::model::names::accepted;
 use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history};
 
@@ -99,7 +100,7 @@ pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
 
 /// Whether anything of an answer's native parts is sent.
 fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
-    !answer.calls.is_empty() && Kept::of(native, model).is_some()
+    !answer.calls.is_empty() && Kept::of(native, (BACKEND, model)).is_some()
 }
 
 impl<'a> Said<'a> {
@@ -158,7 +159,8 @@ fn assistant<'a>(answer: &'a Assistant, listener: Listener<'_>) -> Said<'a> {
     if answer.calls.is_empty() {
         return Said::text("assistant", &answer.text);
     }
-    let kept = answer.native.as_ref().and_then(|native| Kept::of(native, listener.model));
+    let kept =
+        answer.native.as_ref().and_then(|native| Kept::of(native, (BACKEND, listener.model)));
     let mut kept = kept.unwrap_or_default();
     if listener.server.has(Quirk::NoReasoning) {
         kept = Kept { calls: kept.calls, ..Kept::default() };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, Listener, Said};
 use super::quirks::{Quirk, Server};
-use super::schema;
+use crate::model::chat::schema;
 use crate::model::names::accepted;
 use crate::model::{Error, Prompt, ToolDeclaration};
 

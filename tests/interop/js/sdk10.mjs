@@ -79,6 +79,11 @@ export async function connect(base) {
         })),
       };
     },
+    // The task that was touched last.
+    latest: async (contextId) => {
+      const request = { tenant: '', contextId, status: 0, pageSize: 1, pageToken: '' };
+      return (await client.listTasks(request)).tasks[0].id;
+    },
     cancel: async (id) =>
       event('task', await client.cancelTask({ tenant: '', id, metadata: undefined })),
     resubscribe: (id) => events(client.resubscribeTask({ tenant: '', id })),

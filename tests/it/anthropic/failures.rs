@@ -47,7 +47,7 @@ async fn faults_that_pass_are_tried_again() {
 async fn an_error_within_a_stream_counts_like_one_with_a_status() {
     let (lines, _) = play(vec![recorded("overloaded"), says("ok")]).await;
     let retry = "retry: the server is overloaded, 2/10, discard";
-    assert_lines(&lines, &["text: Well", retry, "text: ok", "finish: Stop 13/0/2/0"]);
+    assert_lines(&lines, &["text: Well", retry, "text: ok", "finish: Stop 1/0/1/0"]);
     let stream = |kind: &str| Reply::stream(format!("data: {}\n\n", error(kind, "no")));
     passes(stream("api_error"), "the server had a fault (500)").await;
     passes(stream("rate_limit_error"), "rate limited").await;
@@ -78,7 +78,7 @@ async fn errors_that_stay_are_said_as_what_they_are() {
     )
     .await;
     ends(http(402, "billing_error", ""), "RateLimited", "no credit").await;
-    ends(http(403, "permission_error", "no"), "Rejected", "does not allow").await;
+    ends(http(403, "permission_error", "no"), "Rejected", "(HTTP 403). The server says: no").await;
     ends(http(413, "request_too_large", ""), "ContextTooLong", "/compress").await;
     let invalid = |message| http(400, "invalid_request_error", message);
     ends(invalid("prompt is too long: 208310 tokens > 200000 maximum"), "ContextTooLong", "longer")
@@ -102,7 +102,7 @@ async fn a_spend_limit_is_no_rate_limit() {
     let spent = r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request
         would exceed","details":{"error_code":"enforced_spend_limit_reached"}}}"#
         .replace('\n', " ");
-    ends(Reply::error(429, spent.clone()), "RateLimited", "monthly spend limit").await;
+    ends(Reply::error(429, spent.clone()), "RateLimited", "spend limit").await;
     // With a time to wait it is one that passes.
     let passing = Reply::error(429, spent).header("retry-after", "0");
     passes(passing, "rate limited").await;
@@ -117,7 +117,7 @@ async fn the_server_says_how_long_to_wait_and_whether() {
     assert!(lines[0].contains("takes requests again in 67 min"), "{lines:?}");
     passes(limited().header("retry-after-ms", "20"), "rate limited").await;
     let hopeless = http(500, "api_error", "").header("x-should-retry", "false");
-    ends(hopeless, "Unavailable", "had a fault").await;
+    ends(hopeless, "Unavailable", "does not want to be asked again").await;
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn an_answer_for_which_there_is_no_room_is_asked_for_shorter() {
     ] {
         let (lines, server) =
             play(vec![http(400, "invalid_request_error", message), says("ok")]).await;
-        assert_eq!(lines[1], "text: ok", "{lines:?}");
+        assert_eq!(lines[0], "text: ok", "{lines:?}");
         let asked: Vec<_> =
             server.asked().iter().map(|asked| asked.body["max_tokens"].clone()).collect();
         assert_eq!(asked, [128_000, room]);

@@ -1,6 +1,5 @@
 //! What is sent: the rules of the API, one by one.
 
-use serde_json::json;
 use tandem::media::Media;
 use tandem::model::{Assistant, Call, Message, Model as _, Part, ToolDeclaration, ToolResult};
 

@@ -1,7 +1,5 @@
 //! How much a model thinks, told as each generation wants it.
 
-use serde_json::json;
-
 use super::*;
 
 /// What is said of thinking and effort to a model at a level.

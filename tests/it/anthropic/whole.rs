@@ -2,30 +2,22 @@
 
 use std::fs;
 
-use serde_json::json;
-
 use super::*;
 use crate::agent::{Setup, text};
-
-/// An answer of these blocks.
-fn blocks(blocks: Value) -> Reply {
-    let reason = if blocks.to_string().contains("tool_use") { "tool_use" } else { "end_turn" };
-    let message = json!({ "content": blocks, "usage": { "input_tokens": 1, "output_tokens": 1 } });
-    let start = json!({ "type": "message_start", "message": message });
-    let end = json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
-    Reply::stream(format!("data: {start}\n\ndata: {end}\n\n"))
-}
 
 #[tokio::test]
 async fn models_of_two_providers_hold_one_conversation_with_tools() {
     let thinking = json!({ "type": "thinking", "thinking": "Write it.", "signature": "c2ln" });
     let claude = Server::start(vec![
-        blocks(json!([
+        blocks(
+            &json!([
             thinking,
             { "type": "text", "text": "Writing. " },
             { "type": "tool_use", "id": "toolu_1", "name": "write_file",
               "input": { "file_path": "a.txt", "content": "hi\n" } }
-        ])),
+            ]),
+            (1, 1),
+        ),
         says("Written."),
         says("It says hi."),
     ])

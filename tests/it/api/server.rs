@@ -54,7 +54,7 @@ pub(crate) struct Server {
 
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
-    /// What is answered to `GET`, if that is apart from the replies: a path and its JSON each.
+    /// What is answered at some paths, apart from the replies: their JSON.
     pages: Option<Vec<(String, Value)>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
@@ -161,7 +161,8 @@ impl Server {
         Self::begin(replies, None).await
     }
 
-    /// Replies in this order to `POST`; to `GET` with the JSON of the path, or not at all.
+    /// Replies in this order; but at these paths with their JSON, and to any other `GET` that there
+    /// is nothing.
     pub(crate) async fn with_pages(replies: Vec<Reply>, pages: &[(&str, Value)]) -> Self {
         let pages = pages.iter().map(|(path, json)| ((*path).to_owned(), json.clone()));
         Self::begin(replies, Some(pages.collect())).await
@@ -199,13 +200,16 @@ impl Server {
 async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    if let Some(pages) = script.pages.as_ref().filter(|_| head.method == Method::GET) {
+    if let Some(pages) = &script.pages {
         let page = pages.iter().find(|(path, _)| path == head.uri.path());
         let reply = match page {
-            Some((_, json)) => Reply::error(200, json.to_string()),
-            None => Reply::error(404, r#"{"detail":"Not Found"}"#),
+            Some((_, json)) => Some(Reply::error(200, json.to_string())),
+            None if head.method == Method::GET => Some(Reply::error(404, "{}")),
+            None => None,
         };
-        return reply.into_response(script.gone.clone());
+        if let Some(reply) = reply {
+            return reply.into_response(script.gone.clone());
+        }
     }
     script.asked.lock().unwrap().push(Asked {
         what: format!("{} {}", head.method, head.uri),

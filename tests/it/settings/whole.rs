@@ -156,6 +156,31 @@ async fn a_session_has_as_many_turns_as_the_settings_say() {
 }
 
 #[tokio::test]
+async fn a_prompt_needs_no_flag() {
+    let says = Setup::answers(json!([[{ "text": "fine" }]]));
+    let ran = run(says.clone().arg("two").arg("words")).await;
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.code), ("fine\n", "", Some(0)));
+    let json = run(says.clone().arg("go").arg("-o").arg("json")).await;
+    assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap()["response"], "fine");
+    let ran = run(says.arg("-i").arg("go")).await;
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(42)));
+    assert!(ran.stderr.contains("-i is for a terminal"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn what_happens_is_logged_in_detail_if_that_is_wanted() {
+    let setup = Setup::answers(json!([[{ "text": "fine" }]]))
+        .file("sub/.gitignore", "[z-a]\n")
+        .file("sub/x.rs", "");
+    let read = call("glob", json!({ "pattern": "**/*.rs" }));
+    let setup = Setup { script: Setup::answers(json!([[read], []])).script, ..setup };
+    let setup = Setup { vars: vec![("TANDEM_LOG".to_owned(), String::new())], ..setup };
+    let logged = prompt(setup.clone().arg("-d")).await.stderr;
+    assert!(logged.contains("DEBUG tandem::"), "{logged}");
+    assert!(!prompt(setup).await.stderr.contains("DEBUG"));
+}
+
+#[tokio::test]
 async fn a_project_is_followed_as_far_as_it_is_trusted() {
     let write = call("write_file", json!({ "file_path": "made.txt", "content": "x\n" }));
     let setup = Setup::answers(json!([[write], [{ "text": "done" }]]))

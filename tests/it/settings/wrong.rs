@@ -44,6 +44,10 @@ fn a_wrong_value_is_named_with_its_line_and_what_is_right() {
         "home/.gemini/settings.json:1: `model.compressionThreshold` must be a number from 0 to 1.",
     );
     check(
+        r#"{ "model": { "provider": "gpt" } }"#,
+        "home/.gemini/settings.json:1: `model.provider` must be one of gemini, openai, anthropic, ollama.",
+    );
+    check(
         r#"{ "model": { "maxSessionTurns": 1.5 } }"#,
         "home/.gemini/settings.json:1: `model.maxSessionTurns` must be a whole number.",
     );

@@ -7,12 +7,12 @@ use super::super::input::Input;
 use super::super::offer::{CHOICES, Cause, Offer, Stage, Then};
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, wrap};
-use super::{Frame, plain, spinner};
+use super::{Frame, plain, rule, spinner};
 use crate::session::Millis;
 
 /// The rows of it.
 pub(super) fn rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
-    let mut rows = vec![Line::default(), Line::styled("─".repeat(columns), ASKS)];
+    let mut rows = vec![Line::default(), rule(ASKS, columns)];
     let text = |text: &str, style| plain(text, &Margin::default(), style, columns);
     rows.extend(text(&title(offer), BOLD));
     if matches!(offer.then, Then::Say(_)) && matches!(offer.stage, Stage::Choosing) {

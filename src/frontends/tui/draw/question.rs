@@ -7,12 +7,12 @@ use super::super::dialog::Dialog;
 use super::super::highlight::Highlighter;
 use super::super::theme::{ASKS, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, clean, wrap};
-use super::{Frame, card, plain};
+use super::{Frame, card, plain, rule};
 use crate::session::Access;
 
 /// The rows of a question: as many as there are, at most `height`.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> Frame {
-    let mut head = vec![Line::default(), Line::styled("─".repeat(columns), ASKS)];
+    let mut head = vec![Line::default(), rule(ASKS, columns)];
     head.extend(title(dialog, open, columns));
     let (foot, cursor) = foot(dialog, columns);
     let room = height.saturating_sub(head.len() + foot.len()).max(1);

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::BACKEND;
 use crate::model::Native;
 
 /// Reasoning in fields of the message, and these fields.
@@ -17,20 +16,20 @@ const CALLS: &str = "calls";
 
 /// What is kept of an answer beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Kept {
+pub(in crate::model) struct Kept {
     /// `reasoning_content` and its like, and `reasoning_details`.
-    pub(super) fields: Map<String, Value>,
+    pub(in crate::model) fields: Map<String, Value>,
     /// What was between `<think>` and `</think>`.
-    pub(super) think: String,
+    pub(in crate::model) think: String,
     /// Mistral's reasoning.
-    pub(super) content: Vec<Value>,
+    pub(in crate::model) content: Vec<Value>,
     /// For each call.
-    pub(super) calls: Vec<Map<String, Value>>,
+    pub(in crate::model) calls: Vec<Map<String, Value>>,
 }
 
 impl Kept {
     /// Adds to the text of a field.
-    pub(super) fn add_text(&mut self, field: &str, more: &str) {
+    pub(in crate::model) fn add_text(&mut self, field: &str, more: &str) {
         match self.fields.get_mut(field) {
             Some(Value::String(text)) => text.push_str(more),
             _ => _ = self.fields.insert(field.to_owned(), more.into()),
@@ -38,7 +37,7 @@ impl Kept {
     }
 
     /// Adds pieces of `reasoning_details`; what belongs together becomes one again.
-    pub(super) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
+    pub(in crate::model) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
         let known = self.fields.entry("reasoning_details").or_insert_with(|| json!([]));
         let Value::Array(known) = known else { return };
         for detail in details {
@@ -50,7 +49,7 @@ impl Kept {
     }
 
     /// Adds a piece of Mistral's reasoning; it is one as long as nothing comes between.
-    pub(super) fn add_content(&mut self, more: Value) {
+    pub(in crate::model) fn add_content(&mut self, more: Value) {
         let parts = |value: &Value| value.get("thinking").and_then(Value::as_array).cloned();
         let last = self.content.last_mut().and_then(|last| last.get_mut("thinking"));
         match (last, parts(&more)) {
@@ -59,8 +58,8 @@ impl Kept {
         }
     }
 
-    /// Nothing, if there is nothing to keep.
-    pub(super) fn into_native(self, model: &str) -> Option<Native> {
+    /// As a provider's model said it; nothing, if there is nothing to keep.
+    pub(in crate::model) fn into_native(self, (backend, model): (&str, &str)) -> Option<Native> {
         let extra = self.calls.iter().any(|extra| !extra.is_empty());
         if self.fields.is_empty() && self.think.is_empty() && self.content.is_empty() && !extra {
             return None;
@@ -68,12 +67,12 @@ impl Kept {
         let part = json!({
             FIELDS: self.fields, THINK: self.think, CONTENT: self.content, CALLS: self.calls,
         });
-        Some(Native { backend: BACKEND.to_owned(), model: model.to_owned(), parts: vec![part] })
+        Some(Native { backend: backend.to_owned(), model: model.to_owned(), parts: vec![part] })
     }
 
-    /// What was kept, if this model said it; also of several answers that have become one.
-    pub(super) fn of(native: &Native, model: &str) -> Option<Self> {
-        if native.backend != BACKEND || native.model != model {
+    /// What was kept, if this provider's model said it; also of several answers that have become one.
+    pub(in crate::model) fn of(native: &Native, said_by: (&str, &str)) -> Option<Self> {
+        if (native.backend.as_str(), native.model.as_str()) != said_by {
             return None;
         }
         let mut kept = Self::default();

@@ -15,7 +15,7 @@ const UNNAMED: &str = "unnamed_tool";
 
 /// The calls of an answer, as far as they have come.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(in crate::model) struct Calls {
     begun: Vec<Building>,
     /// The last call of each number.
     by_index: HashMap<u64, usize>,
@@ -47,15 +47,15 @@ struct Piece {
 
 /// A call that is whole.
 #[derive(Debug, PartialEq)]
-pub(super) struct Whole {
-    pub(super) call: Call,
+pub(in crate::model) struct Whole {
+    pub(in crate::model) call: Call,
     /// What else there was in it.
-    pub(super) extra: Map<String, Value>,
+    pub(in crate::model) extra: Map<String, Value>,
 }
 
 /// Arguments that are no JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Malformed {
+pub(in crate::model) enum Malformed {
     /// They end too early.
     Cut,
     /// They never were.
@@ -64,7 +64,7 @@ pub(super) enum Malformed {
 
 impl Calls {
     /// Takes the pieces of one delta.
-    pub(super) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
+    pub(in crate::model) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
         let before = self.begun.len();
         for piece in pieces {
             let piece = Piece::read(piece);
@@ -76,17 +76,17 @@ impl Calls {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::model) fn is_empty(&self) -> bool {
         self.begun.is_empty()
     }
 
     /// Whether each is whole.
-    pub(super) fn are_whole(&self) -> bool {
+    pub(in crate::model) fn are_whole(&self) -> bool {
         self.begun.iter().all(Building::is_complete)
     }
 
     /// All of them, if their arguments can be read.
-    pub(super) fn finish(&self) -> Result<Vec<Whole>, Malformed> {
+    pub(in crate::model) fn finish(&self) -> Result<Vec<Whole>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }
 
@@ -149,7 +149,7 @@ impl Building {
             return false;
         }
         if self.is_complete() {
-            return piece.name == self.name && !piece.has_arguments();
+            return piece.index.is_some() && piece.name == self.name && !piece.has_arguments();
         }
         // With a number, what is begun is ended first.
         repeated || piece.index.is_some() && self.scan.is_open()

@@ -11,7 +11,7 @@ use crate::model::{Error, FinishReason, ToolDeclaration};
 
 /// What to do with an answer that has ended.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(in crate::model) enum Verdict {
     /// It is whole, with these calls.
     Whole(FinishReason, Vec<Whole>),
     /// It is worthless; the model is asked again.
@@ -22,12 +22,12 @@ pub(super) enum Verdict {
 
 /// What an answer answers.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) tools: &'a [ToolDeclaration],
+pub(in crate::model) struct Asked<'a> {
+    pub(in crate::model) tools: &'a [ToolDeclaration],
     /// Whether the model was told last what came of its calls: then, saying nothing is an answer.
-    pub(super) after_results: bool,
+    pub(in crate::model) after_results: bool,
     /// Whether this server is known to make calls of what the model writes.
-    pub(super) makes_calls: bool,
+    pub(in crate::model) makes_calls: bool,
 }
 
 const CUT_CALL: Again = Again {
@@ -41,7 +41,7 @@ const CUT_CALL: Again = Again {
 };
 
 /// What to do with an answer.
-pub(super) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
+pub(in crate::model) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
         return with_calls(answer, reason);

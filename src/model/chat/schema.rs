@@ -12,7 +12,7 @@ const KEPT: &[&str] = &["type", "description", "enum", "required", "minimum", "m
 
 /// The same schema without references, alternatives and patterns: it allows more than before, and
 /// the tool itself refuses what it cannot take.
-pub(super) fn simple(schema: &Value) -> Value {
+pub(in crate::model) fn simple(schema: &Value) -> Value {
     let mut simplifier = Simplifier { root: schema, left: MOST, followed: Vec::new() };
     let simple = simplifier.simplify(schema, 0);
     match simple {

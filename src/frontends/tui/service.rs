@@ -1,0 +1,48 @@
+//! What the screen is given by whoever starts it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::session::Session;
+
+/// What the terminal is shown, and what it works with.
+pub struct Service {
+    /// The conversation.
+    pub session: Arc<Session>,
+    /// The working directory, as people write it.
+    pub workspace: String,
+    /// Where others can join, and how many have.
+    pub a2a: Option<(String, watch::Receiver<usize>)>,
+    /// Where earlier prompts are kept.
+    pub history: Option<PathBuf>,
+    /// The command line that edits the file whose name follows.
+    pub editor: String,
+    /// Whether colours are wanted.
+    pub colour: bool,
+    /// How the user can give a key, if that can be done here.
+    pub login: Option<LogIn>,
+}
+
+/// How a key can be given for the model with this id.
+pub type LogIn = Box<dyn Fn(&str) -> Login>;
+
+/// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
+pub struct Login {
+    /// Whose key it is: a provider, as people write it.
+    pub whose: &'static str,
+    /// Where such keys are made.
+    pub made_at: &'static str,
+    /// Checks a key that was typed, and uses it.
+    pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
+    /// Opens a page that asks for it, and tells its address.
+    pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
+}
+
+/// What comes of it.
+pub type GotKey = BoxFuture<'static, Result<String, String>>;
+
+/// Is told a page's address.
+pub type Opened = Box<dyn Fn(&str) + Send + Sync>;

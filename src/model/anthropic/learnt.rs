@@ -1,0 +1,104 @@
+//! What errors tell of how a server wants to be asked: told once, it is done from then on.
+
+use std::sync::Arc;
+
+use super::messages::{self, Refused};
+use crate::model::report::Report;
+use crate::model::{Error, Prompt, ToolDeclaration};
+
+/// With room for fewer tokens of answer, it is the conversation that is too long.
+const LEAST: u64 = 1024;
+
+/// What has been learnt of a server.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Learnt {
+    /// The thinking that has been refused, so that each is refused only once.
+    pub(super) refused: Arc<Refused>,
+    /// How many tokens an answer can have.
+    most: Option<u64>,
+    /// How many tokens of answer there is room for beside so many messages.
+    room: Option<(usize, u64)>,
+}
+
+impl Learnt {
+    /// How many tokens the answer to a prompt may have, if not `wanted`.
+    pub(super) fn max_tokens(&self, prompt: &Prompt, wanted: u64) -> u64 {
+        let room = self.room.filter(|(messages, _)| *messages == prompt.messages.len());
+        let room = room.map_or(u64::MAX, |(_, room)| room);
+        wanted.min(self.most.unwrap_or(u64::MAX)).min(room)
+    }
+
+    /// Whether an error tells something new; `wanted` is how many tokens the answer could have.
+    pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt, wanted: u64) -> bool {
+        if report.status != 400 {
+            return false;
+        }
+        if refuses_thinking(report) {
+            let before = self.refused.len();
+            let signatures = messages::signatures(&prompt.messages).map(str::to_owned);
+            Arc::make_mut(&mut self.refused).extend(signatures);
+            return self.refused.len() > before;
+        }
+        let asked = self.max_tokens(prompt, wanted);
+        let less = |tokens: &u64| *tokens < asked;
+        if let Some(most) = most(&report.message).filter(less) {
+            self.most = Some(most);
+            return true;
+        }
+        let room = room(&report.message).filter(less);
+        self.room = room.map(|room| (prompt.messages.len(), room)).or(self.room);
+        room.is_some()
+    }
+}
+
+fn refuses_thinking(report: &Report) -> bool {
+    let changed = report.says(&["signature", "cannot be modified"]);
+    report.says(&["thinking"]) && changed
+        || report.says(&["expected `thinking` or `redacted_thinking`"])
+}
+
+/// `max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens`.
+fn most(message: &str) -> Option<u64> {
+    let (_, asked) = message.split_once("max_tokens: ")?;
+    number(asked.split_once('>')?.1).filter(|most| *most > 0)
+}
+
+/// `exceed context limit: 190000 + 64000 > 200000`.
+fn room(message: &str) -> Option<u64> {
+    let (_, sum) = message.split_once("exceed context limit: ")?;
+    let (told, rest) = sum.split_once('+')?;
+    let (_, limit) = rest.split_once('>')?;
+    number(limit)?.checked_sub(number(told)?).filter(|room| *room >= LEAST)
+}
+
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+/// What an error means that only this API has.
+pub(super) fn of_this_api(report: &Report, tools: &[ToolDeclaration]) -> Option<Error> {
+    if report.status != 400 {
+        return None;
+    }
+    let what = if let Some(tool) = declaration(&report.message, tools) {
+        format!("The API does not accept the declaration of the tool `{tool}`; leave it out.")
+    } else if report.says(&["tool_use", "tool_result"]) {
+        "The API finds the conversation's calls and their results out of order. That is a fault \
+         of tandem: please report it. A new conversation will work."
+            .to_owned()
+    } else if refuses_thinking(report) {
+        "The API does not accept the model's earlier thinking.".to_owned()
+    } else {
+        return None;
+    };
+    Some(Error::Rejected(report.said(&what)))
+}
+
+/// The tool whose declaration a message points at: `tools.3.custom.input_schema`.
+fn declaration<'a>(message: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
+    let (_, after) = message.split_once("tools.")?;
+    let index: usize = after.split('.').next()?.parse().ok()?;
+    Some(&tools.get(index)?.name)
+}

@@ -1,0 +1,217 @@
+//! Ollama's own API: unlike its chat completions, it lets the context be as long as the model's.
+
+mod known;
+mod messages;
+mod streamed;
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use self::known::Known;
+use self::messages::Listener;
+use self::streamed::Streamed;
+use super::asking::{self, Api, Trouble, Verdict};
+use super::chat::answer::Answer;
+use super::chat::{self, schema};
+use super::endpoint::{Connect, Endpoint};
+use super::http::Http;
+use super::names::accepted;
+use super::options::Options;
+use super::provider::Provider;
+use super::report::{Asked, Meaning, Report};
+use super::retry::Failure;
+use super::{Chunk, Error, Model, Prompt, catalog};
+use crate::sync::Mutex;
+
+/// What native answers are marked with.
+const BACKEND: &str = "ollama";
+/// Where the key goes, if it is no bearer token.
+const KEY_HEADER: &str = "x-api-key";
+
+/// A model that Ollama runs.
+pub struct Ollama {
+    name: String,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    model: catalog::Model,
+    connect: Connect,
+    options: Options,
+    /// How much it thinks, if the user says so.
+    think: Option<Value>,
+    http: Http,
+    /// What the server says of the model.
+    known: Mutex<Option<Arc<Known>>>,
+    /// Whether Ollama has made a call of what the model wrote.
+    makes_calls: Mutex<bool>,
+}
+
+impl Ollama {
+    /// The model, as the catalog has it. Nothing is connected yet. The error says how much it can
+    /// be told to think, if it was told something else.
+    pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
+        let level = options.thinking.as_deref();
+        let level = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
+        let think = level.map(|level| match level {
+            "on" => json!(true),
+            "off" => json!(false),
+            level => json!(level),
+        });
+        let name = Provider::Ollama.qualify(&model.id);
+        let http = Http::new(options.connect_timeout);
+        let (known, makes_calls) = (Mutex::default(), Mutex::default());
+        let inner = Inner { model, connect, options, think, http, known, makes_calls };
+        Ok(Self { name, inner: Arc::new(inner) })
+    }
+}
+
+impl Model for Ollama {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        (self.inner.connect)().map_err(Error::NotAuthenticated)?.check()
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        asking::ask(Arc::clone(&self.inner), prompt)
+    }
+
+    fn input_limit(&self) -> Option<u64> {
+        self.inner.known.lock().as_ref()?.context
+    }
+}
+
+impl Api for Inner {
+    type Answer = Streamed;
+
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn http(&self) -> &Http {
+        &self.http
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, String> {
+        (self.connect)()
+    }
+
+    async fn look(&self) {}
+
+    /// Asks how long the context is, and what the model can do: both are wanted for a request.
+    async fn prepare(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+        if self.known.lock().as_ref().is_some_and(|known| known.url == endpoint.url) {
+            return Ok(());
+        }
+        let known = known::find(&self.http, endpoint, &self.model).await?;
+        *self.known.lock() = Some(Arc::new(known));
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+        _: &Streamed,
+    ) -> Result<reqwest::Request, Error> {
+        let known = self.known.lock().clone().unwrap_or_default();
+        if !known.tools && !prompt.tools.is_empty() {
+            return Err(Error::Rejected(format!(
+                "The model `{}` cannot call tools, so it cannot work here: choose another.",
+                self.model.id
+            )));
+        }
+        let body = self.body(prompt, &known, nudge);
+        let mut request = endpoint.request(Method::POST, "/api/chat", KEY_HEADER)?;
+        *request.body_mut() = Some(body.to_string().into());
+        Ok(request)
+    }
+
+    fn begin(&self) -> Streamed {
+        Streamed(Answer::new(self.options.max_answer))
+    }
+
+    fn is_shown(Streamed(answer): &Streamed) -> bool {
+        answer.is_shown()
+    }
+
+    fn trouble(&self, report: &Report, endpoint: &Endpoint, _: &Prompt) -> Trouble {
+        if report.says(&["requires more system memory", "out of memory"]) {
+            let what = "The model needs more memory than there is. Choose a smaller one, or give \
+                        it a shorter context: `inputTokens` in `models.json`.";
+            return Failure::terminal(Error::Unavailable(report.said(what))).into();
+        }
+        let asked = Asked { provider: Provider::Ollama, model: &self.model.id, url: &endpoint.url };
+        match report.meaning(asked) {
+            Meaning::Failed(failure) => Trouble::Failed(failure),
+            Meaning::NoModel(error) => Trouble::NoModel(error),
+        }
+    }
+
+    fn nobody(&self, endpoint: &Endpoint) -> String {
+        format!(
+            "Ollama does not answer at {}. Start it with `ollama serve`, or say in OLLAMA_HOST \
+             where it is.",
+            endpoint.url
+        )
+    }
+
+    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict<Streamed> {
+        let said_by = (BACKEND, self.model.id.as_str());
+        chat::judge(answer, prompt, said_by, &mut self.makes_calls.lock())
+    }
+
+    async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+        known::models(&self.http, endpoint).await
+    }
+}
+
+impl Inner {
+    fn body(&self, prompt: &Prompt, known: &Known, nudge: Option<&str>) -> Value {
+        let listener = Listener { model: &self.model.id, images: known.images };
+        let mut options = self.options.generation.clone();
+        options.extend(known.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
+        let limit = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
+        options.extend(limit.map(|tokens| ("num_predict".to_owned(), json!(tokens))));
+        let mut body = json!({
+            "model": self.model.id,
+            "stream": true,
+            "messages": messages::messages(prompt, listener, nudge),
+            "options": options,
+            // What does not fit is to be an error, not to be left out at the beginning.
+            "truncate": false,
+            "shift": false,
+        });
+        if !prompt.tools.is_empty() {
+            let tools = prompt.tools.iter().map(|tool| {
+                let parameters = schema::simple(&tool.parameters);
+                let (name, description) = (accepted(&tool.name), &tool.description);
+                let function =
+                    json!({ "name": name, "description": description, "parameters": parameters });
+                json!({ "type": "function", "function": function })
+            });
+            body["tools"] = tools.collect();
+        }
+        if let Some(think) = self.think.clone().or(known.thinks.then(|| json!(true))) {
+            body["think"] = think;
+        }
+        body
+    }
+}
+
+/// Whether Ollama is there, and takes the key if there is one.
+pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
+    models(endpoint).await.map(drop)
+}
+
+/// The models that Ollama has.
+pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+    known::models(&Http::new(Options::default().connect_timeout), endpoint).await
+}

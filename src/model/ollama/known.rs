@@ -1,0 +1,195 @@
+//! What Ollama says of a model: what it can do, and how long its context is and may be.
+
+use std::time::Duration;
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use super::KEY_HEADER;
+use crate::model::endpoint::Endpoint;
+use crate::model::http::{self, Http};
+use crate::model::provider::Provider;
+use crate::model::report::{Asked, Report};
+use crate::model::retry::Failure;
+use crate::model::{Error, catalog};
+
+/// How long it may take to find out, and how much may come of one request.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LIST: usize = 4 << 20;
+
+/// The longest context that is asked for unasked: longer ones take a lot of memory.
+const USUAL: u64 = 32_768;
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Where it was said; empty if it was not.
+    pub(super) url: String,
+    /// How many tokens the model can be told.
+    pub(super) context: Option<u64>,
+    /// The length of the context that must be asked for to have that.
+    pub(super) sent_context: Option<u64>,
+    /// Whether it calls tools, sees images, thinks.
+    pub(super) tools: bool,
+    pub(super) images: bool,
+    pub(super) thinks: bool,
+}
+
+impl Default for Known {
+    /// Nothing is known: what may be, is.
+    fn default() -> Self {
+        let (context, sent_context) = (None, None);
+        Self { url: String::new(), context, sent_context, tools: true, images: true, thinks: false }
+    }
+}
+
+/// Asks for all of it. If Ollama is too old to say, the usual is supposed.
+pub(super) async fn find(
+    http: &Http,
+    endpoint: &Endpoint,
+    model: &catalog::Model,
+) -> Result<Known, Failure> {
+    let body = json!({ "model": model.id });
+    let response = ask(http, endpoint, (Method::POST, "/api/show"), Some(body)).await?;
+    let show = if response.status().is_success() { read(response).await } else { None };
+    // A model that is not there is found out by the request itself, which says what to do; it may
+    // be there the next time.
+    let url = if show.is_some() { endpoint.url.clone() } else { String::new() };
+    let show = show.unwrap_or_default();
+    let running = ask(http, endpoint, (Method::GET, "/api/ps"), None).await?;
+    let running = if running.status().is_success() { read(running).await } else { None };
+    let running = running.as_ref().and_then(|list| loaded(list, &model.id));
+    let wanted = Some(model.input_tokens).filter(|tokens| *tokens > 0);
+    let (context, sent_context) = context(&show, running, wanted);
+    let can = |what: &str| match show.get("capabilities").and_then(Value::as_array) {
+        Some(capabilities) => capabilities.iter().any(|it| it == what),
+        None => what != "thinking",
+    };
+    let (tools, images, thinks) = (can("tools"), can("vision"), can("thinking"));
+    Ok(Known { url, context, sent_context, tools, images, thinks })
+}
+
+/// How long the context is, and what must be asked for. `wanted` is what the user has written down.
+fn context(show: &Value, running: Option<u64>, wanted: Option<u64>) -> (Option<u64>, Option<u64>) {
+    let longest = show.get("model_info").and_then(Value::as_object).and_then(|info| {
+        let length = info.iter().find(|(name, _)| name.ends_with(".context_length"));
+        length.and_then(|(_, tokens)| tokens.as_u64())
+    });
+    if let Some(wanted) = wanted {
+        return (Some(wanted), Some(wanted));
+    }
+    // What runs elsewhere has all its context.
+    if show.get("remote_host").and_then(Value::as_str).is_some_and(|host| !host.is_empty()) {
+        return (longest, None);
+    }
+    // Who made the model, or started Ollama, has decided.
+    if let Some(tokens) = written(show) {
+        return (Some(tokens), None);
+    }
+    let usual = longest.map_or(USUAL, |longest| longest.min(USUAL));
+    match running {
+        // Asking for another length would load it anew.
+        Some(running) if running >= usual => (Some(running), Some(running)),
+        _ => (Some(usual), Some(usual)),
+    }
+}
+
+/// The length that the model's own file gives.
+fn written(show: &Value) -> Option<u64> {
+    let lines = show.get("parameters")?.as_str()?.lines();
+    lines.filter_map(|line| line.trim().strip_prefix("num_ctx")?.trim().parse().ok()).next_back()
+}
+
+/// The length with which a model runs.
+fn loaded(list: &Value, model: &str) -> Option<u64> {
+    let is_it = |entry: &&Value| {
+        ["name", "model"]
+            .iter()
+            .filter_map(|field| entry.get(field)?.as_str())
+            .any(|name| name == model || name.strip_suffix(":latest") == Some(model))
+    };
+    list.get("models")?.as_array()?.iter().find(is_it)?.get("context_length")?.as_u64()
+}
+
+/// The names of the models that there are.
+pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+    let list = async {
+        let failed = |failure: Failure| failure.error;
+        let response =
+            ask(http, endpoint, (Method::GET, "/api/tags"), None).await.map_err(failed)?;
+        if !response.status().is_success() {
+            let asked = Asked { provider: Provider::Ollama, model: "", url: &endpoint.url };
+            return Err(Report::of(response, PATIENCE).await.meaning(asked).into_error());
+        }
+        let list = read(response).await;
+        let names = list.as_ref().and_then(|list| list.get("models")?.as_array());
+        let names = names
+            .ok_or_else(|| Error::Rejected(format!("There is no Ollama at {}.", endpoint.url)))?;
+        let names = names.iter().filter_map(|model| model.get("name")?.as_str());
+        Ok(names.map(|name| name.strip_suffix(":latest").unwrap_or(name).to_owned()).collect())
+    };
+    list.await.map_err(|mut error: Error| {
+        endpoint.redact(error.text_mut());
+        error
+    })
+}
+
+async fn ask(
+    http: &Http,
+    endpoint: &Endpoint,
+    (method, path): (Method, &str),
+    body: Option<Value>,
+) -> Result<Response, Failure> {
+    let mut request = endpoint.request(method, path, KEY_HEADER).map_err(Failure::terminal)?;
+    *request.body_mut() = body.map(|body| body.to_string().into());
+    http.send(request, PATIENCE).await
+}
+
+async fn read(response: Response) -> Option<Value> {
+    serde_json::from_slice(&http::body(response, LIST, PATIENCE).await).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(
+        show: &Value,
+        running: Option<u64>,
+        wanted: Option<u64>,
+        expected: (u64, Option<u64>),
+    ) {
+        assert_eq!(context(show, running, wanted), (Some(expected.0), expected.1), "{show}");
+    }
+
+    #[test]
+    fn the_context_is_the_models_own_up_to_what_is_usual() {
+        let made_for = |tokens: u64| {
+            json!({ "model_info": { "general.architecture": "qwen3",
+            "qwen3.context_length": tokens } })
+        };
+        check(&made_for(8192), None, None, (8192, Some(8192)));
+        check(&made_for(262_144), None, None, (USUAL, Some(USUAL)));
+        check(&json!({}), None, None, (USUAL, Some(USUAL)));
+        // As it runs already, if that is not too short.
+        check(&made_for(262_144), Some(65536), None, (65536, Some(65536)));
+        check(&made_for(262_144), Some(4096), None, (USUAL, Some(USUAL)));
+        // As the user says.
+        check(&made_for(262_144), Some(65536), Some(100_000), (100_000, Some(100_000)));
+        // As its file says; as it is elsewhere.
+        let written =
+            json!({ "parameters": "stop \"<x>\"\nnum_ctx                        16384\n" });
+        check(&written, None, None, (16384, None));
+        let remote = json!({ "remote_host": "https://ollama.com", "model_info": { "x.context_length": 131_072 } });
+        check(&remote, None, None, (131_072, None));
+    }
+
+    #[test]
+    fn a_model_runs_under_its_full_name() {
+        let list = json!({ "models": [{ "name": "a:8b" }, { "name": "qwen3:latest", "context_length": 7 }] });
+        assert_eq!(loaded(&list, "qwen3"), Some(7));
+        assert_eq!(loaded(&list, "qwen3:8b"), None);
+        assert_eq!(loaded(&json!([]), "qwen3"), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The conversation as Ollama takes it.
+
+use serde_json::{Map, Value, json};
+
+use super::BACKEND;
+use crate::media::Media;
+use crate::model::chat::native::Kept;
+use crate::model::names::accepted;
+use crate::model::{Assistant, Message, Native, Part, Prompt, ToolResult, history};
+
+/// Said by the user before the images that a tool has found.
+const SEEN: &str = "[What the tools above have to show:]";
+
+/// Who is told the conversation.
+#[derive(Clone, Copy)]
+pub(super) struct Listener<'a> {
+    pub(super) model: &'a str,
+    /// Whether it sees images.
+    pub(super) images: bool,
+}
+
+/// The whole conversation, made acceptable; `nudge` is said by the user at its end.
+pub(super) fn messages(prompt: &Prompt, listener: Listener<'_>, nudge: Option<&str>) -> Vec<Value> {
+    let hardened = history::harden(&prompt.messages, |answer, native| {
+        !answer.calls.is_empty() && kept(native, listener).is_some()
+    });
+    let system = (!prompt.system.is_empty()).then(|| said("system", &prompt.system));
+    let mut messages: Vec<_> = system.into_iter().collect();
+    for message in &hardened {
+        match &**message {
+            Message::User(parts) => messages.push(user(parts, listener)),
+            Message::Assistant(answer) => messages.push(assistant(answer, listener)),
+            Message::Results(results) => messages.extend(told(results, listener)),
+        }
+    }
+    messages.extend(nudge.map(|nudge| said("user", nudge)));
+    messages
+}
+
+fn kept(native: &Native, listener: Listener<'_>) -> Option<Kept> {
+    Kept::of(native, (BACKEND, listener.model))
+}
+
+fn said(role: &str, text: &str) -> Value {
+    json!({ "role": role, "content": text })
+}
+
+fn user(parts: &[Part], listener: Listener<'_>) -> Value {
+    let mut texts = Vec::with_capacity(parts.len());
+    let mut images = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => texts.push(text.clone()),
+            Part::Media(media) if is_seen(media, listener) => images.push(media.data.as_str()),
+            Part::Media(media) => texts.push(unseen(media)),
+        }
+    }
+    let mut message = said("user", &texts.join("\n"));
+    if !images.is_empty() {
+        message["images"] = json!(images);
+    }
+    message
+}
+
+fn assistant(answer: &Assistant, listener: Listener<'_>) -> Value {
+    let mut message = said("assistant", &answer.text);
+    if answer.calls.is_empty() {
+        return message;
+    }
+    let kept = answer.native.as_ref().and_then(|native| kept(native, listener)).unwrap_or_default();
+    let fields = message.as_object_mut().into_iter();
+    fields.for_each(|fields| fields.extend(kept.fields.clone()));
+    if !kept.think.is_empty() {
+        message["content"] = json!(format!("<think>{}</think>\n\n{}", kept.think, answer.text));
+    }
+    let mut extras = kept.calls.into_iter();
+    let calls = answer.calls.iter().map(|call| {
+        let arguments = match &call.args {
+            Value::Object(_) => call.args.clone(),
+            Value::Null => json!({}),
+            other => json!({ "input": other }),
+        };
+        let function = json!({ "name": accepted(&call.name), "arguments": arguments });
+        let mut written =
+            Map::from_iter([("id".to_owned(), json!(call.id)), ("function".to_owned(), function)]);
+        written.extend(extras.next().unwrap_or_default());
+        Value::Object(written)
+    });
+    message["tool_calls"] = calls.collect();
+    message
+}
+
+/// One message for each result, and one with the images that they have to show.
+fn told(results: &[ToolResult], listener: Listener<'_>) -> Vec<Value> {
+    let result = |result: &ToolResult| {
+        let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
+        let mut message = said("tool", text);
+        message["tool_name"] = json!(accepted(&result.name));
+        message["tool_call_id"] = json!(result.call);
+        message
+    };
+    let mut messages: Vec<_> = results.iter().map(result).collect();
+    let media = results.iter().flat_map(|result| &result.media);
+    let media: Vec<_> = media.cloned().map(Part::Media).collect();
+    if !media.is_empty() {
+        let parts: Vec<_> = [Part::Text(SEEN.to_owned())].into_iter().chain(media).collect();
+        messages.push(user(&parts, listener));
+    }
+    messages
+}
+
+fn is_seen(media: &Media, listener: Listener<'_>) -> bool {
+    listener.images && media.mime_type.starts_with("image/")
+}
+
+fn unseen(media: &Media) -> String {
+    format!("[{}: this model cannot see it.]", media.mime_type)
+}

@@ -1,0 +1,75 @@
+//! Takes an answer from the lines that Ollama sends.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::model::chat::answer::Answer;
+use crate::model::stream::{Assemble, Wrong};
+use crate::model::{Chunk, Usage};
+
+/// An answer as it is streamed.
+#[derive(Debug)]
+pub(super) struct Streamed(pub(super) Answer);
+
+#[derive(Debug, Deserialize)]
+struct Line {
+    #[serde(default)]
+    message: Option<Message>,
+    #[serde(default)]
+    done: bool,
+    done_reason: Option<String>,
+    prompt_eval_count: Option<u64>,
+    eval_count: Option<u64>,
+    error: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Message {
+    content: Option<String>,
+    thinking: Option<String>,
+    tool_calls: Option<Vec<Map<String, Value>>>,
+}
+
+impl Assemble for Streamed {
+    const LINES: bool = true;
+
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        let line: Line =
+            serde_json::from_slice(data).map_err(|error| Wrong::Garbled(error.to_string()))?;
+        if line.error.is_some() {
+            return Err(Wrong::Reported(String::from_utf8_lossy(data).into_owned()));
+        }
+        if let Some(message) = line.message {
+            let values = message.tool_calls.as_ref().map_or(0, |_| commas(data));
+            self.0.grow(data.len(), values)?;
+            if let Some(thought) = message.thinking.filter(|thought| !thought.is_empty()) {
+                self.0.kept.add_text("thinking", &thought);
+                self.0.think(thought, out);
+            }
+            self.0.add_text(message.content.unwrap_or_default(), out);
+            self.0.add_calls(message.tool_calls.unwrap_or_default());
+        }
+        if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
+            let (input, output) = (line.prompt_eval_count, line.eval_count);
+            let (input, output) = (input.unwrap_or_default(), output.unwrap_or_default());
+            self.0.usage = Usage { input, output, ..Usage::default() };
+        }
+        if line.done {
+            self.0.finish_with(line.done_reason.unwrap_or_else(|| "stop".to_owned()), out);
+            self.0.is_over_now(out);
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
+
+fn commas(data: &[u8]) -> usize {
+    1 + memchr::memchr_iter(b',', data).count()
+}

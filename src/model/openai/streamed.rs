@@ -1,0 +1,96 @@
+//! Takes an answer from what is streamed.
+
+use std::mem;
+
+use serde_json::{Map, Value};
+
+use super::wire::{Choice, Content, Delta, Event};
+use crate::model::Chunk;
+use crate::model::chat::answer::Answer;
+use crate::model::stream::{Assemble, Wrong};
+
+/// An answer as it is streamed.
+#[derive(Debug)]
+pub(super) struct Streamed(pub(super) Answer);
+
+impl Assemble for Streamed {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        let data = data.trim_ascii();
+        if data == b"[DONE]" {
+            self.0.is_over_now(out);
+            return Ok(());
+        }
+        let event: Event<'_> =
+            serde_json::from_slice(data).map_err(|error| Wrong::Garbled(error.to_string()))?;
+        let choice = event.choice();
+        let error = event.error.or(choice.as_ref().and_then(|choice| choice.error));
+        if let Some(error) = error {
+            return Err(Wrong::Reported(error.get().to_owned()));
+        }
+        if let Some(usage) = event.usage(choice.as_ref()) {
+            self.0.usage = usage;
+        }
+        if let Some(choice) = choice {
+            self.take_choice(&choice, out)?;
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
+
+impl Streamed {
+    fn take_choice(&mut self, choice: &Choice<'_>, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+        let delta = choice.delta();
+        self.0.grow(delta.size(), delta.values())?;
+        self.take_reasoning(&delta, out);
+        for content in delta.content() {
+            match content {
+                Content::Text(text) => self.0.add_text(text, out),
+                Content::Thinking(part) => {
+                    let texts =
+                        part.get("thinking").and_then(Value::as_array).into_iter().flatten();
+                    let text = texts.filter_map(|it| it.get("text")?.as_str()).collect();
+                    self.0.think(text, out);
+                    self.0.kept.add_content(part);
+                }
+            }
+        }
+        self.0.add_calls(delta.tool_calls());
+        // What is said and why it ends may come at once.
+        if let Some(reason) = choice.finish_reason() {
+            self.0.finish_with(reason, out);
+        }
+        Ok(())
+    }
+
+    /// Reasoning is kept in each field that it comes in, and shown once.
+    fn take_reasoning(&mut self, delta: &Delta<'_>, out: &mut Vec<Chunk>) {
+        let mut shown = false;
+        for (field, text) in delta.reasoning() {
+            let Some(text) = text else { continue };
+            self.0.kept.add_text(field, &text);
+            if !mem::replace(&mut shown, true) {
+                self.0.think(text, out);
+            }
+        }
+        let details = delta.reasoning_details();
+        if details.is_empty() {
+            return;
+        }
+        if !shown {
+            self.0.think(details.iter().filter_map(detail).collect(), out);
+        }
+        self.0.kept.add_details(details);
+    }
+}
+
+fn detail(detail: &Map<String, Value>) -> Option<&str> {
+    detail.get("text").or(detail.get("summary"))?.as_str()
+}

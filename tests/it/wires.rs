@@ -1,0 +1,129 @@
+//! The same conversation on every API, and a conversation that goes from one to another.
+
+mod list;
+
+use std::sync::Arc;
+
+use tandem::model::{Model, Models};
+use tandem::session::{Event, Origin, Parts, Session, ToolOutcome};
+use tandem::tools::{Access, Kind, Tool};
+
+use self::list::{WIRES, Wire};
+use crate::api::server::Server;
+use crate::fakes::{Fake, is_end, parts, text, until};
+
+/// Reasoning and signatures: nothing of it is for another model.
+const OWN: &[&str] = &["c2lnbmVk", "I must look"];
+
+/// A model to go on with.
+struct Next(Arc<dyn Model>);
+
+impl Models for Next {
+    fn known(&self) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn open(&self, _: &str) -> Result<Arc<dyn Model>, String> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+/// A session with a tool, whose model can be changed for `next`.
+fn session(model: Arc<dyn Model>, next: Arc<dyn Model>) -> Arc<Session> {
+    let tool: Arc<dyn Tool> = Arc::new(Fake::new("glob", Kind::Find, Access::Read));
+    Session::new(Parts { models: Arc::new(Next(next)), tools: vec![tool], ..parts(model) })
+}
+
+/// What comes of a prompt: a line for each thing, texts joined.
+async fn turn(session: &Arc<Session>, prompt: &str) -> Vec<String> {
+    let mut log = session.events(session.position());
+    session.prompt(text(prompt), Origin::Editor);
+    let mut lines: Vec<String> = Vec::new();
+    for event in until(&mut log, is_end).await {
+        let joined = |lines: &mut Vec<String>, kind: &str, text: &str| match lines.last_mut() {
+            Some(last) if last.starts_with(kind) => last.push_str(text),
+            _ => lines.push(format!("{kind}{text}")),
+        };
+        match &*event {
+            Event::Text(text) => joined(&mut lines, "text: ", text),
+            Event::Thought(text) => joined(&mut lines, "thought: ", text),
+            Event::CallStarted(started) => {
+                lines.push(format!("call: {}({})", started.call.name, started.call.args));
+            }
+            Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => {
+                lines.push(format!("result: {}", output.text));
+            }
+            Event::AnswerFinished { usage, .. } => {
+                lines.push(format!("{}/{}", usage.input, usage.output));
+            }
+            Event::TurnFinished { reason, .. } => lines.push(format!("{reason:?}")),
+            _ => {}
+        }
+    }
+    lines
+}
+
+async fn server(wire: &Wire, answers: Vec<crate::api::server::Reply>) -> Server {
+    Server::with_pages(answers, &(wire.pages)()).await
+}
+
+/// What was asked for answers, as it was sent.
+fn bodies(server: &Server) -> Vec<String> {
+    server.asked().into_iter().map(|asked| asked.body.to_string()).collect()
+}
+
+#[tokio::test]
+async fn the_same_conversation_with_tools_is_the_same_on_every_api() {
+    for wire in WIRES {
+        let server = server(wire, vec![(wire.step)(), (wire.last)(), (wire.last)()]).await;
+        let model = (wire.model)(&server);
+        let session = session(Arc::clone(&model), model);
+        let lines = turn(&session, "what is there?").await;
+        let expected = [
+            "thought: I must look",
+            "text: Looking.",
+            "20/10",
+            r#"call: glob({"pattern":"a"})"#,
+            "result: ran",
+            "call: glob({})",
+            "result: ran",
+            "text: All is well.",
+            "30/5",
+            "EndTurn",
+        ];
+        assert_eq!(lines, expected, "{}", wire.name);
+        assert_eq!(turn(&session, "thanks").await.last().unwrap(), "EndTurn", "{}", wire.name);
+
+        let bodies = bodies(&server);
+        assert_eq!(bodies.len(), 3, "{}", wire.name);
+        assert!(OWN.iter().any(|own| bodies[1].contains(own)), "{}: it goes back", wire.name);
+        for said in ["what is there?", "Looking.", "\"ran\"", "All is well.", "thanks"] {
+            assert!(bodies[2].contains(said), "{}: {said}", wire.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_a_model_of_any_other_api() {
+    for (from, to) in WIRES.iter().flat_map(|from| WIRES.iter().map(move |to| (from, to))) {
+        if from.name == to.name {
+            continue;
+        }
+        let name = format!("from {} to {}", from.name, to.name);
+        let first = server(from, vec![(from.step)(), (from.last)(), (from.last)()]).await;
+        let second = server(to, vec![(to.step)(), (to.last)()]).await;
+        let (model, next) = ((from.model)(&first), (to.model)(&second));
+        let session = session(model, next);
+        assert_eq!(turn(&session, "what is there?").await.last().unwrap(), "EndTurn", "{name}");
+        turn(&session, "/model set other").await;
+        let lines = turn(&session, "and now?").await;
+        assert_eq!(lines.last().unwrap(), "EndTurn", "{name}: {lines:?}");
+        let bodies = bodies(&second);
+        for own in OWN {
+            assert!(!bodies[0].contains(own), "{name}: {own} in {}", bodies[0]);
+        }
+        for said in ["what is there?", "Looking.", "\"ran\"", "All is well.", "and now?"] {
+            assert!(bodies[0].contains(said), "{name}: {said}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The APIs: each with a stand-in's answers, in its own words.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tandem::model::Model;
+
+use crate::api::options;
+use crate::api::server::{Reply, Server};
+
+/// An API, and a conversation on it.
+pub(super) struct Wire {
+    pub(super) name: &'static str,
+    pub(super) model: fn(&Server) -> Arc<dyn Model>,
+    /// What the server says at other paths.
+    pub(super) pages: fn() -> Vec<(&'static str, Value)>,
+    /// It thinks `I must look`, says `Looking.` and calls `glob` with `{"pattern": "a"}` and `{}`;
+    /// that costs 20 and 10 tokens. If it can sign anything, the signature is `c2lnbmVk`.
+    pub(super) step: fn() -> Reply,
+    /// It says `All is well.` That costs 30 and 5.
+    pub(super) last: fn() -> Reply,
+}
+
+pub(super) const WIRES: &[Wire] = &[
+    Wire {
+        name: "gemini",
+        model: |server| Arc::new(crate::gemini::gemini(server, options())),
+        pages: Vec::new,
+        step: || {
+            let parts = json!([
+                { "text": "I must look", "thought": true },
+                { "text": "Looking." },
+                { "functionCall": { "name": "glob", "args": { "pattern": "a" } },
+                  "thoughtSignature": "c2lnbmVk" },
+                { "functionCall": { "name": "glob", "args": {} } },
+            ]);
+            gemini(&parts, (20, 10))
+        },
+        last: || gemini(&json!([{ "text": "All is well." }]), (30, 5)),
+    },
+    Wire {
+        name: "openai",
+        model: |server| Arc::new(crate::openai::model(server, options())),
+        pages: Vec::new,
+        step: || {
+            let call = |id: &str, n: u64, arguments: &str| {
+                json!({ "index": n, "id": id,
+                "type": "function", "function": { "name": "glob", "arguments": arguments } })
+            };
+            let deltas = vec![
+                json!({ "reasoning_content": "I must look" }),
+                json!({ "content": "Looking." }),
+                json!({ "tool_calls": [call("c1", 0, "{\"pattern\":\"a\"}")] }),
+                json!({ "tool_calls": [call("c2", 1, "{}")] }),
+            ];
+            openai(deltas, "tool_calls", (20, 10))
+        },
+        last: || openai(vec![json!({ "content": "All is well." })], "stop", (30, 5)),
+    },
+    Wire {
+        name: "anthropic",
+        model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
+        pages: Vec::new,
+        step: || {
+            let call =
+                |id: &str| json!({ "type": "tool_use", "id": id, "name": "glob", "input": {} });
+            let blocks = vec![
+                (
+                    json!({ "type": "thinking", "thinking": "", "signature": "" }),
+                    vec![
+                        json!({ "type": "thinking_delta", "thinking": "I must look" }),
+                        json!({ "type": "signature_delta", "signature": "c2lnbmVk" }),
+                    ],
+                ),
+                (
+                    json!({ "type": "text", "text": "" }),
+                    vec![json!({ "type": "text_delta", "text": "Looking." })],
+                ),
+                (
+                    call("toolu_1"),
+                    vec![
+                        json!({ "type": "input_json_delta", "partial_json": "{\"pattern\":\"a\"}" }),
+                    ],
+                ),
+                (call("toolu_2"), Vec::new()),
+            ];
+            anthropic(blocks, "tool_use", (20, 10))
+        },
+        last: || {
+            let said = json!({ "type": "text_delta", "text": "All is well." });
+            let block = (json!({ "type": "text", "text": "" }), vec![said]);
+            anthropic(vec![block], "end_turn", (30, 5))
+        },
+    },
+    Wire {
+        name: "ollama",
+        model: |server| Arc::new(crate::ollama::model(server)),
+        pages: || {
+            let able = crate::ollama::shown(&["tools", "thinking"]);
+            vec![("/api/show", able), ("/api/ps", json!({ "models": [] }))]
+        },
+        step: || {
+            let call = |args: Value| json!({ "function": { "name": "glob", "arguments": args } });
+            let messages = vec![
+                json!({ "thinking": "I must look" }),
+                json!({ "content": "Looking." }),
+                json!({ "tool_calls": [call(json!({ "pattern": "a" })), call(json!({}))] }),
+            ];
+            ollama(messages, (20, 10))
+        },
+        last: || ollama(vec![json!({ "content": "All is well." })], (30, 5)),
+    },
+    Wire {
+        name: "anthropic",
+        model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
+        pages: Vec::new,
+        step: || {
+            let call = |id: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": "glob", "input": input });
+            let blocks = json!([
+                { "type": "thinking", "thinking": "I must look", "signature": "c2lnbmVk" },
+                { "type": "text", "text": "Looking." },
+                call("toolu_1", json!({ "pattern": "a" })),
+                call("toolu_2", json!({})),
+            ]);
+            crate::anthropic::blocks(&blocks, (20, 10))
+        },
+        last: || {
+            crate::anthropic::blocks(&json!([{ "type": "text", "text": "All is well." }]), (30, 5))
+        },
+    },
+];
+
+fn gemini(parts: &Value, (input, output): (u64, u64)) -> Reply {
+    let usage = json!({ "promptTokenCount": input, "candidatesTokenCount": output });
+    let candidate =
+        json!({ "content": { "role": "model", "parts": parts }, "finishReason": "STOP" });
+    let response = json!({ "candidates": [candidate], "usageMetadata": usage });
+    Reply::stream(format!("data: {response}\n\n"))
+}
+
+fn openai(deltas: Vec<Value>, reason: &str, (input, output): (u64, u64)) -> Reply {
+    let event = |json: Value| format!("data: {json}\n\n");
+    let deltas = deltas.into_iter().map(|it| event(json!({ "choices": [{ "delta": it }] })));
+    let end = event(json!({ "choices": [{ "delta": {}, "finish_reason": reason }] }));
+    let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
+    let usage = event(json!({ "choices": [], "usage": usage }));
+    let rest = [end, usage, "data: [DONE]\n\n".to_owned()];
+    Reply::stream(deltas.chain(rest).collect::<String>())
+}
+
+/// `blocks`: how each begins, and what comes after.
+fn anthropic(blocks: Vec<(Value, Vec<Value>)>, reason: &str, (input, output): (u64, u64)) -> Reply {
+    let event = |json: Value| {
+        let name = json["type"].as_str().unwrap_or_default();
+        format!("event: {name}\ndata: {json}\n\n")
+    };
+    let usage = json!({ "input_tokens": input, "output_tokens": 1 });
+    let begin = json!({ "type": "message_start", "message": { "content": [], "usage": usage } });
+    let mut stream = event(begin);
+    for (n, (block, deltas)) in blocks.into_iter().enumerate() {
+        stream +=
+            &event(json!({ "type": "content_block_start", "index": n, "content_block": block }));
+        for delta in deltas {
+            stream += &event(json!({ "type": "content_block_delta", "index": n, "delta": delta }));
+        }
+        stream += &event(json!({ "type": "content_block_stop", "index": n }));
+    }
+    stream += &event(json!({ "type": "message_delta", "delta": { "stop_reason": reason },
+        "usage": { "output_tokens": output } }));
+    Reply::stream(stream + &event(json!({ "type": "message_stop" })))
+}
+
+fn ollama(messages: Vec<Value>, (input, output): (u64, u64)) -> Reply {
+    let line = |json: Value| format!("{json}\n");
+    let lines = messages.into_iter().map(|it| line(json!({ "message": it, "done": false })));
+    let end = line(json!({ "message": {}, "done": true, "done_reason": "stop",
+        "prompt_eval_count": input, "eval_count": output }));
+    Reply::stream(lines.chain([end]).collect::<String>())
+}
