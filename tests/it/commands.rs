@@ -140,6 +140,13 @@ async fn help_lists_every_command_with_what_it_takes() {
             "restore turn N",
             "restore since N",
             "tools",
+            "mcp",
+            "mcp list",
+            "mcp desc",
+            "mcp schema",
+            "mcp reload [SERVER]",
+            "mcp enable SERVER",
+            "mcp disable SERVER",
             "stats",
             "clear"
         ]

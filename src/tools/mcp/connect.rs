@@ -37,7 +37,7 @@ use super::listener::{Changes, Listener};
 use crate::sync::Mutex;
 
 /// How long a program that hung up may take to end, to be asked how.
-const ENDING: Duration = Duration::from_millis(300);
+const ENDING: Duration = Duration::from_secs(1);
 
 /// How much of what a program says on standard error is kept: the end, in bytes.
 const LAST_WORDS: usize = 2048;
