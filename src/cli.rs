@@ -55,7 +55,7 @@ pub enum Command {
         provider: Provider,
     },
     /// Serve other agents and tools over A2A, without an editor
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Show what is set, and where
     Config(Config),
 }
@@ -177,6 +177,15 @@ pub struct Work {
     /// The same as --approval-mode yolo
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub yolo: bool,
+    /// More files of policy rules, or directories of them; commas between, or repeated
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub policy: Vec<PathBuf>,
+    /// The same, and these rules outrank all of your own
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub admin_policy: Vec<PathBuf>,
+    /// Tools, or beginnings of commands, that need no question: `run_shell_command(git status)`
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub allowed_tools: Vec<String>,
     /// Trust the workspace, this time: what its own settings say counts
     #[arg(long)]
     pub skip_trust: bool,
@@ -281,10 +290,25 @@ impl Work {
                 mode.map_or("", |(flag, _)| flag),
                 mode.map(|(_, mode)| Value::String(mode.to_string())),
             ),
+            ("policyPaths", "--policy", paths(&self.policy)),
+            ("adminPolicyPaths", "--admin-policy", paths(&self.admin_policy)),
+            ("tools.allowed", "--allowed-tools", list(self.allowed_tools.iter().cloned())),
         ];
         let given = given.into_iter();
         given.filter_map(|(key, flag, value)| Some((key, Origin::Flag(flag), value?))).collect()
     }
+}
+
+/// Paths as settings have them, seen from where the program was started.
+fn paths(paths: &[PathBuf]) -> Option<Value> {
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    list(paths.iter().map(|path| absolute(path).display().to_string()))
+}
+
+/// A list, if there is anything in it.
+fn list(texts: impl Iterator<Item = String>) -> Option<Value> {
+    let list: Vec<_> = texts.map(Value::String).collect();
+    (!list.is_empty()).then_some(Value::Array(list))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

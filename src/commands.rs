@@ -11,6 +11,7 @@ mod init;
 mod mcp;
 mod memory;
 mod model;
+mod permissions;
 mod prompts;
 mod restore;
 mod stats;
@@ -31,6 +32,7 @@ const ALL: &[Command] = &[
     init::COMMAND,
     memory::COMMAND,
     model::COMMAND,
+    permissions::COMMAND,
     restore::COMMAND,
     tools::COMMAND,
     mcp::COMMAND,

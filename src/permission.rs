@@ -1,19 +1,28 @@
 //! Whether a tool call may run: the policy, and what the user said always to allow.
 
+mod check;
 pub mod consent;
+mod line;
+pub mod policy;
 pub mod rules;
+mod saved;
+mod scope;
 pub mod shell;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use self::rules::{Part, Risk};
+use self::check::Check;
+use self::policy::{Broken, Policy, Situation};
+pub use self::policy::{Request, RuleName};
+pub use self::saved::Saved;
+use self::scope::Always;
+pub use self::scope::Scope;
 use crate::sync::Mutex;
-use crate::tools::{Access, Hints};
 
 /// How much is allowed without a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +47,17 @@ impl Mode {
         ("yolo", Self::Yolo),
         ("plan", Self::Plan),
     ];
+
+    /// Whether all that another allows without a question is allowed in this one, too.
+    fn allows_as_much_as(self, other: Self) -> bool {
+        let level = |mode| match mode {
+            Self::Plan => 0,
+            Self::Default => 1,
+            Self::AutoEdit => 2,
+            Self::Yolo => 3,
+        };
+        level(self) >= level(other)
+    }
 }
 
 impl FromStr for Mode {
@@ -73,40 +93,123 @@ pub enum Verdict {
 /// What the user is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Which rule asks, and of a command line which part.
+    /// What of it is asked about, and of a command line which part.
     pub why: String,
+    /// Which rules ask; the first is that of the first reason.
+    #[serde(default)]
+    pub rules: Vec<RuleName>,
     /// Of a command line: the names of its commands that were not always allowed before.
     pub commands: Vec<String>,
-    /// What "always" can mean here, narrow before broad. May be empty.
+    /// What "always" can mean here: what is usually meant comes first. May be empty: then it is
+    /// asked about every time.
     pub scopes: Vec<Scope>,
+    /// Whether "always" can be written down, for later sessions too.
+    #[serde(default)]
+    pub can_save: bool,
 }
 
-/// What the user always allows, until the session ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scope {
-    /// Changing files of the workspace.
-    Edits,
-    /// Commands that begin with one of these words: `git commit`, `make`.
-    Commands(Vec<String>),
-    /// Reading from these hosts.
-    Hosts(Vec<String>),
-    /// Everything that one tool does.
-    Tool(String),
-    /// Every tool of one MCP server.
-    Server(String),
-}
+impl Question {
+    /// Whether "always" is no answer to it.
+    pub fn every_time(&self) -> bool {
+        self.scopes.is_empty()
+    }
 
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: &[String]| {
-            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    /// Why it is asked, and by which rules: all of it, for people.
+    pub fn reason(&self) -> String {
+        let own = self.rules.iter().filter_map(|rule| match rule {
+            RuleName::BuiltIn(name) => Some(name.as_str()),
+            RuleName::Written(_) => None,
+        });
+        let written = self.rules.iter().filter_map(|rule| match rule {
+            RuleName::Written(place) => Some(place.clone()),
+            RuleName::BuiltIn(_) => None,
+        });
+        let own: Vec<_> = own.collect();
+        let own = match own.len() {
+            0 => None,
+            1 => Some(format!("built-in rule {}", own[0])),
+            _ => Some(format!("built-in rules {}", own.join(", "))),
         };
-        match self {
-            Self::Edits => f.write_str("all edits in the workspace"),
-            Self::Commands(prefixes) => write!(f, "commands that begin with {}", list(prefixes)),
-            Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
-            Self::Tool(tool) => write!(f, "every call of `{tool}`"),
-            Self::Server(server) => write!(f, "every tool of the server `{server}`"),
+        let rules: Vec<_> = written.chain(own).collect();
+        format!("{} [{}]", self.why, rules.join("; "))
+    }
+
+    /// The "always" that can be written down.
+    pub fn to_save(&self) -> Option<&Scope> {
+        self.scopes.first().filter(|_| self.can_save)
+    }
+}
+
+/// What people have written down: rules, and answers that were saved.
+pub trait Store: Send + Sync {
+    /// Reads all of it. May read files.
+    fn load(&self) -> Loaded;
+
+    /// Writes one more answer down; where. An error says why not.
+    fn save(&self, saved: &Saved) -> Result<PathBuf, String>;
+
+    /// Takes an answer out again.
+    fn remove(&self, saved: &Saved) -> Result<(), String>;
+}
+
+/// What was written down.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    /// The rules.
+    pub policy: Policy,
+    /// The answers.
+    pub saved: Vec<Saved>,
+    /// What people should know of how it was read: sentences.
+    pub remarks: Vec<String>,
+}
+
+impl Loaded {
+    fn news(&self) -> Vec<String> {
+        let broken = self.policy.broken().iter().map(Broken::said);
+        broken.chain(self.remarks.iter().cloned()).collect()
+    }
+}
+
+/// Nothing is written down, and nothing can be.
+pub struct Unwritten;
+
+impl Store for Unwritten {
+    fn load(&self) -> Loaded {
+        Loaded::default()
+    }
+
+    fn save(&self, _: &Saved) -> Result<PathBuf, String> {
+        Err("there is nowhere to write it".to_owned())
+    }
+
+    fn remove(&self, _: &Saved) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a session's policy begins with.
+#[derive(Clone)]
+pub struct Setup {
+    /// What people have written down.
+    pub store: Arc<dyn Store>,
+    /// Whether somebody can be asked.
+    pub interactive: bool,
+    /// Whether "always" is offered.
+    pub always: bool,
+    /// Whether "always" can be written down.
+    pub can_save: bool,
+    /// Why there is no mode in which everything is allowed, if there is none.
+    pub no_yolo: Option<String>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            store: Arc::new(Unwritten),
+            interactive: true,
+            always: true,
+            can_save: false,
+            no_yolo: None,
         }
     }
 }
@@ -114,16 +217,29 @@ impl fmt::Display for Scope {
 /// The policy of one session.
 pub struct Permissions {
     mode: Mutex<Mode>,
+    setup: Setup,
     /// The workspace's directories, real paths.
     roots: Vec<PathBuf>,
-    /// What the user always allows.
+    /// What the user always allows, until the session ends.
     allowed: Mutex<Vec<Scope>>,
+    /// What is written down, once it has been read.
+    loaded: Mutex<Option<Arc<Loaded>>>,
+    /// What people are to be told of that.
+    news: Mutex<Vec<String>>,
 }
 
 impl Permissions {
     /// The policy of a session on these directories (real paths).
-    pub fn new(mode: Mode, roots: &[PathBuf]) -> Self {
-        Self { mode: Mutex::new(mode), roots: roots.to_owned(), allowed: Mutex::default() }
+    pub fn new(mode: Mode, setup: Setup, roots: &[PathBuf]) -> Self {
+        let forbidden = setup.no_yolo.clone().filter(|_| mode == Mode::Yolo);
+        Self {
+            mode: Mutex::new(if forbidden.is_some() { Mode::Default } else { mode }),
+            setup,
+            roots: roots.to_owned(),
+            allowed: Mutex::default(),
+            loaded: Mutex::default(),
+            news: Mutex::new(forbidden.into_iter().collect()),
+        }
     }
 
     /// How much is allowed without a question.
@@ -131,9 +247,13 @@ impl Permissions {
         *self.mode.lock()
     }
 
-    /// Changes how much is allowed without a question.
-    pub fn set_mode(&self, mode: Mode) {
+    /// Changes how much is allowed without a question. An error says why that cannot be.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
+        if let (Mode::Yolo, Some(why)) = (mode, &self.setup.no_yolo) {
+            return Err(why.clone());
+        }
         *self.mode.lock() = mode;
+        Ok(())
     }
 
     /// From now on, allows what the user said always to allow.
@@ -144,200 +264,94 @@ impl Permissions {
         }
     }
 
+    /// The same, and in later sessions in this folder, too: in this mode, and in those that allow
+    /// more. Where it was written; an error says why it counts for this session alone.
+    pub fn save(&self, scope: Scope) -> Result<PathBuf, String> {
+        self.allow(scope.clone());
+        let saved = Saved { scope, folder: self.folder().to_owned(), mode: self.mode() };
+        let file = self.setup.store.save(&saved)?;
+        *self.loaded.lock() = Some(Arc::new(self.setup.store.load()));
+        Ok(file)
+    }
+
+    /// What the user always allows until the session ends.
+    pub fn allowed(&self) -> Vec<Scope> {
+        self.allowed.lock().clone()
+    }
+
+    /// Does not allow it any more.
+    pub fn disallow(&self, scope: &Scope) {
+        self.allowed.lock().retain(|allowed| allowed != scope);
+    }
+
+    /// Takes an answer out that was written down.
+    pub fn unsave(&self, saved: &Saved) -> Result<(), String> {
+        self.setup.store.remove(saved)?;
+        *self.loaded.lock() = Some(Arc::new(self.setup.store.load()));
+        Ok(())
+    }
+
+    /// What is written down; read when this is first called.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        if let Some(loaded) = &*self.loaded.lock() {
+            return Arc::clone(loaded);
+        }
+        let loaded = Arc::new(self.setup.store.load());
+        self.news.lock().extend(loaded.news());
+        *self.loaded.lock() = Some(Arc::clone(&loaded));
+        loaded
+    }
+
+    /// Whether it has been read.
+    pub fn is_loaded(&self) -> bool {
+        self.loaded.lock().is_some()
+    }
+
+    /// What people should know of what is written down, and have not been told: sentences.
+    pub fn news(&self) -> Vec<String> {
+        self.loaded();
+        std::mem::take(&mut self.news.lock())
+    }
+
+    /// Has it read again.
+    pub fn reload(&self) {
+        *self.loaded.lock() = None;
+    }
+
     /// Applies the policy. Of a command line this looks files up: of a very long one, thousands.
-    pub fn check(&self, tool: &str, access: &Access) -> Verdict {
-        let mode = self.mode();
-        if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
-            return Verdict::Allow;
-        }
-        if let Access::Execute { command, directory } = access {
-            return self.check_command(mode, tool, command, directory);
-        }
-        if mode == Mode::Plan {
-            return match access {
-                Access::Fetch { .. } => Verdict::Allow,
-                Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
-                    self.check_mcp(tool, server, *hints)
-                }
-                _ => Verdict::Deny(PLAN.to_owned()),
-            };
-        }
-        if let Access::Edit { path } = access
-            && let Some(why) = self.sensitive(path)
-        {
-            return ask(why, Vec::new());
-        }
-        if self.always(&Scope::Tool(tool.to_owned())) {
-            return Verdict::Allow;
-        }
-        match access {
-            Access::Edit { .. } => self.check_edit(mode, tool),
-            Access::Fetch { urls } => self.check_fetch(mode, tool, urls),
-            Access::Mcp { server, hints, .. } => self.check_mcp(tool, server, *hints),
-            _ => ask(
-                "this mode asks before it does more than read",
-                vec![Scope::Tool(tool.to_owned())],
-            ),
-        }
-    }
-
-    fn always(&self, scope: &Scope) -> bool {
-        self.allowed.lock().contains(scope)
-    }
-
-    /// Why a change of this file is always asked about. Where the workspace lies does not count.
-    fn sensitive(&self, path: &Path) -> Option<String> {
-        let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
-        let inside = inside.unwrap_or(path);
-        rules::sensitive(inside).map(|why| format!("`{}` is special: {why}", inside.display()))
-    }
-
-    fn check_edit(&self, mode: Mode, tool: &str) -> Verdict {
-        if self.edits_freely(mode) {
-            return Verdict::Allow;
-        }
-        ask(
-            "this mode asks before it changes files",
-            vec![Scope::Edits, Scope::Tool(tool.to_owned())],
-        )
-    }
-
-    fn edits_freely(&self, mode: Mode) -> bool {
-        mode == Mode::AutoEdit || self.always(&Scope::Edits)
-    }
-
-    fn check_fetch(&self, mode: Mode, tool: &str, urls: &[String]) -> Verdict {
-        let mut hosts: Vec<String> = urls.iter().map(|url| host(url)).collect();
-        hosts.sort();
-        hosts.dedup();
-        let allowed = self.allowed.lock();
-        let known = |host: &String| {
-            allowed.iter().any(|scope| matches!(scope, Scope::Hosts(hosts) if hosts.contains(host)))
+    pub fn check(&self, request: &Request<'_>) -> Verdict {
+        let loaded = self.loaded();
+        let situation = self.situation();
+        let saved = loaded.saved.iter().filter(|it| it.counts(situation.mode, situation.folder));
+        let check = Check {
+            request,
+            situation,
+            policy: &loaded.policy,
+            always: Always(saved.map(|it| it.scope.clone()).chain(self.allowed()).collect()),
+            roots: &self.roots,
         };
-        if mode == Mode::AutoEdit || (!hosts.is_empty() && hosts.iter().all(known)) {
-            return Verdict::Allow;
+        match check.verdict() {
+            Verdict::Ask(question) => Verdict::Ask(Question {
+                scopes: if self.setup.always { question.scopes } else { Vec::new() },
+                can_save: self.setup.always && self.setup.can_save,
+                ..question
+            }),
+            verdict => verdict,
         }
-        let hosts = (!hosts.is_empty()).then_some(Scope::Hosts(hosts));
-        let scopes = hosts.into_iter().chain([Scope::Tool(tool.to_owned())]).collect();
-        ask("this mode asks before it reads the web", scopes)
     }
 
-    fn check_mcp(&self, tool: &str, server: &str, hints: Hints) -> Verdict {
-        let (tool, server) = (Scope::Tool(tool.to_owned()), Scope::Server(server.to_owned()));
-        if hints.trusted || self.always(&tool) || self.always(&server) {
-            return Verdict::Allow;
-        }
-        // Servers need not say the truth: nothing is allowed for what they say.
-        let said = match (hints.read_only, hints.destructive) {
-            (Some(true), _) => "; the server says that this one only reads",
-            (_, Some(true)) => "; the server says that this one may destroy something",
-            _ => "",
-        };
-        ask(format!("tools of MCP servers are asked for{said}"), vec![tool, server])
+    /// Whether the model need not know of a tool, because a rule denies every call of it.
+    pub fn removes(&self, request: &Request<'_>) -> bool {
+        self.loaded().policy.removes(request, &self.situation()).is_some()
     }
 
-    fn check_command(&self, mode: Mode, tool: &str, command: &str, directory: &Path) -> Verdict {
-        let parts = match rules::judge(command, directory, &self.roots) {
-            Ok(parts) => parts,
-            Err(_) if mode == Mode::Plan => return Verdict::Deny(PLAN.to_owned()),
-            Err(why) => return ask(why, Vec::new()),
-        };
-        let all_tool = self.always(&Scope::Tool(tool.to_owned()));
-        let edits = self.edits_freely(mode);
-        let asks = |part: &&Part| match part.risk {
-            Risk::None => false,
-            Risk::Forced(_) => true,
-            _ if mode == Mode::Plan => true,
-            Risk::Writes(_) if edits => false,
-            Risk::Writes(_) | Risk::Runs(_) => !(all_tool || self.remembers(part, edits)),
-        };
-        let asking: Vec<&Part> = parts.iter().filter(asks).collect();
-        if asking.is_empty() {
-            return Verdict::Allow;
-        }
-        if mode == Mode::Plan {
-            return Verdict::Deny(PLAN.to_owned());
-        }
-        let open =
-            |part: &&Part| matches!(part.risk, Risk::Forced(_)) || !self.remembers(part, edits);
-        let commands = unique(parts.iter().filter(open).map(|part| part.name.clone()));
-        let mut scopes = Vec::new();
-        if !asking.iter().any(|part| matches!(part.risk, Risk::Forced(_))) {
-            let prefixes = unique(asking.iter().map(|part| remembered(part, edits)));
-            scopes.push(Scope::Commands(prefixes));
-            if asking.iter().all(|part| matches!(part.risk, Risk::Writes(_))) {
-                scopes.push(Scope::Edits);
-            }
-            scopes.push(Scope::Tool(tool.to_owned()));
-        }
-        Verdict::Ask(Question { why: self.reasons(asking, edits), commands, scopes })
+    fn situation(&self) -> Situation<'_> {
+        let (mode, interactive) = (self.mode(), self.setup.interactive);
+        Situation { mode, interactive, folder: self.folder() }
     }
 
-    /// Whether the user said always to allow what a part begins with.
-    fn remembers(&self, part: &Part, edits: bool) -> bool {
-        let wanted = remembered(part, edits);
-        // Who may also write may do without.
-        let more = format!("{wanted}{WRITING}");
-        self.allowed.lock().iter().any(|scope| {
-            matches!(scope, Scope::Commands(prefixes)
-                if prefixes.contains(&wanted) || prefixes.contains(&more))
-        })
-    }
-
-    /// Why these parts are asked about: the gravest reasons first, and not too many.
-    fn reasons(&self, mut parts: Vec<&Part>, edits: bool) -> String {
-        const MAX: usize = 4;
-        parts.sort_by_key(|part| !matches!(part.risk, Risk::Forced(_)));
-        let mut reasons = Vec::new();
-        for part in parts {
-            if matches!(part.risk, Risk::Forced(_)) || !self.remembers(part, true) {
-                reasons.push(part.why().to_owned());
-            }
-            reasons.extend(part.writes.clone().filter(|_| !edits));
-        }
-        let mut reasons = unique(reasons.into_iter());
-        let more = reasons.len().saturating_sub(MAX);
-        reasons.truncate(MAX);
-        if more > 0 {
-            reasons.push(format!("and {more} more"));
-        }
-        reasons.join("; ")
-    }
-}
-
-/// What is remembered of a command whose output goes to a file, after its prefix.
-const WRITING: &str = " >";
-
-/// What "always" remembers of a part. That it writes a file counts, unless edits are allowed; and
-/// which file, if that can be run.
-fn remembered(part: &Part, edits: bool) -> String {
-    match &part.overwrites {
-        _ if part.writes.is_none() || edits => part.prefix.clone(),
-        Some(file) => format!("{}{WRITING} {file}", part.prefix),
-        None => format!("{}{WRITING}", part.prefix),
-    }
-}
-
-/// The texts without repetitions, in their order.
-fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut seen = HashSet::new();
-    texts.filter(|text| seen.insert(text.clone())).collect()
-}
-
-const PLAN: &str =
-    "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
-
-fn ask(why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
-    Verdict::Ask(Question { why: why.into(), commands: Vec::new(), scopes })
-}
-
-/// The host of a URL, as whoever fetches it will read it; all of the URL if it has none.
-fn host(url: &str) -> String {
-    let parsed = reqwest::Url::parse(url).ok();
-    let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
-    match host {
-        Some((host, Some(port))) => format!("{host}:{port}"),
-        Some((host, None)) => host.to_owned(),
-        None => url.to_owned(),
+    /// The first of the workspace's directories.
+    pub fn folder(&self) -> &Path {
+        self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 }

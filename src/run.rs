@@ -191,7 +191,8 @@ impl Making {
             settings.context.include_directories.iter().cloned().chain(asked).collect();
         let workspace = Workspace::new(self.directory(), &more);
         let workspace = workspace.context("cannot work in that directory")?;
-        self.session(settings, workspace, settings.general.default_approval_mode)
+        let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
+        self.session(settings, workspace, settings.general.default_approval_mode, interactive)
     }
 
     fn session(
@@ -199,6 +200,7 @@ impl Making {
         settings: &Settings,
         workspace: Workspace,
         mode: Mode,
+        interactive: bool,
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let (model, models) = self.model(settings)?;
@@ -210,6 +212,7 @@ impl Making {
         let (making, directory) = (self.clone(), workspace.root().to_owned());
         let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let look = Arc::clone(&again);
+        let policy = config::policy(&env, settings, workspace.root(), interactive);
         let consent = config::consent(env, workspace.root(), move || look().executables());
         let directory = workspace.root().to_owned();
         let servers = Hub::new(
@@ -232,6 +235,7 @@ impl Making {
             processes: Arc::clone(&self.processes),
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
+            policy,
             consent,
             limits: limits.tools,
             max_rounds: limits.rounds,

@@ -46,9 +46,9 @@ use self::transcript::Transcript;
 pub use self::undo::{Change, Selection};
 use crate::model::{self, Call, Model, Models};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
-use crate::permission::Permissions;
 use crate::permission::consent::Consent;
-pub use crate::permission::{Mode, Question, Scope};
+use crate::permission::{self, Permissions};
+pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};
 use crate::sync::Mutex;
 use crate::tools::mcp::Hub;
 pub use crate::tools::mcp::{
@@ -87,6 +87,8 @@ pub struct Parts {
     pub scratch: Arc<Scratch>,
     /// How much is allowed without a question.
     pub mode: Mode,
+    /// What else the policy begins with.
+    pub policy: permission::Setup,
     /// Whether what the project's own settings would run may be used.
     pub consent: Arc<Consent>,
     /// How much is too much, for tools.
@@ -133,11 +135,13 @@ impl Session {
     /// An empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
         let log = Log::default();
+        let permissions = Permissions::new(parts.mode, parts.policy, parts.workspace.roots());
+        let permissions = Arc::new(permissions);
+        let servers = Arc::clone(&parts.servers);
         let session = Arc::new(Self {
             gate: Gate::default(),
             progress: ProgressAt::default(),
             call_ids: Mutex::default(),
-            permissions: Arc::new(Permissions::new(parts.mode, parts.workspace.roots())),
             consent: parts.consent,
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
@@ -147,8 +151,9 @@ impl Session {
             models: parts.models,
             commands: parts.commands,
             instructions: Arc::new(Instructions::new(parts.memory, Arc::clone(&parts.workspace))),
-            tools: Toolbox::new(parts.tools, Arc::clone(&parts.servers)),
+            tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
             servers: parts.servers,
+            permissions,
             workspace: parts.workspace,
             processes: parts.processes,
             preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
@@ -250,10 +255,17 @@ impl Session {
         self.permissions.mode()
     }
 
-    /// Changes how much is allowed without a question. What is being asked stays asked.
-    pub fn set_mode(&self, mode: Mode) {
-        self.permissions.set_mode(mode);
+    /// Changes how much is allowed without a question. What is being asked stays asked. An error
+    /// says why the mode cannot be.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
+        self.permissions.set_mode(mode)?;
         self.log.append(Event::ModeChanged { mode });
+        Ok(())
+    }
+
+    /// The policy.
+    pub fn permissions(&self) -> &Arc<Permissions> {
+        &self.permissions
     }
 
     /// Whether what the project's own settings would run may be used.

@@ -82,6 +82,12 @@ pub trait Tool: Send + Sync {
     /// What it is.
     fn spec(&self) -> ToolSpec;
 
+    /// What every call of it would touch, if that is known before there is one: so it is of tools
+    /// of MCP servers.
+    fn access(&self) -> Option<Access> {
+        None
+    }
+
     /// Reads the arguments and says what would happen. Changes nothing.
     ///
     /// An error here means that the arguments make no sense; a call that makes sense and cannot

@@ -44,6 +44,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::file::system_dir;
 pub use self::mcp::{Concealed, McpServer};
 use self::merge::Merged;
 pub use self::origin::{Layer, Origin};
@@ -280,15 +281,22 @@ impl Default for FolderTrust {
 }
 
 /// What commands and servers see of the environment. Keys for models they never see.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Redaction {
-    /// Whether variables that look secret are kept from them.
+    /// Whether variables that look secret are kept from them. On here; Gemini CLI's own default is
+    /// off.
     pub enabled: bool,
     /// Variables that they see all the same.
     pub allowed: Vec<String>,
     /// Variables that they never see, whether or not it is enabled.
     pub blocked: Vec<String>,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new() }
+    }
 }
 
 /// How the model's provider knows the user.

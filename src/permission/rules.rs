@@ -3,71 +3,21 @@
 mod forced;
 mod git;
 mod options;
+mod part;
 mod place;
 mod prefix;
 mod safe;
 mod sed;
 mod sensitive;
+mod variables;
 
 use std::path::{Path, PathBuf};
 
+pub use self::part::{Part, Risk};
 use self::place::Place;
 pub use self::sensitive::sensitive;
-use super::shell::{self, Command, Direction, Dynamic, Redirect, Step, brief};
-
-/// One command of a command line, judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The command's name, for people: `git`.
-    pub name: String,
-    /// What "always" would remember: `git commit`.
-    pub prefix: String,
-    /// What it may do.
-    pub risk: Risk,
-    /// That it writes files of the workspace by redirections, whatever else it does.
-    pub writes: Option<String>,
-    /// Which of these can be run already, as written: an "always" for others does not cover them.
-    pub overwrites: Option<String>,
-}
-
-/// What a command may do. Each says why, in a few words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Risk {
-    /// Known to do nothing but read inside the workspace.
-    None,
-    /// Harmless but for a file of the workspace that it writes.
-    Writes(String),
-    /// Not known to be harmless.
-    Runs(String),
-    /// To be asked about every time.
-    Forced(String),
-}
-
-impl Risk {
-    fn level(&self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Writes(_) => 1,
-            Self::Runs(_) => 2,
-            Self::Forced(_) => 3,
-        }
-    }
-
-    /// The greater of the two.
-    fn or(self, other: Self) -> Self {
-        if other.level() > self.level() { other } else { self }
-    }
-}
-
-impl Part {
-    /// Why it is asked about.
-    pub fn why(&self) -> &str {
-        match &self.risk {
-            Risk::None => "",
-            Risk::Writes(why) | Risk::Runs(why) | Risk::Forced(why) => why,
-        }
-    }
-}
+use self::variables::assignments_risk;
+use super::shell::{self, Command, Direction, Dynamic, Redirect, Step, Word, brief};
 
 /// What each command of a line may do; or why that cannot be said.
 pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part>, String> {
@@ -75,15 +25,16 @@ pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part
     let mut shells = Vec::new();
     let mut parts = Vec::new();
     let (mut makers, mut patterns) = (Vec::new(), Vec::new());
+    let mut wrappers = Vec::new();
     for step in shell::parse(line)? {
         match step {
             Step::Enter => shells.push(place.here().to_vec()),
             Step::Leave => place.back(shells.pop().unwrap_or_default()),
             Step::Function(name) => {
                 let risk = Risk::Forced(format!("defines `{}`", brief(&name)));
-                let prefix = name.clone();
-                parts.push(Part { prefix, name, risk, writes: None, overwrites: None });
+                parts.push(Part::nameless(name, risk, "functions"));
             }
+            Step::Wrapper(words) => wrappers.push(words),
             Step::Command(command) => {
                 if forced::makes_options(&command) {
                     makers.push(parts.len());
@@ -91,7 +42,10 @@ pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part
                 if has_bare_pattern(&command) {
                     patterns.push((parts.len(), said(&command), command.repeated));
                 }
-                parts.extend(command_part(&command, &place));
+                if let Some(mut part) = command_part(&command, &place) {
+                    part.forms.append(&mut wrappers);
+                    parts.push(part);
+                }
                 if command.name() == Some("cd") {
                     // A redirection that fails keeps its command from running; and others may
                     // have moved what is there now.
@@ -121,7 +75,9 @@ fn doubt(parts: &mut [Part], makers: &[usize], patterns: Vec<(usize, String, boo
             && makers.iter().any(|maker| repeated || *maker != at)
         {
             let why = format!("what `{said}` stands for may change before it runs");
-            part.risk = std::mem::replace(&mut part.risk, Risk::None).or(Risk::Runs(why));
+            if part.risk.level() < 2 {
+                (part.risk, part.rule) = (Risk::Runs(why), "patterns");
+            }
         }
     }
 }
@@ -132,35 +88,65 @@ fn command_part(command: &Command, place: &Place<'_>) -> Option<Part> {
     let overwrites = overwritten(&command.redirects, place);
     let (variable, assignment) = assignments_risk(command);
     let Some(first) = command.words.first() else {
-        let redirects = redirect.level() >= assignment.level();
+        let redirects = redirect.0.level() >= assignment.0.level();
         let name = if redirects { ">".to_owned() } else { format!("{variable}=") };
-        let risk = assignment.or(redirect);
-        let prefix = name.clone();
-        return (risk != Risk::None).then_some(Part { name, prefix, risk, writes, overwrites });
+        let (risk, rule) = greatest([assignment, redirect]);
+        let part = Part { writes, overwrites, ..Part::nameless(name, risk, rule) };
+        return (part.risk != Risk::None).then_some(part);
     };
     let own = match command.name() {
         None => {
-            Risk::Forced(format!("which command `{}` is, only running it tells", said(command)))
+            let why = format!("which command `{}` is, only running it tells", said(command));
+            (Risk::Forced(why), "unknown-command")
         }
-        Some("cd") => cd_risk(command, place),
-        Some(_) => match forced::why(command, place) {
-            Some(why) => Risk::Forced(why),
-            None => safe::check(command, place).map_or_else(Risk::Runs, |()| Risk::None),
-        },
+        Some("cd") => (cd_risk(command, place), "cd"),
+        Some(_) => {
+            let safe = || safe::check(command, place).map_or_else(Risk::Runs, |()| Risk::None);
+            let forced = forced::why(command, place).map(|why| (Risk::Forced(why), "every-time"));
+            forced.unwrap_or_else(|| (safe(), "read-only"))
+        }
     };
     let name = match command.name() {
         Some(name) => name.to_owned(),
         None => brief(&first.source),
     };
-    let risk = own.or(assignment).or(redirect);
+    let (risk, rule) = greatest([own, assignment, redirect]);
+    let repository = if name == "git" { git::other_repository(command, place) } else { None };
     let mut prefix = prefix::of(command);
-    if name == "git"
-        && let Some(repository) = git::other_repository(command, place)
-    {
+    let mut program = prefix::program(command);
+    if let Some(repository) = &repository {
         // What was always allowed in one repository may run other commands in the next.
-        prefix = prefix.replacen("git", &format!("git -C {}", repository.display()), 1);
+        let there = format!("git -C {}", repository.display());
+        prefix = prefix.replacen("git", &there, 1);
+        program = Some(there);
     }
-    Some(Part { name, prefix, risk, writes, overwrites })
+    let forms = forms(command, repository.as_deref());
+    let hides = forced::hides_commands(command);
+    Some(Part { name, prefix, program, risk, rule, writes, overwrites, forms, hides })
+}
+
+/// The gravest; of equals, the first.
+fn greatest<const N: usize>(risks: [(Risk, &'static str); N]) -> (Risk, &'static str) {
+    let graver = |found: (Risk, _), next: (Risk, _)| {
+        if next.0.level() > found.0.level() { next } else { found }
+    };
+    risks.into_iter().reduce(graver).unwrap_or((Risk::None, "read-only"))
+}
+
+/// A command as rules know it; see [`Part::forms`].
+fn forms(command: &Command, repository: Option<&Path>) -> Vec<Vec<Word>> {
+    let words = command.words.clone();
+    let git = (command.name() == Some("git")).then(|| git::Git::read(command.args())).flatten();
+    let Some(git) = git else { return [vec![words.clone()], forced::run_by(&words)].concat() };
+    let with = |more: &[Word]| [&words[..1], more, git.words].concat();
+    let plain = with(&[]);
+    let first = match repository {
+        None => plain.clone(),
+        Some(path) => with(&["-C".to_owned(), path.display().to_string()].map(Word::from)),
+    };
+    let mut forms = vec![first, plain, words];
+    forms.dedup();
+    forms
 }
 
 /// The files that redirections write and that can be run already, as written.
@@ -174,7 +160,10 @@ fn overwritten(redirects: &[Redirect], place: &Place<'_>) -> Option<String> {
 }
 
 /// What a command's redirections do, and whether one writes a file of the workspace.
-fn redirects_risk(redirects: &[Redirect], place: &Place<'_>) -> (Risk, Option<String>) {
+fn redirects_risk(
+    redirects: &[Redirect],
+    place: &Place<'_>,
+) -> ((Risk, &'static str), Option<String>) {
     let mut risk = Risk::None;
     let mut writes = None;
     for Redirect { direction, target } in redirects {
@@ -205,102 +194,7 @@ fn redirects_risk(redirects: &[Redirect], place: &Place<'_>) -> (Risk, Option<St
         };
         risk = risk.or(found);
     }
-    (risk, writes)
-}
-
-/// Variables that change no more than how something looks.
-const HARMLESS: &[&str] = &[
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "COLUMNS",
-    "FORCE_COLOR",
-    "LANG",
-    "LC_*",
-    "LINES",
-    "NO_COLOR",
-    "TERM",
-    "TZ",
-];
-
-/// Variables that decide what programs run, or where they look; and those whose value bash
-/// evaluates, with the commands in it.
-const DECISIVE: &[&str] = &[
-    "*EDITOR",
-    "*PAGER",
-    "*_COMMAND",
-    "*_PROXY",
-    "*_WRAPPER",
-    "BASH*",
-    "BROWSER",
-    "CARGO_*",
-    "CC",
-    "CDPATH",
-    "CXX",
-    "DYLD_*",
-    "ENV",
-    "GIT_*",
-    "GLOBIGNORE",
-    "HISTCMD",
-    "HOME",
-    "IFS",
-    "JAVA_TOOL_OPTIONS",
-    "LD_*",
-    "LESS*",
-    "MAKEFLAGS",
-    "NODE_*",
-    "NPM_CONFIG_*",
-    "OLDPWD",
-    "OPTIND",
-    "PATH",
-    "PERL*",
-    "PIP_*",
-    "PROMPT_COMMAND",
-    "PS4",
-    "PWD",
-    "PYTHON*",
-    "RANDOM",
-    "RIPGREP_CONFIG_PATH",
-    "RUBY*",
-    "RUSTC*",
-    "RUSTFLAGS",
-    "SHELL*",
-    "SRANDOM",
-    "SSH_*",
-    "XDG_*",
-];
-
-/// What a command's assignments do, and the first variable that counts.
-fn assignments_risk(command: &Command) -> (&str, Risk) {
-    let mut risk = Risk::None;
-    let mut variable = "";
-    for assignment in &command.assignments {
-        let name = assignment.name.as_str();
-        let source = brief(&assignment.source);
-        // Small letters are for the line itself, by custom, unless a command is given them.
-        let own = command.words.is_empty() && !name.contains(|c: char| c.is_ascii_uppercase());
-        // `IFS= read line` changes how that one line is split.
-        let splits = name == "IFS" && command.name() == Some("read");
-        let found = if is_listed(DECISIVE, name) && !splits {
-            Risk::Forced(format!("`{source}` may change what is run"))
-        } else if own || is_listed(HARMLESS, name) {
-            Risk::None
-        } else {
-            Risk::Runs(format!("`{source}` may change what a command does"))
-        };
-        if found.level() > risk.level() {
-            (variable, risk) = (name, found);
-        }
-    }
-    (variable, risk)
-}
-
-fn is_listed(list: &[&str], name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    list.iter().any(|pattern| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-        (Some(end), _) => name.ends_with(end),
-        (_, Some(start)) => name.starts_with(start),
-        _ => name == *pattern,
-    })
+    ((risk, "redirections"), writes)
 }
 
 /// Where `cd` goes, if that is known.

@@ -27,6 +27,8 @@ const MAX_DEPTH: usize = 64;
 pub enum Step {
     /// A command runs.
     Command(Command),
+    /// This runs the commands that come next, which are judged in its place: `nice -n 5`, `bash -c`.
+    Wrapper(Vec<Word>),
     /// A function of this name is defined. The commands of its body follow.
     Function(String),
     /// A shell of its own begins; where it goes ends with it.

@@ -210,7 +210,7 @@ pub struct RequestToolCallConfirmationParams<'a> {
 pub enum ToolCallConfirmation<'a> {
     Edit {
         #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<&'a str>,
+        description: Option<String>,
     },
     Execute {
         /// The command names that are not allowed yet, joined by `, `.
@@ -218,7 +218,7 @@ pub enum ToolCallConfirmation<'a> {
         /// The whole line.
         command: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<&'a str>,
+        description: Option<String>,
     },
     Mcp {
         server_name: &'a str,
@@ -229,7 +229,7 @@ pub enum ToolCallConfirmation<'a> {
         urls: &'a [String],
     },
     Other {
-        description: &'a str,
+        description: String,
     },
 }
 

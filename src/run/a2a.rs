@@ -122,9 +122,8 @@ fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
         let asked = settings.auto_execute && auto_execute;
         let settings = read_settings(making.env(), &making.work, workspace.root());
-        let yolo = asked && !settings.security.disable_yolo_mode;
-        let mode = if yolo { Mode::Yolo } else { settings.general.default_approval_mode };
-        making.session(&settings, workspace, mode).map_err(|err| format!("{err:#}"))
+        let mode = if asked { Mode::Yolo } else { settings.general.default_approval_mode };
+        making.session(&settings, workspace, mode, true).map_err(|err| format!("{err:#}"))
     }))
 }
 

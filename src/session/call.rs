@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use super::{Session, instructions};
 use crate::model::Call;
-use crate::permission::Verdict;
+use crate::permission::{Request, Scope, Verdict};
 use crate::sync::Mutex;
 use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
@@ -54,14 +54,24 @@ pub(super) async fn run_for_prompt(session: &Session, call: Call, cancel: &Cance
 struct Ready {
     call: Call,
     kind: Kind,
+    tool: Tooling,
     invocation: Result<Invocation, ToolError>,
 }
 
+/// What rules know of a call's tool.
+#[derive(Clone)]
+struct Tooling {
+    name: String,
+    aliases: &'static [&'static str],
+}
+
 async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> Ready {
-    let Some((tool, kind)) = session.tools.find(&call.name) else {
+    let Some((tool, spec)) = session.tools.find(&call.name) else {
         let message = session.tools.unknown(&call.name);
         let invocation = Err(ToolError::new("tool_not_registered", message));
-        return Ready { call, kind: Kind::Other, invocation };
+        let name = call.name.clone();
+        let tool = Tooling { name, aliases: &[] };
+        return Ready { call, kind: Kind::Other, tool, invocation };
     };
     let cx = session.context(&call.id, cancel, |_| ());
     let prepared = AssertUnwindSafe(tool.prepare(call.args.clone(), &cx)).catch_unwind();
@@ -70,18 +80,19 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
         Some(Err(_)) => Err(panicked(&call)),
         None => Err(ToolError::cancelled()),
     };
-    Ready { call, kind, invocation }
+    let tool = Tooling { name: spec.name.clone(), aliases: spec.aliases };
+    Ready { call, kind: spec.kind, tool, invocation }
 }
 
 async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &CancellationToken) {
-    let Ready { call, kind, invocation } = ready;
+    let Ready { call, kind, tool, invocation } = ready;
     let id = call.id.clone();
     let verdict = {
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
         match (caller, access) {
             // The user typed it.
             (Caller::Prompt, Access::Execute { .. }) => Some(Verdict::Allow),
-            _ => cancel.run_until_cancelled(verdict(session, &call.name, access)).await,
+            _ => cancel.run_until_cancelled(verdict(session, tool, &call.args, access)).await,
         }
     };
     // What begins after a cancel is not announced.
@@ -111,7 +122,7 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
         }
         Verdict::Ask(question) => {
             let answer = ask(session, started(Some(question)), cancel).await;
-            match permitted(session, answer, cancel) {
+            match permitted(session, answer, cancel).await {
                 Ok(edited) => execute(session, &id, invocation, edited, cancel).await,
                 Err(outcome) => outcome,
             }
@@ -125,15 +136,22 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
 
 /// What the policy says. A command line is taken apart and its paths are looked up, which may take
 /// a while.
-async fn verdict(session: &Session, tool: &str, access: &Access) -> Verdict {
+async fn verdict(session: &Session, tool: Tooling, args: &Value, access: &Access) -> Verdict {
     if !matches!(access, Access::Execute { .. }) {
-        return session.permissions.check(tool, access);
+        return session.permissions.check(&tool.request(args, access));
     }
     let permissions = Arc::clone(&session.permissions);
-    let (tool, access) = (tool.to_owned(), access.clone());
-    let check = tokio::task::spawn_blocking(move || permissions.check(&tool, &access)).await;
+    let (args, access) = (args.clone(), access.clone());
+    let check =
+        tokio::task::spawn_blocking(move || permissions.check(&tool.request(&args, &access)));
     // A fault in the policy must not let anything run.
-    check.unwrap_or_else(|_| Verdict::Deny(crashed().message))
+    check.await.unwrap_or_else(|_| Verdict::Deny(crashed().message))
+}
+
+impl Tooling {
+    fn request<'a>(&'a self, args: &'a Value, access: &'a Access) -> Request<'a> {
+        Request { tool: &self.name, aliases: self.aliases, args, access }
+    }
 }
 
 /// Announces the question and waits for its answer; none if the turn is cancelled first.
@@ -159,7 +177,7 @@ pub(super) async fn ask(
 }
 
 /// With which content a call may run, or what becomes of it instead.
-fn permitted(
+async fn permitted(
     session: &Session,
     answer: Option<Answer>,
     cancel: &CancellationToken,
@@ -168,6 +186,10 @@ fn permitted(
         Some(Answer::Once { edited }) => Ok(edited),
         Some(Answer::Always(scope)) => {
             session.permissions.allow(scope);
+            Ok(None)
+        }
+        Some(Answer::AlwaysAndSave(scope)) => {
+            save(session, scope).await;
             Ok(None)
         }
         Some(Answer::Reject | Answer::RejectSaying(_)) => Err(ToolOutcome::Rejected),
@@ -182,6 +204,20 @@ fn permitted(
         Some(Answer::Nobody(why)) => Err(ToolOutcome::Failed(ToolError::new("nobody_to_ask", why))),
         None => Err(ToolOutcome::Cancelled),
     }
+}
+
+/// Writes an answer down; people are told where, or why not.
+async fn save(session: &Session, scope: Scope) {
+    let permissions = Arc::clone(&session.permissions);
+    let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
+    let notice = match saved {
+        Ok(Ok(file)) => {
+            format!("Written to {}; `/permissions remove` takes it back.", file.display())
+        }
+        Ok(Err(why)) => format!("This counts until the session ends: {why}."),
+        Err(_) => crashed().message,
+    };
+    session.log.append(Event::Notice(notice));
 }
 
 async fn execute(
@@ -253,7 +289,7 @@ pub(super) type ProgressAt = Arc<Mutex<std::collections::HashMap<String, Option<
 
 impl Session {
     fn only_reads(&self, call: &Call) -> bool {
-        self.tools.find(&call.name).is_some_and(|(_, kind)| kind.only_reads())
+        self.tools.find(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
     }
 
     fn context(

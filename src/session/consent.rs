@@ -10,8 +10,8 @@ use super::Session;
 use super::call;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::model::Call;
-use crate::permission::Question;
 use crate::permission::consent::{Executable, Standing};
+use crate::permission::{Question, RuleName};
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
 /// How many of them are shown one by one.
@@ -56,8 +56,10 @@ fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
             why: "nobody has said to trust what this folder's own settings run; `/permissions \
                 trust` changes the answer"
                 .to_owned(),
+            rules: vec![RuleName::BuiltIn("unknown-folder".to_owned())],
             commands: Vec::new(),
             scopes: Vec::new(),
+            can_save: false,
         }),
     })
 }
@@ -68,7 +70,7 @@ async fn take(
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     let yes = match answer {
-        Some(Answer::Once { .. } | Answer::Always(_)) => true,
+        Some(Answer::Once { .. } | Answer::Always(_) | Answer::AlwaysAndSave(_)) => true,
         Some(Answer::Reject | Answer::RejectSaying(_)) => false,
         Some(Answer::Cancel) => {
             cancel.cancel();

@@ -148,6 +148,8 @@ pub enum Answer {
     },
     /// From now on; one of the question's scopes.
     Always(Scope),
+    /// From now on and in later sessions too, where the question says that this can be.
+    AlwaysAndSave(Scope),
     /// No.
     Reject,
     /// No; and what the user says to the model about it.

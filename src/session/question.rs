@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::event::{Answer, CallStarted, Origin};
+use crate::permission::Question;
 use crate::sync::Mutex;
 
 /// Why an answer did not count.
@@ -61,10 +62,7 @@ impl Questions {
                 });
             }
             State::Open { asked, .. } => {
-                let scopes = asked.question.as_ref().map_or(&[][..], |question| &question.scopes);
-                if let Answer::Always(scope) = &answer
-                    && !scopes.contains(scope)
-                {
+                if !asked.question.as_ref().is_some_and(|question| offered(question, &answer)) {
                     return Err(AnswerError::NotOffered);
                 }
             }
@@ -98,6 +96,15 @@ impl Questions {
                 *state = State::Withdrawn;
             }
         }
+    }
+}
+
+/// Whether an answer is one to this question.
+fn offered(question: &Question, answer: &Answer) -> bool {
+    match answer {
+        Answer::Always(scope) => question.scopes.contains(scope),
+        Answer::AlwaysAndSave(scope) => question.can_save && question.scopes.contains(scope),
+        _ => true,
     }
 }
 

@@ -4,14 +4,18 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::model::ToolDeclaration;
+use crate::permission::{Permissions, Request};
 use crate::sync::Mutex;
 use crate::tools::mcp::Hub;
-use crate::tools::{Kind, Tool, ToolSpec};
+use crate::tools::{Access, Tool, ToolSpec};
 
 pub(super) struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
     servers: Arc<Hub>,
+    permissions: Arc<Permissions>,
     known: Mutex<Option<Arc<Known>>>,
 }
 
@@ -21,24 +25,28 @@ struct Known {
     version: u64,
     tools: Vec<Arc<dyn Tool>>,
     /// Of each tool.
-    specs: Vec<ToolSpec>,
+    specs: Vec<Arc<ToolSpec>>,
     /// The same as the model is told of it.
     declarations: Arc<[ToolDeclaration]>,
 }
 
 impl Toolbox {
-    pub(super) fn new(built_in: Vec<Arc<dyn Tool>>, servers: Arc<Hub>) -> Self {
-        Self { built_in, servers, known: Mutex::default() }
+    pub(super) fn new(
+        built_in: Vec<Arc<dyn Tool>>,
+        servers: Arc<Hub>,
+        permissions: Arc<Permissions>,
+    ) -> Self {
+        Self { built_in, servers, permissions, known: Mutex::default() }
     }
 
     /// The tool of that name, current or older. Some models write no dots in names.
-    pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Kind)> {
+    pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
         let known = self.known();
         let specs = &known.specs;
-        let is_it = |spec: &ToolSpec| spec.name == name || spec.aliases.contains(&name);
-        let without_dots = |spec: &ToolSpec| spec.name.replace('.', "_") == name;
+        let is_it = |spec: &Arc<ToolSpec>| spec.name == name || spec.aliases.contains(&name);
+        let without_dots = |spec: &Arc<ToolSpec>| spec.name.replace('.', "_") == name;
         let found = specs.iter().position(is_it).or_else(|| specs.iter().position(without_dots))?;
-        Some((Arc::clone(&known.tools[found]), specs[found].kind))
+        Some((Arc::clone(&known.tools[found]), Arc::clone(&specs[found])))
     }
 
     /// What the model is told of a tool that there is not.
@@ -67,12 +75,24 @@ impl Toolbox {
     fn read(&self, version: u64) -> Known {
         let tools: Vec<_> =
             self.built_in.iter().map(Arc::clone).chain(self.servers.tools()).collect();
-        let specs: Vec<_> = tools.iter().map(|tool| tool.spec()).collect();
-        let declare = |spec: &ToolSpec| ToolDeclaration {
+        let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
+        let told = tools.iter().zip(&specs).filter(|(tool, spec)| !self.removed(tool, spec));
+        let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {
             name: spec.name.clone(),
             description: spec.description.clone(),
             parameters: spec.parameters.clone(),
         };
-        Known { version, declarations: specs.iter().map(declare).collect(), specs, tools }
+        Known { version, declarations: told.map(declare).collect(), specs, tools }
+    }
+
+    /// Whether a rule denies every call of a tool.
+    fn removed(&self, tool: &Arc<dyn Tool>, spec: &ToolSpec) -> bool {
+        let access = tool.access().unwrap_or(Access::Nothing);
+        self.permissions.removes(&Request {
+            tool: &spec.name,
+            aliases: spec.aliases,
+            args: &Value::Null,
+            access: &access,
+        })
     }
 }

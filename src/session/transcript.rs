@@ -116,7 +116,8 @@ impl Transcript {
             }
             Event::QuestionClosed {
                 call,
-                answer: Some((Answer::Once { .. } | Answer::Always(_), _)),
+                answer:
+                    Some((Answer::Once { .. } | Answer::Always(_) | Answer::AlwaysAndSave(_), _)),
             } => {
                 self.begun.insert(call.clone());
             }

@@ -21,6 +21,7 @@ pub(super) async fn run(
     if let [PromptPart::Shell(command)] = prompt {
         return shell(session, command, cancel).await;
     }
+    read_rules(session).await;
     if consent::ask(session, cancel).await && cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };
     }
@@ -31,6 +32,20 @@ pub(super) async fn run(
         return StopReason::Cancelled { answering: false };
     }
     ask(session, cancel).await
+}
+
+/// Has the rules read that people have written, if they have not been; what is wrong with them is
+/// said then.
+async fn read_rules(session: &Session) {
+    let permissions = Arc::clone(&session.permissions);
+    if !permissions.is_loaded() {
+        let load = tokio::task::spawn_blocking(move || permissions.loaded());
+        // A fault is met again when something is checked, and then denies that.
+        drop(load.await);
+    }
+    for notice in session.permissions.news() {
+        session.log.append(Event::Notice(notice));
+    }
 }
 
 /// Runs what the user typed; the model is told of it with the next prompt.

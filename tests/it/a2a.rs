@@ -8,6 +8,7 @@ mod in_process;
 mod limits;
 mod load;
 mod mcp;
+mod permissions;
 mod races;
 mod rest;
 mod server;

@@ -3,6 +3,7 @@
 mod editor;
 mod memory;
 mod model;
+mod permissions;
 mod registry;
 
 use std::fs;
@@ -135,6 +136,11 @@ async fn help_lists_every_command_with_what_it_takes() {
             "memory refresh",
             "model show",
             "model set ID",
+            "permissions",
+            "permissions list",
+            "permissions remove NUMBER",
+            "permissions trust [YES OR NO]",
+            "permissions reload",
             "restore [CALL]",
             "restore list",
             "restore turn N",

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tandem::commands::Registry;
 use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
-use tandem::permission::Mode;
 use tandem::permission::consent::Consent;
+use tandem::permission::{Mode, Setup};
 use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session};
 use tandem::tools::mcp::{self, Hub};
 use tandem::tools::preimages::Preimages;
@@ -104,6 +104,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         processes,
         scratch: Arc::new(Scratch::new(None)),
         mode: Mode::Default,
+        policy: Setup::default(),
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,

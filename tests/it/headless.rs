@@ -148,7 +148,7 @@ async fn a_question_is_a_refusal_that_the_model_and_the_user_are_told_of() {
     assert_eq!(
         ran.stderr,
         "tandem: not allowed without `--approval-mode auto_edit`: Writing to b.txt (this mode asks \
-         before it changes files)\n"
+         before it changes files [built-in rule edits])\n"
     );
     assert!(!ran.home.path().join("workspace/b.txt").exists());
     assert!(ran.status.success());

@@ -1,8 +1,11 @@
 //! What may run without a question.
 
+mod file;
 mod lines;
+mod places;
 mod questions;
 mod remembered;
+mod written;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -49,8 +49,7 @@ pub(super) enum Kind {
 
 /// Where files may be, those that count least first.
 pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
-    let system = env.var("GEMINI_CLI_SYSTEM_SETTINGS_PATH").map(|path| env.directory().join(path));
-    let system = system.unwrap_or_else(|| system_dir().join(FILE));
+    let system = system(env);
     let defaults =
         env.var("GEMINI_CLI_SYSTEM_DEFAULTS_PATH").map(|path| env.directory().join(path));
     let defaults = defaults.unwrap_or_else(|| system.with_file_name("system-defaults.json"));
@@ -69,12 +68,19 @@ pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     places.into_iter().filter_map(|(layer, path)| Some((layer, path?.into()))).collect()
 }
 
-fn system_dir() -> PathBuf {
-    PathBuf::from(if cfg!(target_os = "macos") {
+fn system(env: &Env) -> PathBuf {
+    let dir = if cfg!(target_os = "macos") {
         "/Library/Application Support/GeminiCli"
     } else {
         "/etc/gemini-cli"
-    })
+    };
+    let elsewhere = env.var("GEMINI_CLI_SYSTEM_SETTINGS_PATH");
+    elsewhere.map_or_else(|| Path::new(dir).join(FILE), |path| env.directory().join(path))
+}
+
+/// Where the machine's owner keeps settings, and policies beside them.
+pub fn system_dir(env: &Env) -> PathBuf {
+    system(env).parent().map(Path::to_owned).unwrap_or_default()
 }
 
 fn same(path: &Path, other: Option<&Path>) -> bool {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::contexts::Settings;
 use super::servers;
-use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, CANCEL, ONCE};
+use super::tool_call::{CANCEL, ONCE, OPTIONS};
 use crate::protocol::a2a::Error;
 use crate::protocol::development_tool::{CODER_AGENT, URI};
 use crate::session::PromptPart;
@@ -226,10 +226,9 @@ fn confirmation(data: &Value) -> Result<Option<Confirmation>, Error> {
         (None, Some(true)) => ONCE,
         (None, None) => return Ok(None),
     };
-    if ![ONCE, ALWAYS, ALWAYS_TOOL, ALWAYS_SERVER, CANCEL].contains(&option) {
-        return Err(Error::invalid_params(format!(
-            "`{option}` is no option: {ONCE}, {ALWAYS}, {ALWAYS_TOOL}, {ALWAYS_SERVER}, {CANCEL}"
-        )));
+    if !OPTIONS.contains(&option) {
+        let known = OPTIONS.join(", ");
+        return Err(Error::invalid_params(format!("`{option}` is no option: {known}")));
     }
     let details = field(data, &["modified_details", "modifiedDetails"]).unwrap_or(data);
     let details = field(details, &["file_details", "fileDetails"]).unwrap_or(details);
@@ -285,7 +284,7 @@ mod tests {
         );
         answer(
             json!({ "callId": "c", "outcome": "proceed_always", "newContent": "x" }),
-            ALWAYS,
+            "proceed_always",
             Some("x"),
         );
         answer(

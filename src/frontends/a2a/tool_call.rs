@@ -18,7 +18,23 @@ pub(super) const ONCE: &str = "proceed_once";
 pub(super) const ALWAYS: &str = "proceed_always";
 pub(super) const ALWAYS_TOOL: &str = "proceed_always_tool";
 pub(super) const ALWAYS_SERVER: &str = "proceed_always_server";
+pub(super) const ALWAYS_AND_SAVE: &str = "proceed_always_and_save";
+/// Our own: narrower and broader than what "always" usually means for a command.
+pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
+pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
 pub(super) const CANCEL: &str = "cancel";
+
+/// All of them.
+pub(super) const OPTIONS: &[&str] = &[
+    ONCE,
+    ALWAYS,
+    ALWAYS_EXACT,
+    ALWAYS_PROGRAM,
+    ALWAYS_TOOL,
+    ALWAYS_SERVER,
+    ALWAYS_AND_SAVE,
+    CANCEL,
+];
 
 /// The call, at a status.
 pub(super) fn tool_call(started: &CallStarted, status: ToolCallStatus) -> ToolCall {
@@ -103,9 +119,9 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
         options: options(question),
         details: details(started),
         title: label.clone(),
-        prompt: format!("Allow it? {}", question.why),
+        prompt: format!("Allow it? {}", question.reason()),
         // What can never be allowed for good is what does harm.
-        r#type: match (&started.access, question.scopes.is_empty()) {
+        r#type: match (&started.access, question.every_time()) {
             (_, true) => "danger",
             (Access::Execute { .. } | Access::Edit { .. } | Access::Mcp { .. }, false) => "warning",
             _ => "info",
@@ -125,15 +141,18 @@ fn options(question: &Question) -> Vec<ConfirmationOption> {
         options.push(option(ALWAYS, "Always allow", remembered(narrow)));
     }
     for scope in &question.scopes {
-        match scope {
-            Scope::Tool(_) => {
-                options.push(option(ALWAYS_TOOL, "Always allow this tool", remembered(scope)));
-            }
-            Scope::Server(_) => {
-                options.push(option(ALWAYS_SERVER, "Always allow this server", remembered(scope)));
-            }
-            Scope::Edits | Scope::Commands(_) | Scope::Hosts(_) => {}
-        }
+        let (id, name) = match scope {
+            Scope::Tool(_) => (ALWAYS_TOOL, "Always allow this tool"),
+            Scope::Server(_) => (ALWAYS_SERVER, "Always allow this server"),
+            Scope::Line { .. } => (ALWAYS_EXACT, "Always allow exactly this"),
+            Scope::Programs(_) => (ALWAYS_PROGRAM, "Always allow this program"),
+            Scope::Edits | Scope::Commands(_) | Scope::Hosts(_) => continue,
+        };
+        options.push(option(id, name, remembered(scope)));
+    }
+    if let Some(scope) = question.to_save() {
+        let saved = Some(format!("In this folder, in later sessions too: {scope}"));
+        options.push(option(ALWAYS_AND_SAVE, "Always allow, and remember", saved));
     }
     options.push(option(CANCEL, "Reject", None));
     options

@@ -9,9 +9,11 @@ use super::frames::{Dialect, json as to_json};
 use super::methods::{Caller, to_value, wrapped};
 use super::read::Confirmation;
 use super::subscription::Span;
-use super::tool_call::{ALWAYS, ALWAYS_SERVER, ALWAYS_TOOL, ONCE};
+use super::tool_call::{
+    ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE,
+};
 use crate::protocol::a2a::Error;
-use crate::session::{Access, Answer, AnswerError, PromptPart, Scope, Session, TurnId};
+use crate::session::{Access, Answer, AnswerError, PromptPart, Question, Scope, Session, TurnId};
 
 /// How many prompts of a session may wait.
 const WAITING: usize = 1000;
@@ -63,8 +65,8 @@ pub(super) fn answer(
         let call = context.story(|story| story.call(&given.call).cloned());
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
         let answer = call.started().map_or(Ok(Answer::Reject), |started| {
-            let scopes = started.question.as_ref().map_or(&[][..], |asked| &asked.scopes);
-            read_answer(given, scopes, matches!(started.access, Access::Edit { .. }))
+            let edit = matches!(started.access, Access::Edit { .. });
+            read_answer(given, started.question.as_ref(), edit)
         })?;
         let answered = context.session.answer(&given.call, answer, caller.origin.clone());
         answered.map_err(|error| stale(given, &error))?;
@@ -87,12 +89,16 @@ pub(super) fn answer(
     Ok(Span { first: Some(first), over: true, ..span })
 }
 
-fn read_answer(given: &Confirmation, scopes: &[Scope], edit: bool) -> Result<Answer, Error> {
+fn read_answer(
+    given: &Confirmation,
+    question: Option<&Question>,
+    edit: bool,
+) -> Result<Answer, Error> {
+    let refused =
+        || Error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call));
+    let scopes = question.map_or(&[][..], |question| &question.scopes);
     let always = |fits: &dyn Fn(&Scope) -> bool| {
         let scope = scopes.iter().find(|scope| fits(scope)).cloned();
-        let refused = || {
-            Error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call))
-        };
         scope.map(Answer::Always).ok_or_else(refused)
     };
     if given.content.is_some() && !(edit && given.option == ONCE) {
@@ -104,6 +110,12 @@ fn read_answer(given: &Confirmation, scopes: &[Scope], edit: bool) -> Result<Ans
         ALWAYS => always(&|_| true),
         ALWAYS_TOOL => always(&|scope| matches!(scope, Scope::Tool(_))),
         ALWAYS_SERVER => always(&|scope| matches!(scope, Scope::Server(_))),
+        ALWAYS_EXACT => always(&|scope| matches!(scope, Scope::Line { .. })),
+        ALWAYS_PROGRAM => always(&|scope| matches!(scope, Scope::Programs(_))),
+        ALWAYS_AND_SAVE => {
+            let scope = question.and_then(Question::to_save).cloned();
+            scope.map(Answer::AlwaysAndSave).ok_or_else(refused)
+        }
         _ => Ok(Answer::Reject),
     }
 }
@@ -125,7 +137,7 @@ fn stale(given: &Confirmation, error: &AnswerError) -> Error {
 fn in_a_word(answer: &Answer) -> &'static str {
     match answer {
         Answer::Once { .. } => "allowed",
-        Answer::Always(_) => "always allowed",
+        Answer::Always(_) | Answer::AlwaysAndSave(_) => "always allowed",
         Answer::Reject | Answer::RejectSaying(_) => "rejected",
         Answer::Cancel => "cancelled",
         Answer::Unclear(_) => "not understood",

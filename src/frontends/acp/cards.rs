@@ -105,7 +105,7 @@ impl Cards {
         let params = RequestToolCallConfirmationParams {
             label: &started.summary.label,
             icon: icon(started.kind),
-            content: proposal(started),
+            content: proposal(started, question),
             confirmation: confirmation(started, question),
             locations: locations(&started.summary.locations),
         };
@@ -216,7 +216,13 @@ mod tests {
 
     #[track_caller]
     fn check(outcome: &Value, allows: bool) {
-        let question = Question { why: String::new(), commands: Vec::new(), scopes: Vec::new() };
+        let question = Question {
+            why: String::new(),
+            rules: Vec::new(),
+            commands: Vec::new(),
+            scopes: Vec::new(),
+            can_save: false,
+        };
         let answer = read_outcome(outcome, &question);
         assert_eq!(matches!(answer, Answer::Once { .. }), allows, "{answer:?}");
     }

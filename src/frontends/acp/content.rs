@@ -35,8 +35,7 @@ pub(super) fn confirmation<'a>(
     started: &'a CallStarted,
     question: &'a Question,
 ) -> ToolCallConfirmation<'a> {
-    // Said where the user may wonder, having allowed this kind of thing before.
-    let description = question.scopes.is_empty().then_some(question.why.as_str());
+    let description = Some(question.reason());
     match &started.access {
         Access::Edit { .. } => ToolCallConfirmation::Edit { description },
         Access::Execute { command, .. } => ToolCallConfirmation::Execute {
@@ -50,26 +49,38 @@ pub(super) fn confirmation<'a>(
             tool_display_name: display_name,
         },
         Access::Fetch { urls } => ToolCallConfirmation::Fetch { urls },
-        Access::Other { description } => ToolCallConfirmation::Other { description },
+        Access::Other { description } => ToolCallConfirmation::Other {
+            description: format!("{description}\n\n{}", because(question)),
+        },
         Access::Nothing | Access::Read => {
-            ToolCallConfirmation::Other { description: &started.summary.label }
+            ToolCallConfirmation::Other { description: question.reason() }
         }
     }
 }
 
+fn because(question: &Question) -> String {
+    format!("Asked because {}", question.reason())
+}
+
 /// What is shown of a call that is asked about.
-pub(super) fn proposal(started: &CallStarted) -> Option<ToolCallContent<'_>> {
+pub(super) fn proposal<'a>(
+    started: &'a CallStarted,
+    question: &Question,
+) -> Option<ToolCallContent<'a>> {
     match (&started.summary.diff, &started.access) {
         (Some(proposed), _) => Some(diff(proposed)),
         // The label holds one line; the user must see all of them.
         (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
             Some(markdown(fence(command, "sh")))
         }
-        (None, Access::Mcp { .. })
-            if !started.summary.label.ends_with(&started.call.args.to_string()) =>
-        {
-            Some(markdown(fence(&format!("{:#}", started.call.args), "json")))
+        (None, Access::Mcp { .. }) => {
+            let args = &started.call.args;
+            let shown = started.summary.label.ends_with(&args.to_string());
+            let shown = if shown { String::new() } else { fence(&format!("{args:#}"), "json") };
+            Some(markdown(format!("{shown}\n{}", because(question)).trim_start().to_owned()))
         }
+        // This question has no other place for it.
+        (None, Access::Fetch { .. }) => Some(markdown(because(question))),
         _ => None,
     }
 }

@@ -44,18 +44,19 @@ impl<'a> Notes<'a> {
 
     /// Somebody who has joined must answer.
     pub(super) fn asked(&mut self, started: &CallStarted, question: &Question) {
-        let what = format!("{} ({})", label(started), question.why);
+        let what = format!("{} ({})", label(started), question.reason());
         self.say("tandem: waits for an answer over A2A: ", &what);
     }
 
     /// Nobody could be asked.
     pub(super) fn not_allowed(&mut self, started: &CallStarted, question: &Question) {
-        let why = line(&question.why, SHOWN);
+        let why = line(&question.reason(), SHOWN);
         let what = line(label(started), SHOWN);
-        self.write(&format!(
-            "tandem: not allowed without `{}`: {what} ({why})",
-            allowing(question)
-        ));
+        let without = match allowing(question) {
+            Some(with) => format!(" without `{with}`"),
+            None => String::new(),
+        };
+        self.write(&format!("tandem: not allowed{without}: {what} ({why})"));
     }
 
     /// The answer is not whole.

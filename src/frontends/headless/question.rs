@@ -1,21 +1,34 @@
 //! What the model is told when it wants something that a person would have to allow.
 
-use crate::session::{Question, Scope};
+use crate::session::{Question, RuleName, Scope};
 
 /// Why the call is not run, and what to do instead.
 pub(super) fn refusal(question: &Question) -> String {
+    let allowed = match allowing(question) {
+        Some(with) => format!("Whoever starts the agent can allow it with `{with}`."),
+        None => "Whoever starts the agent has a rule that wants to be asked.".to_owned(),
+    };
     format!(
         "Not run: this needs a person's permission ({}), and this run has nobody who can be asked, \
          now or later. Do not try it again in another way. Go on without it; if the task cannot be \
-         done without it, say in your answer what you would need. Whoever starts the agent can \
-         allow it with `{}`.",
-        question.why,
-        allowing(question)
+         done without it, say in your answer what you would need. {allowed}",
+        question.reason(),
     )
 }
 
-/// The flag with which it would not have been asked.
-pub(super) fn allowing(question: &Question) -> &'static str {
-    let edits = |scope: &Scope| matches!(scope, Scope::Edits | Scope::Hosts(_));
-    if question.scopes.iter().any(edits) { "--approval-mode auto_edit" } else { "--yolo" }
+/// With what it would not have been asked; none if somebody has written a rule that asks.
+pub(super) fn allowing(question: &Question) -> Option<&'static str> {
+    let mut flag = "--approval-mode auto_edit";
+    for rule in &question.rules {
+        match rule {
+            RuleName::Written(_) => return None,
+            RuleName::BuiltIn(name) if name == "unknown-folder" => {
+                return Some("GEMINI_CLI_TRUST_WORKSPACE=true");
+            }
+            RuleName::BuiltIn(name) if matches!(&**name, "edits" | "web") => {}
+            RuleName::BuiltIn(_) if question.scopes.contains(&Scope::Edits) => {}
+            RuleName::BuiltIn(_) => flag = "--yolo",
+        }
+    }
+    Some(flag)
 }

@@ -69,7 +69,7 @@ impl Ui {
                     self.state.hint = Some("no earlier prompt has this in it".to_owned());
                 }
             }
-            Intent::CycleMode => self.session.set_mode(after(self.session.mode())),
+            Intent::CycleMode => self.cycle_mode(),
             Intent::Unfold => {
                 self.state.unfolded = !self.state.unfolded;
                 let what = if self.state.unfolded { "in full" } else { "in short" };
@@ -324,6 +324,15 @@ impl Ui {
     }
 
     /// The prompt in the user's editor.
+    /// The next mode that there is.
+    fn cycle_mode(&mut self) {
+        let next = after(self.session.mode());
+        if let Err(why) = self.session.set_mode(next) {
+            let set = self.session.set_mode(after(next));
+            self.state.hint = Some(set.err().unwrap_or(why));
+        }
+    }
+
     async fn edit_prompt(&mut self) -> anyhow::Result<()> {
         let text = self.state.input.text().to_owned();
         if let Some(text) = self.edited(&text, ".md").await? {

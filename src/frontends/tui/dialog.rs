@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::input::Input;
-use crate::session::{Access, Answer, CallStarted, Millis};
+use crate::session::{Access, Answer, CallStarted, Millis, Question};
 
 /// For so long after a question has come up, keys still go where they went before: nobody answers
 /// what they have not read.
@@ -63,6 +63,11 @@ impl Dialog {
             let key = if at == 0 { 'a' } else { char::from(b'1' + u8::try_from(at).unwrap_or(8)) };
             let always = Choice::Answer(Answer::Always(scope.clone()));
             choices.push((key, always, format!("yes, and until I quit {scope}")));
+        }
+        let saved = self.started.question.as_ref().and_then(Question::to_save);
+        if let Some(scope) = saved {
+            let always = Choice::Answer(Answer::AlwaysAndSave(scope.clone()));
+            choices.push(('p', always, format!("yes, and for good in this folder {scope}")));
         }
         if self.proposal().is_some() {
             choices.push(('e', Choice::Edit, "edit it first, in $EDITOR".to_owned()));

@@ -165,21 +165,32 @@ fn edit(id: &str) -> Value {
 }
 
 fn asked(mut call: Value, why: &str, commands: Value, scopes: Value) -> Value {
-    let question = json!({ "why": why, "commands": commands, "scopes": scopes });
+    let is_edit = scopes[0]["allow"] == "edits";
+    let rules = json!([{ "BuiltIn": if is_edit { "edits" } else { "read-only" } }]);
+    let question = json!({ "why": why, "rules": rules, "commands": commands, "scopes": scopes, "can_save": true });
     call["CallStarted"]["question"] = question;
     call
 }
 
 fn asked_command(id: &str) -> Value {
-    let scopes = json!([{ "Commands": ["cargo test"] }, { "Tool": "run_shell_command" }]);
     let command = "cargo test --workspace 2>&1 | tee \"out.txt\"";
+    let scopes = json!([
+        { "allow": "commands", "of": ["cargo test"] },
+        { "allow": "line", "of": { "line": command, "directory": "/work" } },
+        { "allow": "tool", "of": "run_shell_command" },
+    ]);
     let why = "`cargo test` runs what the project says; `tee` writes a file";
     asked(shell(id, command), why, json!(["cargo test", "tee"]), scopes)
 }
 
 fn asked_edit(id: &str) -> Value {
     let why = "this mode asks before it changes files";
-    asked(edit(id), why, json!([]), json!(["Edits", { "Tool": "replace" }]))
+    asked(
+        edit(id),
+        why,
+        json!([]),
+        json!([{ "allow": "edits" }, { "allow": "tool", "of": "replace" }]),
+    )
 }
 
 fn done(shown: Value) -> Value {
@@ -280,7 +291,10 @@ fn asked_tool(id: &str) -> Value {
     started["question"] = json!({
         "why": "tools of MCP servers are asked for",
         "commands": [],
-        "scopes": [{ "Tool": "mcp_github_create_issue" }, { "Server": "github" }],
+        "scopes": [
+            { "allow": "tool", "of": "mcp_github_create_issue" },
+            { "allow": "server", "of": "github" },
+        ],
     });
     event
 }

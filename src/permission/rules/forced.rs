@@ -7,7 +7,8 @@ use super::options::{gives, value};
 use super::place::Place;
 use super::prefix::{self, INTERPRETERS, Interpreter};
 use super::sed::Sed;
-use super::{DECISIVE, git, is_listed, said, sensitive};
+use super::variables::{DECISIVE, is_listed};
+use super::{git, said, sensitive};
 use crate::permission::shell::{Command, Direction, Dynamic, Redirect, Word, brief};
 
 /// Programs, by what they do.
@@ -152,6 +153,40 @@ pub(super) fn why(command: &Command, place: &Place<'_>) -> Option<String> {
             builtin(&name, args).map(|why| format!("`{}` {why}", said()))
         }
         _ => None,
+    }
+}
+
+/// The shells that a command may be given to as a text.
+const SHELLS: &[&str] = &["bash", "dash", "fish", "ksh", "sh", "zsh"];
+
+/// Whether a program is there to run what follows its own options.
+fn runs_another(name: &str) -> bool {
+    let why = ALWAYS.iter().find(|(names, _)| names.contains(&name)).map(|(_, why)| *why);
+    matches!(why, Some("runs as another user" | "may run any other command"))
+}
+
+/// What a command may run that follows it: each end of its words, for one that is there to run
+/// another.
+pub(super) fn run_by(words: &[Word]) -> Vec<Vec<Word>> {
+    /// More options than this come before no command.
+    const MAX: usize = 8;
+    let name = words.first().and_then(Word::literal).map(program).unwrap_or_default();
+    if !runs_another(&name) {
+        return Vec::new();
+    }
+    (1..words.len().min(MAX)).map(|at| words[at..].to_vec()).collect()
+}
+
+/// Whether a command runs others that are not seen in it: from a text, its input or a file.
+pub(super) fn hides_commands(command: &Command) -> bool {
+    let Some(name) = command.name().map(program) else { return true };
+    let args = command.args();
+    let has_text = || args.iter().any(|word| word.text.contains(char::is_whitespace));
+    match INTERPRETERS.iter().find(|it| it.is(&name)) {
+        Some(shell) if SHELLS.contains(&name.as_str()) => code(shell, args).is_some(),
+        _ => {
+            matches!(name.as_str(), "eval" | "source" | ".") || (runs_another(&name) && has_text())
+        }
     }
 }
 

@@ -171,6 +171,14 @@ pub(super) fn of(command: &Command) -> String {
     }
 }
 
+/// What "always" would remember of the whole program: none of one that is there to run others, and
+/// none if it is all that is remembered anyway.
+pub(super) fn program(command: &Command) -> Option<String> {
+    let name = command.name()?;
+    let is_interpreter = INTERPRETERS.iter().any(|it| it.is(name));
+    (!is_interpreter && runner(command).is_none()).then(|| name.to_owned())
+}
+
 /// Whether what a program does depends on its first argument.
 pub(super) fn has_subcommands(program: &str) -> bool {
     SUBCOMMANDS.contains(&program) || ALWAYS_TWO_WORDS.contains(&program)

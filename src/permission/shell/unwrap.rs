@@ -55,11 +55,16 @@ pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>
     let Some(wrapper) = WRAPPERS.iter().find(|wrapper| Some(wrapper.name) == name) else {
         return in_turn(command, around);
     };
+    let whole = command.words.clone();
     match take_off(wrapper, &mut command) {
-        Ok(true) if matches!(wrapper.name, "builtin" | "command") => unwrap(command, around),
+        Ok(true) if matches!(wrapper.name, "builtin" | "command") => {
+            let mut steps = vec![Step::Wrapper(whole)];
+            steps.extend(unwrap(command, around)?);
+            Ok(steps)
+        }
         // Another process: where it goes is no matter to the shell.
         Ok(true) => {
-            let mut steps = vec![Step::Enter];
+            let mut steps = vec![Step::Enter, Step::Wrapper(whole)];
             steps.extend(unwrap(command, around)?);
             steps.push(Step::Leave);
             Ok(steps)
@@ -80,6 +85,7 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
             let texts: Option<Vec<&str>> = command.args().iter().map(Word::literal).collect();
             if let Some(texts) = texts {
                 let fails = !command.redirects.is_empty();
+                steps.push(Step::Wrapper(command.words.clone()));
                 let around = Around { conditional: around.conditional || fails, ..around };
                 steps.extend(Reader::read(&texts.join(" "), around)?);
                 return Ok(steps);
@@ -93,7 +99,7 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
             if let Some(script) = script(command.args()) {
                 let plain_shell = name != "bash";
                 let own_shell = Around { depth: around.depth, plain_shell, ..Around::default() };
-                steps.push(Step::Enter);
+                steps.extend([Step::Enter, Step::Wrapper(command.words.clone())]);
                 steps.extend(Reader::read(script, own_shell)?);
                 steps.push(Step::Leave);
                 return Ok(steps);

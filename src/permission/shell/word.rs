@@ -4,7 +4,7 @@ use super::brief;
 use super::reader::{Read, Reader};
 
 /// One word of a command line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
     /// As written.
     pub source: String,
@@ -28,6 +28,13 @@ pub enum Dynamic {
     One,
     /// Some text, and of how many words it is.
     Many,
+}
+
+impl From<String> for Word {
+    /// A word that says what it is.
+    fn from(text: String) -> Self {
+        Self { source: text.clone(), text, ..Self::default() }
+    }
 }
 
 impl Word {

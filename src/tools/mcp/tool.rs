@@ -41,6 +41,10 @@ impl Tool for McpTool {
         }
     }
 
+    fn access(&self) -> Option<Access> {
+        Some(self.told())
+    }
+
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let args = match args {
             Value::Object(args) => args,
@@ -49,18 +53,25 @@ impl Tool for McpTool {
         };
         let server = one_line(&self.server.config.name, NAME);
         let tool = one_line(&self.tool.name, NAME);
+        let access = self.told();
         let shown = if args.is_empty() { String::new() } else { format!(" {}", brief(&args)) };
         let label = one_line(&format!("{tool} ({server}){shown}"), LABEL);
-        let access = Access::Mcp {
-            server,
-            tool,
-            display_name: self.tool.title.clone(),
-            hints: self.tool.hints,
-        };
         let (server, name) = (Arc::clone(&self.server), self.tool.name.clone());
         Ok(Invocation::new(Summary::new(label), access, |cx| async move {
             call(&server, name, args, &cx).await
         }))
+    }
+}
+
+impl McpTool {
+    /// What people, and the policy, are told of every call.
+    fn told(&self) -> Access {
+        Access::Mcp {
+            server: one_line(&self.server.config.name, NAME),
+            tool: one_line(&self.tool.name, NAME),
+            display_name: self.tool.title.clone(),
+            hints: self.tool.hints,
+        }
     }
 }
 

@@ -39,8 +39,8 @@ async fn the_model_is_told_that_nobody_can_be_asked() {
     assert_eq!(
         told.lock().unwrap()[2],
         "results: c1! Not run: this needs a person's permission (this mode asks before it does \
-         more than read), and this run has nobody who can be asked, now or later. Do not try it \
-         again in another way. Go on without it; if the task cannot be done without it, say in \
+         more than read [built-in rule other]), and this run has nobody who can be asked, now or \
+         later. Do not try it again in another way. Go on without it; if the task cannot be done without it, say in \
          your answer what you would need. Whoever starts the agent can allow it with `--yolo`."
     );
 }
@@ -63,7 +63,7 @@ async fn who_watches_is_told_what_goes_on() {
         "* empty answer, retrying in 1 s, 2/4\n\
          * look: look\n\
          \u{20} failed: not there ␇\n\
-         tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read)\n\
+         tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read [built-in rule other])\n\
          tandem: the answer was cut at the model's output limit\n"
     );
     assert_eq!(failure, None);

@@ -36,24 +36,31 @@ fn every_command_line_is_judged_as_written_down() {
 fn described(verdict: Result<Vec<Part>, String>) -> String {
     let parts = match verdict {
         Ok(parts) => parts,
-        Err(why) => return format!("unclear  ({why})"),
+        Err(why) => return format!("unclear  [unclear]  ({why})"),
     };
     let asking: Vec<&Part> = parts.iter().filter(|part| part.risk != Risk::None).collect();
     let list = |texts: Vec<&str>| texts.join(", ");
     let names = list(parts.iter().map(|part| part.name.as_str()).collect());
     let why = list(asking.iter().map(|part| part.why()).collect());
     let any = |is: fn(&Risk) -> bool| asking.iter().any(|part| is(&part.risk));
+    let rules = |parts: &mut dyn Iterator<Item = &Part>| {
+        let mut rules: Vec<&str> = parts.map(|part| part.rule).collect();
+        rules.dedup();
+        list(rules)
+    };
     let word = if asking.is_empty() {
-        return format!("allow  {names}").trim_end().to_owned();
+        return format!("allow  {names}  [{}]", rules(&mut parts.iter()));
     } else if any(|risk| matches!(risk, Risk::Forced(_))) {
-        return format!("ask!  {names}  ({why})");
+        let rules = rules(&mut asking.iter().copied());
+        return format!("ask!  {names}  [{rules}]  ({why})");
     } else if any(|risk| matches!(risk, Risk::Runs(_))) {
         "ask"
     } else {
         "write"
     };
     let prefixes = list(asking.iter().map(|part| part.prefix.as_str()).collect());
-    format!("{word}  {names} -> {prefixes}  ({why})")
+    let rules = rules(&mut asking.iter().copied());
+    format!("{word}  {names} -> {prefixes}  [{rules}]  ({why})")
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
-use tandem::permission::{Mode, Permissions, Question, Scope, Verdict};
+use serde_json::{Value, json};
+use tandem::permission::{Mode, Permissions, Question, Request, Scope, Setup, Verdict};
 use tandem::tools::{Access, Hints};
 
 use super::Workspace;
 
-const SHELL: &str = "run_shell_command";
+pub(super) const SHELL: &str = "run_shell_command";
 
 /// A session's policy in its workspace.
 pub(super) struct Session {
@@ -18,29 +19,44 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(mode: Mode) -> Self {
+        Self::with(mode, Setup::default())
+    }
+
+    pub(super) fn with(mode: Mode, setup: Setup) -> Self {
         let workspace = Workspace::new();
-        let permissions = Permissions::new(mode, std::slice::from_ref(&workspace.root));
+        let permissions = Permissions::new(mode, setup, std::slice::from_ref(&workspace.root));
         Self { workspace, permissions }
     }
 
     pub(super) fn run(&self, line: &str) -> Verdict {
         let directory = self.workspace.root.clone();
-        self.permissions.check(SHELL, &Access::Execute { command: line.to_owned(), directory })
+        let access = Access::Execute { command: line.to_owned(), directory };
+        call(&self.permissions, SHELL, &access)
     }
 
-    fn edit(&self, path: &str) -> Verdict {
+    pub(super) fn edit(&self, path: &str) -> Verdict {
         let path = self.workspace.root.join(path);
-        self.permissions.check("write_file", &Access::Edit { path })
+        call(&self.permissions, "write_file", &Access::Edit { path })
     }
 
     fn fetch(&self, urls: &[&str]) -> Verdict {
         let urls = urls.iter().map(|url| (*url).to_owned()).collect();
-        self.permissions.check("web_fetch", &Access::Fetch { urls })
+        call(&self.permissions, "web_fetch", &Access::Fetch { urls })
     }
 
     pub(super) fn always(&self, prefixes: &[&str]) {
         self.permissions.allow(commands(prefixes));
     }
+}
+
+/// What is said of a call of a tool, its arguments those that tools have.
+pub(super) fn call(permissions: &Permissions, tool: &str, access: &Access) -> Verdict {
+    let args = match access {
+        Access::Execute { command, .. } => json!({ "command": command }),
+        Access::Edit { path } => json!({ "file_path": path }),
+        _ => Value::Null,
+    };
+    permissions.check(&Request { tool, aliases: &[], args: &args, access })
 }
 
 pub(super) fn commands(prefixes: &[&str]) -> Scope {
@@ -68,7 +84,7 @@ fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
 
 #[test]
 fn each_mode_allows_what_it_says() {
-    let access = |access: Access| move |session: &Session| session.permissions.check("x", &access);
+    let access = |access: Access| move |session: &Session| call(&session.permissions, "x", &access);
     let run = |line: &'static str| move |session: &Session| session.run(line);
     let mcp = |hints| Access::Mcp {
         server: "s".into(),
@@ -109,7 +125,7 @@ fn check_question(always: &[&str], line: &str, expected: Expect) {
     let scopes: Vec<String> = question.scopes.iter().map(ToString::to_string).collect();
     expected.assert_eq(&format!(
         "{}\n{}\n{}\n",
-        question.why,
+        question.reason(),
         question.commands.join(", "),
         scopes.join("\n"),
     ));
@@ -121,9 +137,10 @@ fn a_question_names_the_commands_and_what_always_can_mean() {
         &[],
         "echo one; sleep 0.2; echo two",
         expect![[r"
-            `sleep` is not known to only read
+            `sleep` is not known to only read [built-in rule read-only]
             echo, sleep
             commands that begin with `sleep`
+            exactly `echo one; sleep 0.2; echo two`
             every call of `run_shell_command`
         "]],
     );
@@ -131,11 +148,13 @@ fn a_question_names_the_commands_and_what_always_can_mean() {
         &[],
         "cd src && RUST_LOG=1 cargo test && git commit -m x",
         expect![[r"
-        `cargo test` is not known to only read; `git commit` is not known to only read
-        cd, cargo, git
-        commands that begin with `cargo test`, `git commit`
-        every call of `run_shell_command`
-    "]],
+            `cargo test` is not known to only read; `git commit` is not known to only read [built-in rule read-only]
+            cd, cargo, git
+            commands that begin with `cargo test`, `git commit`
+            exactly `cd src && RUST_LOG=1 cargo test && git commit -m x`
+            everything that `cargo`, `git` does
+            every call of `run_shell_command`
+        "]],
     );
 }
 
@@ -145,11 +164,13 @@ fn what_was_always_allowed_is_not_asked_about_again() {
         &["cargo test", "echo"],
         "echo x; cargo test; cargo run",
         expect![[r"
-        `cargo run` is not known to only read
-        cargo
-        commands that begin with `cargo run`
-        every call of `run_shell_command`
-    "]],
+            `cargo run` is not known to only read [built-in rule read-only]
+            cargo
+            commands that begin with `cargo run`
+            exactly `echo x; cargo test; cargo run`
+            everything that `cargo` does
+            every call of `run_shell_command`
+        "]],
     );
 }
 
@@ -159,9 +180,10 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &[],
         "cargo test > out.txt",
         expect![[r"
-            `cargo test` is not known to only read; writes to `out.txt`
+            `cargo test` is not known to only read; writes to `out.txt` [built-in rules read-only, redirections]
             cargo
             commands that begin with `cargo test >`
+            exactly `cargo test > out.txt`
             every call of `run_shell_command`
         "]],
     );
@@ -169,9 +191,10 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &["cargo test"],
         "cargo test > out.txt",
         expect![[r"
-            writes to `out.txt`
+            writes to `out.txt` [built-in rule redirections]
             cargo
             commands that begin with `cargo test >`
+            exactly `cargo test > out.txt`
             every call of `run_shell_command`
         "]],
     );
@@ -179,12 +202,13 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &[],
         "echo x > out.txt",
         expect![[r"
-        writes to `out.txt`
-        echo
-        commands that begin with `echo >`
-        all edits in the workspace
-        every call of `run_shell_command`
-    "]],
+            writes to `out.txt` [built-in rule redirections]
+            echo
+            commands that begin with `echo >`
+            exactly `echo x > out.txt`
+            all edits in the workspace
+            every call of `run_shell_command`
+        "]],
     );
 }
 
@@ -194,16 +218,16 @@ fn what_must_be_asked_about_every_time_offers_no_always() {
         &[],
         "cargo test; rm -rf x",
         expect![[r"
-        `rm -rf x` deletes recursively, or without asking; `cargo test` is not known to only read
-        cargo, rm
+            `rm -rf x` deletes recursively, or without asking; `cargo test` is not known to only read [built-in rules every-time, read-only]
+            cargo, rm
 
-    "]],
+        "]],
     );
     check_question(
         &["git push", "rm"],
         "git push --force; rm -rf x",
         expect![[r"
-            `git push --force` overwrites or deletes what others have; `rm -rf x` deletes recursively, or without asking
+            `git push --force` overwrites or deletes what others have; `rm -rf x` deletes recursively, or without asking [built-in rule every-time]
             git, rm
 
         "]],
@@ -212,10 +236,10 @@ fn what_must_be_asked_about_every_time_offers_no_always() {
         &[],
         "cat 'x",
         expect![[r"
-        the command line cannot be made out: `'` is not closed
+            the command line cannot be made out: `'` is not closed [built-in rule unclear]
 
 
-    "]],
+        "]],
     );
 }
 
@@ -226,10 +250,10 @@ fn the_reasons_do_not_run_on() {
         &[],
         &format!("{}; sudo x", line[..7].join("; ")),
         expect![[r"
-        `sudo x` runs as another user; `program-0` is not known to only read; `program-1` is not known to only read; `program-2` is not known to only read; and 4 more
-        program-0, program-1, program-2, program-3, program-4, program-5, program-6, sudo
+            `sudo x` runs as another user; `program-0` is not known to only read; `program-1` is not known to only read; `program-2` is not known to only read; and 4 more [built-in rules every-time, read-only]
+            program-0, program-1, program-2, program-3, program-4, program-5, program-6, sudo
 
-    "]],
+        "]],
     );
     let session = Session::new(Mode::Default);
     let question = question(session.run(&line.join("; ")));
@@ -237,91 +261,12 @@ fn the_reasons_do_not_run_on() {
     assert!(question.why.len() < 300, "{}", question.why);
 }
 
-/// Checks that the narrowest "always" that is offered for a line lets it pass, and others not.
-fn check_scope(mode: Mode, line: &str, passes: &[&str], asks: &[&str]) {
-    let session = Session::new(mode);
-    let narrowest = question(session.run(line)).scopes.swap_remove(0);
-    session.permissions.allow(narrowest);
-    for line in [&[line], passes].concat() {
-        assert_eq!(session.run(line), Verdict::Allow, "{line}");
-    }
-    for line in asks {
-        assert!(matches!(session.run(line), Verdict::Ask(_)), "{line}");
-    }
-    session.permissions.set_mode(Mode::Plan);
-    assert!(matches!(session.run(line), Verdict::Deny(_)), "{line}");
-}
-
-#[test]
-fn always_covers_the_same_and_nothing_wider() {
-    use Mode::{AutoEdit, Default};
-    check_scope(
-        Default,
-        "cargo test",
-        &[
-            "cargo test --release",
-            "cd src && cargo test | tail",
-            "RUST_BACKTRACE=1 timeout 60 cargo test 2>&1",
-            "bash -c 'cargo test'",
-            "ls && cargo test",
-        ],
-        &[
-            "cargo build",
-            "cargo",
-            "cargo test > out.txt",
-            "cargo test; sleep 1",
-            "cargo test $(sleep 1)",
-            "cargo test < /etc/passwd | tee /etc/x",
-            "PATH=. cargo test",
-            "sudo cargo test",
-            "./cargo test",
-            "cargo test > .git/config",
-            "cargo test | sh",
-            "cargo() { ls; }; cargo test",
-        ],
-    );
-    check_scope(Default, "git push", &["git push origin main"], &["git push -f", "git pull"]);
-    check_scope(Default, "rm x", &["rm y"], &["rm -r y", "rm $X", "rm ../x", "rm .git/config"]);
-    check_scope(Default, "npm run build", &["npm run build -- -w"], &["npm run x", "npm install"]);
-    check_scope(Default, "./build.sh", &[], &["build.sh", "src/build.sh", "./other.sh"]);
-    check_scope(Default, "python app.py", &["python app.py x"], &["python b.py", "python -c 1"]);
-    check_scope(Default, "echo x > out.txt", &["echo x > y"], &["cat x > y", "echo > .env"]);
-    check_scope(Default, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
-    check_scope(AutoEdit, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
-    check_scope(Default, "cat /etc/hosts", &["cat /etc/passwd"], &["head /etc/hosts", "cat > x"]);
-    check_scope(Default, "sed s/a/b/ x", &["sed s/c/d/ x"], &["sed -i s/a/b/ x", "sed e x"]);
-    check_scope(
-        Default,
-        "make && ./a.out",
-        &["make", "./a.out; make"],
-        &["make install", "./b.out"],
-    );
-}
-
-#[test]
-fn broader_scopes_cover_more_but_not_what_is_grave() {
-    let session = Session::new(Mode::Default);
-    session.permissions.allow(Scope::Tool(SHELL.to_owned()));
-    assert_eq!(session.run("cargo test && ./x > out.txt"), Verdict::Allow);
-    question(session.run("rm -rf x"));
-    question(session.run("ls '"));
-
-    let session = Session::new(Mode::Default);
-    session.permissions.allow(Scope::Edits);
-    assert_eq!(session.run("echo x > out.txt"), Verdict::Allow);
-    assert_eq!(session.edit("src/main.rs"), Verdict::Allow);
-    question(session.run("cargo test > out.txt"));
-    question(session.run("echo x > package.json"));
-    question(session.edit("package.json"));
-    session.permissions.allow(Scope::Tool("write_file".to_owned()));
-    question(session.edit("package.json"));
-}
-
 #[test]
 fn only_what_is_special_inside_of_the_workspace_counts() {
     let root = PathBuf::from("/home/me/.gemini/work");
-    let permissions = Permissions::new(Mode::AutoEdit, std::slice::from_ref(&root));
-    let edit = |path: &str| permissions.check("x", &Access::Edit { path: root.join(path) });
+    let permissions =
+        Permissions::new(Mode::AutoEdit, Setup::default(), std::slice::from_ref(&root));
+    let edit = |path: &str| call(&permissions, "x", &Access::Edit { path: root.join(path) });
     assert_eq!(edit("src/main.rs"), Verdict::Allow);
     assert_eq!(
         question(edit("web/.git/hooks/pre-commit")).why,
@@ -333,10 +278,10 @@ fn only_what_is_special_inside_of_the_workspace_counts() {
 fn every_root_is_inside() {
     let (one, two) = (Workspace::new(), Workspace::new());
     let roots = [one.root.clone(), two.root.clone()];
-    let permissions = Permissions::new(Mode::Default, &roots);
+    let permissions = Permissions::new(Mode::Default, Setup::default(), &roots);
     let run = |line: String| {
         let directory = one.root.clone();
-        permissions.check(SHELL, &Access::Execute { command: line, directory })
+        call(&permissions, SHELL, &Access::Execute { command: line, directory })
     };
     assert_eq!(run(format!("cat {}/README.md", two.root.display())), Verdict::Allow);
     assert_eq!(run(format!("cd {} && ls", two.root.display())), Verdict::Allow);
@@ -368,21 +313,21 @@ fn hosts_are_those_that_will_be_asked() {
 #[test]
 fn always_for_a_server_covers_its_tools() {
     let session = Session::new(Mode::Default);
-    let call = |server: &str, tool: &str| {
+    let run = |server: &str, tool: &str| {
         let access = Access::Mcp {
             server: server.to_owned(),
             tool: tool.to_owned(),
             display_name: tool.to_owned(),
             hints: Hints::default(),
         };
-        session.permissions.check(&format!("mcp_{server}_{tool}"), &access)
+        call(&session.permissions, &format!("mcp_{server}_{tool}"), &access)
     };
-    let asked = question(call("a", "one"));
+    let asked = question(run("a", "one"));
     assert_eq!(asked.scopes, [Scope::Tool("mcp_a_one".to_owned()), Scope::Server("a".to_owned())],);
     session.permissions.allow(asked.scopes[0].clone());
-    assert_eq!(call("a", "one"), Verdict::Allow);
-    question(call("a", "two"));
+    assert_eq!(run("a", "one"), Verdict::Allow);
+    question(run("a", "two"));
     session.permissions.allow(asked.scopes[1].clone());
-    assert_eq!(call("a", "two"), Verdict::Allow);
-    question(call("b", "one"));
+    assert_eq!(run("a", "two"), Verdict::Allow);
+    question(run("b", "one"));
 }

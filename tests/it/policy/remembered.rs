@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use tandem::permission::{Mode, Verdict};
+use tandem::permission::{Mode, Scope, Verdict};
 
-use super::questions::{Session, commands, question};
+use super::questions::{SHELL, Session, commands, question};
 
 #[test]
 fn always_for_a_command_that_writes_does_not_cover_what_can_be_run() {
@@ -36,7 +36,7 @@ fn always_for_a_command_that_writes_does_not_cover_what_can_be_run() {
     session.permissions.allow(asked.scopes[0].clone());
     assert_eq!(session.run("echo y > tool.sh"), Verdict::Allow);
     question(session.run("echo y > group.sh"));
-    session.permissions.set_mode(Mode::AutoEdit);
+    session.permissions.set_mode(Mode::AutoEdit).unwrap();
     assert_eq!(session.run("echo y > group.sh"), Verdict::Allow);
 }
 
@@ -51,4 +51,134 @@ fn always_for_git_does_not_cover_another_repository() {
     session.permissions.allow(question(session.run("git -C nested fetch")).scopes[0].clone());
     assert_eq!(session.run("cd nested/sub; git fetch -p"), Verdict::Allow);
     question(session.run("git -C bare fetch"));
+}
+
+/// Checks that the narrowest "always" that is offered for a line lets it pass, and others not.
+fn check_scope(mode: Mode, line: &str, passes: &[&str], asks: &[&str]) {
+    let session = Session::new(mode);
+    let narrowest = question(session.run(line)).scopes.swap_remove(0);
+    session.permissions.allow(narrowest);
+    for line in [&[line], passes].concat() {
+        assert_eq!(session.run(line), Verdict::Allow, "{line}");
+    }
+    for line in asks {
+        assert!(matches!(session.run(line), Verdict::Ask(_)), "{line}");
+    }
+    session.permissions.set_mode(Mode::Plan).unwrap();
+    assert!(matches!(session.run(line), Verdict::Deny(_)), "{line}");
+}
+
+#[test]
+fn always_covers_the_same_and_nothing_wider() {
+    use Mode::{AutoEdit, Default};
+    check_scope(
+        Default,
+        "cargo test",
+        &[
+            "cargo test --release",
+            "cd src && cargo test | tail",
+            "RUST_BACKTRACE=1 timeout 60 cargo test 2>&1",
+            "bash -c 'cargo test'",
+            "ls && cargo test",
+        ],
+        &[
+            "cargo build",
+            "cargo",
+            "cargo test > out.txt",
+            "cargo test; sleep 1",
+            "cargo test $(sleep 1)",
+            "cargo test < /etc/passwd | tee /etc/x",
+            "PATH=. cargo test",
+            "sudo cargo test",
+            "./cargo test",
+            "cargo test > .git/config",
+            "cargo test | sh",
+            "cargo() { ls; }; cargo test",
+        ],
+    );
+    check_scope(Default, "git push", &["git push origin main"], &["git push -f", "git pull"]);
+    check_scope(Default, "rm x", &["rm y"], &["rm -r y", "rm $X", "rm ../x", "rm .git/config"]);
+    check_scope(Default, "npm run build", &["npm run build -- -w"], &["npm run x", "npm install"]);
+    check_scope(Default, "./build.sh", &[], &["build.sh", "src/build.sh", "./other.sh"]);
+    check_scope(Default, "python app.py", &["python app.py x"], &["python b.py", "python -c 1"]);
+    check_scope(Default, "echo x > out.txt", &["echo x > y"], &["cat x > y", "echo > .env"]);
+    check_scope(Default, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
+    check_scope(AutoEdit, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
+    check_scope(Default, "cat /etc/hosts", &["cat /etc/passwd"], &["head /etc/hosts", "cat > x"]);
+    check_scope(Default, "sed s/a/b/ x", &["sed s/c/d/ x"], &["sed -i s/a/b/ x", "sed e x"]);
+    check_scope(
+        Default,
+        "make && ./a.out",
+        &["make", "./a.out; make"],
+        &["make install", "./b.out"],
+    );
+}
+
+#[test]
+fn broader_scopes_cover_more_but_not_what_is_grave() {
+    let session = Session::new(Mode::Default);
+    session.permissions.allow(Scope::Tool(SHELL.to_owned()));
+    assert_eq!(session.run("cargo test && ./x > out.txt"), Verdict::Allow);
+    question(session.run("rm -rf x"));
+    question(session.run("ls '"));
+
+    let session = Session::new(Mode::Default);
+    session.permissions.allow(Scope::Edits);
+    assert_eq!(session.run("echo x > out.txt"), Verdict::Allow);
+    assert_eq!(session.edit("src/main.rs"), Verdict::Allow);
+    question(session.run("cargo test > out.txt"));
+    question(session.run("echo x > package.json"));
+    question(session.edit("package.json"));
+    session.permissions.allow(Scope::Tool("write_file".to_owned()));
+    question(session.edit("package.json"));
+}
+
+/// The scope that is offered for a line of which this is said.
+fn offered(session: &Session, line: &str, is: impl Fn(&Scope) -> bool) -> Option<Scope> {
+    question(session.run(line)).scopes.into_iter().find(is)
+}
+
+#[test]
+fn always_can_mean_one_line_and_no_other() {
+    let session = Session::new(Mode::Default);
+    let line = "cargo test > out.txt; make";
+    let scope = offered(&session, line, |scope| matches!(scope, Scope::Line { .. }));
+    session.permissions.allow(scope.unwrap());
+    assert_eq!(session.run(line), Verdict::Allow);
+    for line in
+        ["cargo test > out.txt; make ", "make", "cargo test", "cargo test > out.txt; make x"]
+    {
+        question(session.run(line));
+    }
+    // What it would do may have become worse.
+    let session = Session::new(Mode::Default);
+    let (new, line) = (session.workspace.root.join("new"), "echo x > new");
+    let scope = offered(&session, line, |scope| matches!(scope, Scope::Line { .. }));
+    session.permissions.allow(scope.unwrap());
+    assert_eq!(session.run(line), Verdict::Allow);
+    symlink("/etc/passwd", new).unwrap();
+    question(session.run(line));
+}
+
+#[test]
+fn always_can_mean_a_whole_program_but_not_what_is_grave() {
+    let session = Session::new(Mode::Default);
+    let is_program = |scope: &Scope| matches!(scope, Scope::Programs(_));
+    let scope = offered(&session, "git commit -m x; cargo build", is_program);
+    let programs = Scope::Programs(vec!["git".to_owned(), "cargo".to_owned()]);
+    assert_eq!(scope.as_ref(), Some(&programs));
+    session.permissions.allow(programs);
+    for line in ["git push", "cargo publish", "cd src && git stash"] {
+        assert_eq!(session.run(line), Verdict::Allow, "{line}");
+    }
+    for line in ["git push --force", "git -C nested fetch", "cargo test > x", "./git push", "npm i"]
+    {
+        question(session.run(line));
+    }
+    // All that it does is said already, or it would be to say "anything".
+    for line in ["sleep 1", "python app.py", "npx x", "bash x.sh", "cargo test > x"] {
+        assert_eq!(offered(&session, line, is_program), None, "{line}");
+    }
+    let other = offered(&session, "git -C nested fetch", is_program);
+    assert_eq!(other, Some(Scope::Programs(vec!["git -C nested".to_owned()])));
 }

@@ -84,6 +84,9 @@ fn remark(card: &Card) -> String {
         Some(Answer::Once { edited: None }) => Some("allowed".to_owned()),
         Some(Answer::Once { edited: Some(_) }) => Some("edited and allowed".to_owned()),
         Some(Answer::Always(scope)) => return format!(" · allowed{by}: always {scope}"),
+        Some(Answer::AlwaysAndSave(scope)) => {
+            return format!(" · allowed{by}, and remembered: always {scope}");
+        }
         Some(Answer::Reject) => Some("rejected".to_owned()),
         Some(Answer::RejectSaying(why)) => return format!(" · rejected{by}: {}", clean(why)),
         Some(Answer::Cancel) => Some("cancelled".to_owned()),

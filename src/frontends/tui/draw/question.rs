@@ -84,7 +84,7 @@ fn window(mut rows: Vec<Line<'static>>, scroll: usize, room: usize) -> Vec<Line<
 fn foot(dialog: &Dialog, columns: usize) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
     let mut rows = Vec::new();
     if let Some(question) = &dialog.started.question {
-        let mut why = format!("Asked because {}", question.why);
+        let mut why = format!("Asked because {}", question.reason());
         if !question.commands.is_empty() {
             why.push_str(&format!(" (new: {})", question.commands.join(", ")));
         }

@@ -1,0 +1,193 @@
+//! `/permissions`: what needs no question, what was said for good, and what may not be.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::{Argument, Command, Reply, Request};
+use crate::permission::consent::Standing;
+use crate::permission::{Permissions, Saved, Scope};
+
+const YES: Argument = Argument {
+    name: "yes or no",
+    description: "yes (what is meant if it is left out), or no",
+    is_required: false,
+};
+
+pub(super) const COMMAND: Command = Command {
+    name: "permissions",
+    description: "what needs no question: answers that were \"always\", rules, this folder",
+    arguments: &[],
+    sub_commands: &[
+        Command {
+            name: "list",
+            description: "the same",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(list(request))),
+        },
+        Command {
+            name: "remove",
+            description: "take an \"always\" back",
+            arguments: &[Argument {
+                name: "number",
+                description: "its number in the list",
+                is_required: true,
+            }],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(remove(request))),
+        },
+        Command {
+            name: "trust",
+            description: "whether what this folder's own settings would run may be used",
+            arguments: &[YES],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(trust(request))),
+        },
+        Command {
+            name: "reload",
+            description: "read the files of rules again",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(reload(request))),
+        },
+    ],
+    asks_model: false,
+    run: Some(|request| Box::pin(list(request))),
+};
+
+/// An answer that was "always".
+enum Answered {
+    Session(Scope),
+    Saved(Saved),
+}
+
+/// All of them, in the order of their numbers.
+fn answered(permissions: &Permissions) -> Vec<Answered> {
+    let session = permissions.allowed().into_iter().map(Answered::Session);
+    let saved = permissions.loaded().saved.clone().into_iter().map(Answered::Saved);
+    session.chain(saved).collect()
+}
+
+async fn list(request: Request<'_>) -> Result<Reply, String> {
+    let session = request.turn.session();
+    let consent = session.consent();
+    let standing = consent.standing().await;
+    let permissions = Arc::clone(session.permissions());
+    let mut text = blocking(move || Ok(written(&permissions))).await?;
+    let executables = consent.executables();
+    if !executables.is_empty() {
+        let may = match standing {
+            Standing::Given => "may be used",
+            Standing::Refused => "may not be used (`/permissions trust` allows it)",
+            Standing::Open => "is not used before you have agreed (`/permissions trust`)",
+        };
+        let _ = write!(text, "\n**What this folder's own settings would run** {may}:\n\n");
+        for executable in executables {
+            let _ = writeln!(text, "- {executable}");
+        }
+    }
+    Ok(Reply::Say(text))
+}
+
+fn written(permissions: &Permissions) -> String {
+    let mut text = format!("The approval mode is `{}`.\n", permissions.mode());
+    let answered = answered(permissions);
+    if answered.is_empty() {
+        text.push_str("\nNothing was answered with \"always\".\n");
+    } else {
+        text.push_str("\n**Always** (`/permissions remove N` takes it back):\n\n");
+    }
+    for (at, answer) in answered.iter().enumerate() {
+        let _ = match answer {
+            Answered::Session(scope) => {
+                writeln!(text, "{}. {scope}, until the session ends", at + 1)
+            }
+            Answered::Saved(Saved { scope, folder, mode }) => {
+                let folder = folder.display();
+                writeln!(text, "{}. {scope}, in {folder}, from the mode `{mode}` on", at + 1)
+            }
+        };
+    }
+    let loaded = permissions.loaded();
+    let rules = loaded.policy.rules();
+    if !rules.is_empty() {
+        text.push_str("\n**Rules**, the weightiest first:\n\n");
+    }
+    for rule in rules {
+        let _ = writeln!(text, "- {rule} ({})", rule.name);
+    }
+    let broken = loaded.policy.broken();
+    if !broken.is_empty() {
+        text.push_str("\n**Rules that cannot be used**:\n\n");
+    }
+    for broken in broken {
+        let _ = writeln!(text, "- {}", broken.said());
+    }
+    text
+}
+
+async fn remove(request: Request<'_>) -> Result<Reply, String> {
+    let number: usize = request.args.parse().map_err(|_| {
+        format!("`{}` is no number. `/permissions` shows the numbers.", request.args)
+    })?;
+    let permissions = Arc::clone(request.turn.session().permissions());
+    let removed = blocking(move || {
+        let at = number.checked_sub(1);
+        let answer = at.and_then(|at| answered(&permissions).into_iter().nth(at));
+        let scope = match answer.ok_or(format!("There is no number {number}."))? {
+            Answered::Session(scope) => {
+                permissions.disallow(&scope);
+                scope
+            }
+            Answered::Saved(saved) => {
+                permissions.unsave(&saved).map_err(|why| format!("It is still there: {why}."))?;
+                saved.scope
+            }
+        };
+        Ok(scope.to_string())
+    });
+    Ok(Reply::Say(format!("Not always allowed any more: {}.", removed.await?)))
+}
+
+async fn trust(request: Request<'_>) -> Result<Reply, String> {
+    let yes = match request.args {
+        "" | "yes" => true,
+        "no" => false,
+        other => return Err(format!("`{other}` is neither `yes` nor `no`.")),
+    };
+    let consent = request.turn.session().consent();
+    consent.standing().await;
+    if consent.executables().is_empty() {
+        return Ok(Reply::Say("This folder's own settings run nothing.".to_owned()));
+    }
+    let kept = consent.answer(yes).await;
+    let may = if yes { "is used from now on" } else { "is not used from now on" };
+    let mut text = format!("What this folder's own settings would run {may}.");
+    if let Err(why) = kept {
+        text.push_str(&format!(" It counts for this session only: {why}."));
+    }
+    Ok(Reply::Say(text))
+}
+
+async fn reload(request: Request<'_>) -> Result<Reply, String> {
+    let permissions = Arc::clone(request.turn.session().permissions());
+    let news = blocking(move || {
+        permissions.reload();
+        let news = permissions.news();
+        let rules = permissions.loaded().policy.rules().len();
+        Ok(format!("{rules} rules are in force.\n{}", news.join("\n")))
+    });
+    Ok(Reply::Say(news.await?.trim_end().to_owned()))
+}
+
+/// Does what may read and write files.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let fault = |_| Err("The command failed because of a fault in this agent.".to_owned());
+    tokio::task::spawn_blocking(act).await.unwrap_or_else(fault)
+}

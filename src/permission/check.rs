@@ -1,0 +1,185 @@
+//! What the policy says of a call: what the mode would have, and the rules that people have written.
+
+use std::path::{Path, PathBuf};
+
+use super::policy::{Decision, Policy, Rank, Request, Rule, RuleName, Ruling, Situation, Subject};
+use super::scope::Always;
+use super::{Mode, Question, Scope, Verdict, line, rules};
+use crate::tools::{Access, Hints};
+
+/// What the model is told in plan mode.
+pub(super) const PLAN: &str =
+    "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
+
+/// A call that is checked, with all that counts.
+pub(super) struct Check<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) situation: Situation<'a>,
+    pub(super) policy: &'a Policy,
+    pub(super) always: Always,
+    /// The workspace's directories, real paths.
+    pub(super) roots: &'a [PathBuf],
+}
+
+impl Check<'_> {
+    pub(super) fn verdict(&self) -> Verdict {
+        let verdict = match self.request.access {
+            Access::Execute { command, directory } => line::verdict(self, command, directory),
+            _ => self.call(),
+        };
+        let doubt = self.policy.doubt(self.request);
+        match (verdict, doubt) {
+            (Verdict::Allow, Some(broken)) if *self.request.access != Access::Nothing => {
+                let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
+                Verdict::Ask(Question { why, rules: vec![broken.name.clone()], ..nothing() })
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.situation.mode
+    }
+
+    pub(super) fn ruling(&self, subject: Subject<'_>) -> Option<Ruling<'_>> {
+        self.policy.ruling(self.request, &self.situation, subject)
+    }
+
+    /// A call that is no command line.
+    fn call(&self) -> Verdict {
+        let built_in = self.built_in();
+        let Some(Ruling { rule, decision }) = self.ruling(Subject::Call) else { return built_in };
+        match (decision, &built_in) {
+            (Decision::Deny, _) => denied(rule, self.request.tool),
+            // A rule that allows something in plan mode says so.
+            (Decision::BuiltIn, _) | (Decision::Ask, Verdict::Deny(_)) => built_in,
+            (Decision::Ask, _) => Verdict::Ask(Question {
+                why: format!("a rule asks about `{}`", self.request.tool),
+                rules: vec![rule.name.clone()],
+                ..nothing()
+            }),
+            (Decision::Allow, Verdict::Ask(asked))
+                if asked.every_time() && rule.rank < Rank::EVERY_TIME =>
+            {
+                built_in
+            }
+            (Decision::Allow, _) => Verdict::Allow,
+        }
+    }
+
+    /// What is said of it without any written rule.
+    fn built_in(&self) -> Verdict {
+        let (mode, tool) = (self.mode(), self.request.tool);
+        let access = self.request.access;
+        if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
+            return Verdict::Allow;
+        }
+        if mode == Mode::Plan {
+            return match access {
+                Access::Fetch { .. } => Verdict::Allow,
+                Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
+                    self.mcp(server, *hints)
+                }
+                _ => Verdict::Deny(PLAN.to_owned()),
+            };
+        }
+        if let Access::Edit { path } = access
+            && let Some(why) = self.sensitive(path)
+        {
+            return ask("special-files", why, Vec::new());
+        }
+        let whole = Scope::Tool(tool.to_owned());
+        if self.always.has(&whole) {
+            return Verdict::Allow;
+        }
+        match access {
+            Access::Edit { .. } if self.edits_freely() => Verdict::Allow,
+            Access::Edit { .. } => {
+                ask("edits", "this mode asks before it changes files", vec![Scope::Edits, whole])
+            }
+            Access::Fetch { urls } => self.fetch(urls, whole),
+            Access::Mcp { server, hints, .. } => self.mcp(server, *hints),
+            _ => ask("other", "this mode asks before it does more than read", vec![whole]),
+        }
+    }
+
+    /// Why a change of this file is always asked about. Where the workspace lies does not count.
+    fn sensitive(&self, path: &Path) -> Option<String> {
+        let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        let inside = inside.unwrap_or(path);
+        rules::sensitive(inside).map(|why| format!("`{}` is special: {why}", inside.display()))
+    }
+
+    /// Whether files of the workspace are changed without a question.
+    pub(super) fn edits_freely(&self) -> bool {
+        self.mode() == Mode::AutoEdit || self.always.has(&Scope::Edits)
+    }
+
+    fn mcp(&self, server: &str, hints: Hints) -> Verdict {
+        let tool = Scope::Tool(self.request.tool.to_owned());
+        let server = Scope::Server(server.to_owned());
+        if hints.trusted || self.always.has(&tool) || self.always.has(&server) {
+            return Verdict::Allow;
+        }
+        // Servers need not say the truth: nothing is allowed for what they say.
+        let said = match (hints.read_only, hints.destructive) {
+            (Some(true), _) => "; the server says that this one only reads",
+            (_, Some(true)) => "; the server says that this one may destroy something",
+            _ => "",
+        };
+        ask("mcp", format!("tools of MCP servers are asked for{said}"), vec![tool, server])
+    }
+
+    fn fetch(&self, urls: &[String], whole: Scope) -> Verdict {
+        let mut hosts: Vec<String> = urls.iter().map(|url| host(url)).collect();
+        hosts.sort();
+        hosts.dedup();
+        let known = !hosts.is_empty() && hosts.iter().all(|host| self.always.covers_host(host));
+        if self.mode() == Mode::AutoEdit || known {
+            return Verdict::Allow;
+        }
+        let hosts = (!hosts.is_empty()).then_some(Scope::Hosts(hosts));
+        let scopes = hosts.into_iter().chain([whole]).collect();
+        ask("web", "this mode asks before it reads the web", scopes)
+    }
+}
+
+/// A question that says nothing yet.
+pub(super) fn nothing() -> Question {
+    Question {
+        why: String::new(),
+        rules: Vec::new(),
+        commands: Vec::new(),
+        scopes: Vec::new(),
+        can_save: false,
+    }
+}
+
+/// A question of one of this program's own rules.
+pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
+    let rules = vec![RuleName::BuiltIn(rule.to_owned())];
+    Verdict::Ask(Question { why: why.into(), rules, scopes, ..nothing() })
+}
+
+/// A denial, for the model: what was denied, and by which rule.
+pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
+    let name = &rule.name;
+    Verdict::Deny(match &rule.message {
+        Some(message) => format!("{message} (`{what}` is denied by {name}.)"),
+        None => format!(
+            "Not run: `{what}` is denied by a rule of the user ({name}). Do not try it in another \
+             way: go on without it, or ask what they want instead."
+        ),
+    })
+}
+
+/// The host of a URL, as whoever fetches it will read it; all of the URL if it has none.
+fn host(url: &str) -> String {
+    let parsed = reqwest::Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    match host {
+        Some((host, Some(port))) => format!("{host}:{port}"),
+        Some((host, None)) => host.to_owned(),
+        None => url.to_owned(),
+    }
+}

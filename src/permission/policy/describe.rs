@@ -1,0 +1,77 @@
+//! What a rule says, for people.
+
+use std::fmt;
+
+use super::command::Pattern;
+use super::{About, Decision, Rule};
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decision = match self.decision {
+            Decision::BuiltIn => "leave as it is",
+            Decision::Allow => "allow",
+            Decision::Ask => "ask about",
+            Decision::Deny => "deny",
+        };
+        write!(f, "{decision} {}", self.about)?;
+        if self.allow_redirection {
+            f.write_str(", writing files too")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what())?;
+        if let Some(server) = &self.server {
+            write!(f, " of the MCP server `{server}`")?;
+        }
+        if let Some(servers) = &self.servers_but {
+            write!(f, " of any MCP server but {}", list(servers.iter(), ", "))?;
+        }
+        for (name, value) in &self.annotations {
+            write!(f, " with `{name}` {value}")?;
+        }
+        if let Some(args) = &self.args {
+            write!(f, " with arguments like `{args}`")?;
+        }
+        if let Some(modes) = &self.modes {
+            write!(f, " in {}", list(modes.iter(), " and "))?;
+        }
+        match self.interactive {
+            Some(true) => f.write_str(" where somebody can be asked")?,
+            Some(false) => f.write_str(" where nobody can be asked")?,
+            None => {}
+        }
+        if let Some(folder) = &self.folder {
+            write!(f, " in {}", folder.display())?;
+        }
+        Ok(())
+    }
+}
+
+impl About {
+    fn what(&self) -> String {
+        let prefixes =
+            |prefixes: &[Vec<String>]| list(prefixes.iter().map(|prefix| prefix.join(" ")), " or ");
+        match (&self.command, &self.tools, &self.tools_but) {
+            (Some(Pattern::Prefixes(it)), ..) => {
+                format!("commands that begin with {}", prefixes(it))
+            }
+            (Some(Pattern::AllBut(it)), ..) => {
+                format!("commands that do not begin with {}", prefixes(it))
+            }
+            (Some(Pattern::Regex(it)), ..) => format!("commands like `{it}`"),
+            (None, Some(tools), _) => list(tools.iter().map(|tool| &tool.0), ", "),
+            (None, None, Some(tools)) => {
+                format!("built-in tools but {}", list(tools.iter().map(|tool| &tool.0), ", "))
+            }
+            (None, None, None) => "every tool".to_owned(),
+        }
+    }
+}
+
+fn list(names: impl Iterator<Item = impl fmt::Display>, between: &str) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
+}

@@ -1,0 +1,322 @@
+//! A file of rules: TOML, a `[[rule]]` table each, as Gemini CLI has them, and an `[[always]]`
+//! table for each answer that was saved.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use regex::{Regex, RegexBuilder};
+use serde::de::{IgnoredAny, IntoDeserializer as _};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::command::Pattern;
+use super::name::NamePattern;
+use super::{About, Broken, Decision, Rank, Rule, RuleName, Tier};
+use crate::permission::Mode;
+use crate::permission::saved::Saved;
+
+/// The tool whose calls are command lines.
+const SHELL: &str = "run_shell_command";
+
+/// What a regular expression may take of memory, in bytes.
+const MAX_REGEX: usize = 1 << 20;
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// The rules that can be used.
+    pub rules: Vec<Rule>,
+    /// The answers that were saved.
+    pub saved: Vec<Saved>,
+    /// What cannot be used.
+    pub broken: Vec<Broken>,
+    /// What is not used and need not be: sentences.
+    pub remarks: Vec<String>,
+}
+
+/// A file, and whose rules these are.
+struct Source<'a> {
+    text: &'a str,
+    place: &'a str,
+    tier: Tier,
+}
+
+impl Source<'_> {
+    /// The file and the line.
+    fn at(&self, span: &Range<usize>) -> String {
+        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
+        let line = memchr::memchr_iter(b'\n', before).count() + 1;
+        format!("{}:{line}", self.place)
+    }
+}
+
+/// Reads a file. `place` is what people call it.
+pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
+    let source = Source { text, place, tier };
+    let mut parsed = Parsed::default();
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let at = error.span().map_or_else(|| place.to_owned(), |span| source.at(&span));
+        parsed.broken.push(Broken::whole(&at, error.message()));
+    }
+    for (key, value) in table.into_inner() {
+        let name = key.get_ref().to_string();
+        parsed.take(&name, &source.at(&key.span()), value, &source);
+    }
+    if !errors.is_empty() {
+        // A rule that allows may have lost what narrows it.
+        parsed.rules.retain(|rule| rule.decision >= Decision::Ask);
+        parsed.saved.clear();
+    }
+    parsed
+}
+
+impl Parsed {
+    /// Takes what is at the top of a file under a name.
+    fn take(&mut self, name: &str, at: &str, value: Spanned<DeValue<'_>>, source: &Source<'_>) {
+        if name == "safety_checker" {
+            let why = "safety checkers are not used; paths never leave the workspace anyway";
+            return self.remarks.push(format!("{at}: {why}"));
+        }
+        if !["rule", "always"].contains(&name) {
+            let why = format!("`{name}` is not known; a rule begins with [[rule]]");
+            return self.broken.push(Broken::whole(at, &why));
+        }
+        let DeValue::Array(tables) = value.into_inner() else {
+            let why = format!("must be written [[{name}]]");
+            return self.broken.push(Broken::whole(at, &why));
+        };
+        for table in tables {
+            let at = source.at(&table.span());
+            if name == "rule" {
+                match rule(table, source) {
+                    Ok(rule) => self.rules.extend(rule),
+                    Err(broken) => self.broken.push(broken),
+                }
+                continue;
+            }
+            match Saved::deserialize(ValueDeserializer::from(table)) {
+                Ok(saved) => self.saved.push(saved),
+                // It could only have allowed something.
+                Err(err) => self.remarks.push(format!("{at}: {}", err.message())),
+            }
+        }
+    }
+}
+
+/// A rule as it is written.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    tool_name: Option<Texts>,
+    mcp_name: Option<String>,
+    /// There are none here, so that it is about nothing.
+    subagent: Option<Texts>,
+    #[serde(default)]
+    tool_annotations: BTreeMap<String, bool>,
+    command_prefix: Option<Spanned<Texts>>,
+    command_regex: Option<Spanned<String>>,
+    args_pattern: Option<Spanned<String>>,
+    modes: Option<Vec<RuleMode>>,
+    interactive: Option<bool>,
+    #[serde(default)]
+    allow_redirection: bool,
+    decision: Said,
+    deny_message: Option<String>,
+    priority: Spanned<u32>,
+    /// Our own: only in this directory and below.
+    folder: Option<Spanned<PathBuf>>,
+}
+
+/// A text, or several.
+#[derive(Debug, Clone)]
+struct Texts(Vec<String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a text in quotes, or a list of them")]
+        enum OneOrMore {
+            One(String),
+            More(Vec<String>),
+        }
+        Ok(Self(match OneOrMore::deserialize(deserializer)? {
+            OneOrMore::One(text) => vec![text],
+            OneOrMore::More(texts) => texts,
+        }))
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Allow,
+    Deny,
+    AskUser,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum RuleMode {
+    Plan,
+    Default,
+    #[serde(alias = "auto_edit")]
+    AutoEdit,
+    Yolo,
+}
+
+/// As much of a rule as can be made out whatever else is wrong.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Gist {
+    tool_name: Option<Texts>,
+    command_prefix: Option<IgnoredAny>,
+    command_regex: Option<IgnoredAny>,
+    decision: Option<String>,
+}
+
+impl Gist {
+    /// The tools that it is about, as far as is known.
+    fn tools(self) -> Option<Vec<NamePattern>> {
+        let is_command = self.command_prefix.is_some() || self.command_regex.is_some();
+        let shell = || Texts(vec![SHELL.to_owned()]);
+        self.tool_name.or_else(|| is_command.then(shell)).map(Texts::patterns)
+    }
+}
+
+/// A rule; none if it is for something that there is not here.
+fn rule(table: Spanned<DeValue<'_>>, source: &Source<'_>) -> Result<Option<Rule>, Broken> {
+    let whole = table.span();
+    let gist = Gist::deserialize(table.clone().into_deserializer()).unwrap_or_default();
+    let name = RuleName::Written(source.at(&whole));
+    let read = Written::deserialize(ValueDeserializer::from(table));
+    let read = read.map_err(|err| (err.span(), err.message().to_owned()));
+    read.and_then(|written| written.rule(name, source.tier)).map_err(|(span, why)| Broken {
+        name: RuleName::Written(source.at(&span.unwrap_or(whole))),
+        why,
+        // What it would have allowed is asked about anyway.
+        asks: gist.decision.as_deref() != Some("allow"),
+        tools: gist.tools(),
+    })
+}
+
+/// What is wrong, and where.
+type Wrong = (Option<Range<usize>>, String);
+
+impl Written {
+    fn rule(self, name: RuleName, tier: Tier) -> Result<Option<Rule>, Wrong> {
+        let priority = *self.priority.get_ref();
+        if priority > 999 {
+            return wrong(&self.priority, "`priority` must be a whole number from 0 to 999");
+        }
+        if let Some(folder) = self.folder.as_ref().filter(|it| !it.get_ref().is_absolute()) {
+            return wrong(folder, "`folder` must be an absolute path");
+        }
+        let command = self.command()?;
+        let args = self.args_pattern.as_ref().map(args_regex).transpose()?;
+        let mut tools = self.tool_name.map(Texts::patterns);
+        if command.is_some() {
+            if tools.iter().flatten().any(|name| name.0 != SHELL) {
+                let why = format!("beside a command `toolName` must be \"{SHELL}\"");
+                return Err((None, why));
+            }
+            tools = Some(vec![NamePattern(SHELL.to_owned())]);
+        }
+        if self.subagent.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Rule {
+            name,
+            decision: match self.decision {
+                Said::Allow => Decision::Allow,
+                Said::Deny => Decision::Deny,
+                Said::AskUser => Decision::Ask,
+            },
+            rank: Rank::new(tier, priority),
+            message: self.deny_message,
+            allow_redirection: self.allow_redirection,
+            about: About {
+                tools,
+                tools_but: None,
+                servers_but: None,
+                server: self.mcp_name,
+                annotations: self.tool_annotations,
+                args,
+                command,
+                modes: self.modes.map(|modes| modes.into_iter().map(Mode::from).collect()),
+                interactive: self.interactive,
+                folder: self.folder.map(Spanned::into_inner),
+            },
+        }))
+    }
+
+    fn command(&self) -> Result<Option<Pattern>, Wrong> {
+        match (&self.command_prefix, &self.command_regex) {
+            (None, None) => Ok(None),
+            (Some(_), Some(both)) => {
+                wrong(both, "`commandRegex` and `commandPrefix` exclude each other")
+            }
+            (None, Some(pattern)) => {
+                let text = format!(r"\A(?:{})", pattern.get_ref());
+                regex(&text).map(|it| Some(Pattern::Regex(it))).or_else(|why| wrong(pattern, &why))
+            }
+            (Some(prefixes), None) => {
+                let words = |prefix: &String| -> Vec<String> {
+                    prefix.split_whitespace().map(ToOwned::to_owned).collect()
+                };
+                let split: Vec<_> = prefixes.get_ref().0.iter().map(words).collect();
+                if split.is_empty() || split.iter().any(Vec::is_empty) {
+                    return wrong(prefixes, "`commandPrefix` must have a word in it");
+                }
+                Ok(Some(Pattern::Prefixes(split)))
+            }
+        }
+    }
+}
+
+impl Texts {
+    fn patterns(self) -> Vec<NamePattern> {
+        self.0.into_iter().map(NamePattern).collect()
+    }
+}
+
+impl From<RuleMode> for Mode {
+    fn from(mode: RuleMode) -> Self {
+        match mode {
+            RuleMode::Plan => Self::Plan,
+            RuleMode::Default => Self::Default,
+            RuleMode::AutoEdit => Self::AutoEdit,
+            RuleMode::Yolo => Self::Yolo,
+        }
+    }
+}
+
+fn wrong<T, U>(at: &Spanned<U>, why: &str) -> Result<T, Wrong> {
+    Err((Some(at.span()), why.to_owned()))
+}
+
+fn args_regex(pattern: &Spanned<String>) -> Result<Regex, Wrong> {
+    // As it is written for JavaScript, where `\0` is a NUL.
+    let mut text = String::new();
+    let mut chars = pattern.get_ref().chars();
+    while let Some(c) = chars.next() {
+        match (c, (c == '\\').then(|| chars.next()).flatten()) {
+            (_, Some('0')) => text.push_str(r"\x00"),
+            (c, escaped) => text.extend([c].into_iter().chain(escaped)),
+        }
+    }
+    regex(&text).or_else(|why| wrong(pattern, &why))
+}
+
+/// A regular expression; or why there is none, in a line.
+fn regex(pattern: &str) -> Result<Regex, String> {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(MAX_REGEX).dot_matches_new_line(true);
+    builder.build().map_err(|err| {
+        let why = err.to_string();
+        let last = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        format!("no regular expression that can be used here: {last}")
+    })
+}

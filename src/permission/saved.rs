@@ -1,0 +1,109 @@
+//! "Always", written down: an answer that counts in later sessions too, in one folder.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Mode, Scope};
+
+/// An answer that counts from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// What is allowed.
+    #[serde(flatten)]
+    pub scope: Scope,
+    /// In which directory, and below; absolute.
+    pub folder: PathBuf,
+    /// In this mode, and in those that allow more.
+    #[serde(default)]
+    pub mode: Mode,
+}
+
+impl Saved {
+    /// Whether it counts in a mode and in a workspace.
+    pub fn counts(&self, mode: Mode, folder: &Path) -> bool {
+        mode.allows_as_much_as(self.mode) && folder.starts_with(&self.folder)
+    }
+}
+
+/// What begins an answer in a file.
+const HEADER: &str = "[[always]]";
+
+/// A file's answers.
+#[derive(Serialize, Deserialize)]
+struct File {
+    always: Vec<Saved>,
+}
+
+impl Saved {
+    /// The text of a file with this answer at its end.
+    pub fn added_to(&self, file: &str) -> Result<String, String> {
+        let always = vec![self.clone()];
+        let entry = toml::to_string(&File { always }).map_err(|err| err.to_string())?;
+        let gap = if file.is_empty() || file.ends_with('\n') { "" } else { "\n" };
+        Ok(format!("{file}{gap}\n{entry}"))
+    }
+
+    /// The text of a file without this answer; none if it is not in it. All else is kept.
+    pub fn taken_from(&self, file: &str) -> Option<String> {
+        let mut blocks: Vec<String> = vec![String::new()];
+        for line in file.split_inclusive('\n') {
+            if line.trim() == HEADER || line.trim() == "[[rule]]" {
+                blocks.push(String::new());
+            }
+            if let Some(block) = blocks.last_mut() {
+                block.push_str(line);
+            }
+        }
+        let count = blocks.len();
+        let is_this = |block: &str| {
+            toml::from_str(block)
+                .is_ok_and(|File { always }| always.len() == 1 && always[0] == *self)
+        };
+        blocks.retain(|block| !is_this(block));
+        (blocks.len() < count).then(|| blocks.concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(scope: Scope) -> Saved {
+        Saved { scope, folder: "/p".into(), mode: Mode::Default }
+    }
+
+    #[test]
+    fn an_answer_comes_back_from_a_file_as_it_went_in() {
+        let line = "echo \"a\\b\"\nls '''\tx\u{e9}".to_owned();
+        let all = [
+            Scope::Edits,
+            Scope::Commands(vec!["git commit".to_owned(), "make".to_owned()]),
+            Scope::Line { line, directory: "/p \"q\"".into() },
+            Scope::Programs(vec!["git".to_owned()]),
+            Scope::Hosts(vec!["a.test:80".to_owned()]),
+            Scope::Tool("mcp_a_b".to_owned()),
+            Scope::Server("a".to_owned()),
+        ];
+        let mut file = "# mine\n".to_owned();
+        for scope in &all {
+            file = saved(scope.clone()).added_to(&file).unwrap();
+        }
+        let read: File = toml::from_str(&file).unwrap();
+        assert_eq!(read.always, all.clone().map(saved));
+        let (one, other) = (saved(all[1].clone()), saved(all[2].clone()));
+        let less = other.taken_from(&one.taken_from(&file).unwrap()).unwrap();
+        assert!(less.starts_with("# mine\n"));
+        let read: File = toml::from_str(&less).unwrap();
+        assert_eq!(read.always.len(), 5);
+        assert_eq!(one.taken_from(&less), None);
+    }
+
+    #[test]
+    fn an_answer_counts_in_its_folder_and_in_modes_that_allow_more() {
+        let saved = saved(Scope::Edits);
+        let check = |mode, folder: &str| saved.counts(mode, Path::new(folder));
+        assert!(check(Mode::Default, "/p") && check(Mode::AutoEdit, "/p/q"));
+        assert!(!check(Mode::Plan, "/p") && !check(Mode::Default, "/pq"));
+    }
+}

@@ -1,0 +1,102 @@
+//! What "always" can mean.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::rules::Part;
+
+/// What the user always allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "allow", content = "of", rename_all = "snake_case")]
+pub enum Scope {
+    /// Changing files of the workspace.
+    Edits,
+    /// Commands that begin with one of these words: `git commit`, `make`.
+    Commands(Vec<String>),
+    /// This command line in this directory, and no other.
+    Line {
+        /// As written.
+        line: String,
+        /// Absolute.
+        directory: PathBuf,
+    },
+    /// Everything that these programs do: `git`.
+    Programs(Vec<String>),
+    /// Reading from these hosts.
+    Hosts(Vec<String>),
+    /// Everything that one tool does.
+    Tool(String),
+    /// Every tool of one MCP server.
+    Server(String),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[String]| {
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Edits => f.write_str("all edits in the workspace"),
+            Self::Commands(prefixes) => write!(f, "commands that begin with {}", list(prefixes)),
+            Self::Line { line, .. } if line.contains('\n') => f.write_str("exactly this command"),
+            Self::Line { line, .. } => write!(f, "exactly `{line}`"),
+            Self::Programs(programs) => write!(f, "everything that {} does", list(programs)),
+            Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
+            Self::Tool(tool) => write!(f, "every call of `{tool}`"),
+            Self::Server(server) => write!(f, "every tool of the server `{server}`"),
+        }
+    }
+}
+
+/// What is remembered of a command whose output goes to a file, after its prefix.
+const WRITING: &str = " >";
+
+/// What "always" remembers of a part. That it writes a file counts, unless edits are allowed; and
+/// which file, if that can be run.
+pub(super) fn remembered(part: &Part, edits: bool) -> String {
+    let prefix = &part.prefix;
+    match &part.overwrites {
+        _ if part.writes.is_none() || edits => prefix.clone(),
+        Some(file) => format!("{prefix}{WRITING} {file}"),
+        None => format!("{prefix}{WRITING}"),
+    }
+}
+
+/// What it remembers of the whole program: nothing where a file is written besides.
+pub(super) fn program(part: &Part, edits: bool) -> Option<&String> {
+    part.program.as_ref().filter(|_| part.writes.is_none() || edits)
+}
+
+/// What the user has said always to allow, as far as it counts now.
+pub(super) struct Always(pub(super) Vec<Scope>);
+
+impl Always {
+    pub(super) fn has(&self, scope: &Scope) -> bool {
+        self.0.contains(scope)
+    }
+
+    /// Whether it covers what a part begins with, or its whole program.
+    pub(super) fn covers(&self, part: &Part, edits: bool) -> bool {
+        let prefix = remembered(part, edits);
+        // Who may also write may do without.
+        let more = format!("{prefix}{WRITING}");
+        let program = program(part, edits);
+        self.0.iter().any(|scope| match scope {
+            Scope::Commands(known) => known.contains(&prefix) || known.contains(&more),
+            Scope::Programs(known) => program.is_some_and(|program| known.contains(program)),
+            _ => false,
+        })
+    }
+
+    pub(super) fn covers_line(&self, wanted: &str, place: &Path) -> bool {
+        self.0.iter().any(|scope| {
+            matches!(scope, Scope::Line { line, directory } if line == wanted && directory == place)
+        })
+    }
+
+    pub(super) fn covers_host(&self, host: &String) -> bool {
+        self.0.iter().any(|scope| matches!(scope, Scope::Hosts(hosts) if hosts.contains(host)))
+    }
+}

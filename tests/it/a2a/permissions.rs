@@ -1,0 +1,91 @@
+//! What a client may always allow, and what rules say to it.
+
+use serde_json::{Value, json};
+
+use super::server::{Served, answer, asks, prompt, serve, statuses, text, tool_call, within};
+use crate::agent::Setup;
+
+const SETTINGS: &str = "../.gemini/settings.json";
+
+/// An agent that runs a command line for each prompt.
+fn runs(command: &str) -> Setup {
+    let call = json!({ "call": { "name": "run_shell_command", "args": { "command": command } } });
+    Setup::answers(json!([[call], [{ "text": "done" }]]))
+}
+
+/// The task of a new session, and its question about the command.
+async fn question(it: &Served) -> (Value, Value) {
+    let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
+    let asked = events.iter().find(|event| asks(event)).expect("nothing is asked");
+    (asked["taskId"].clone(), tool_call(asked).clone())
+}
+
+fn ids(question: &Value) -> Vec<&str> {
+    let options = question["confirmation_request"]["options"].as_array().unwrap();
+    options.iter().map(|option| option["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn always_is_offered_in_several_scopes_with_the_rule_that_asks() {
+    let it = serve(&runs("touch a && touch b")).await;
+    let (task, asked) = question(&it).await;
+    assert_eq!(
+        asked["confirmation_request"]["prompt"],
+        "Allow it? `touch` is not known to only read [built-in rule read-only]"
+    );
+    let once_and_always = ["proceed_once", "proceed_always", "proceed_always_exact"];
+    assert_eq!(ids(&asked), [&once_and_always[..], &["proceed_always_tool", "cancel"]].concat());
+    let options = &asked["confirmation_request"]["options"];
+    assert_eq!(options[2]["description"], "Until the session ends: exactly `touch a && touch b`");
+    let say = |option| within(&task, answer(&asked["tool_call_id"], option));
+    let (code, why) = it.client.error("message/send", say("proceed_always_and_save")).await;
+    assert_eq!(code, -32602, "{why}");
+    let params = say("proceed_always_exact");
+    let events = it.client.stream("message/stream", params).await.rest().await;
+    assert_eq!(text(&events), "done");
+    let again = within(&task, prompt("go"));
+    let events = it.client.stream("message/stream", again).await.rest().await;
+    assert!(!events.iter().any(asks));
+}
+
+#[tokio::test]
+async fn a_saved_answer_is_known_to_the_next_agent_in_the_folder() {
+    let offers = r#"{ "security": { "enablePermanentToolApproval": true } }"#;
+    let setup = runs("touch a").file(SETTINGS, offers);
+    let it = serve(&setup).await;
+    let (task, asked) = question(&it).await;
+    assert!(ids(&asked).contains(&"proceed_always_and_save"), "{asked}");
+    let params = within(&task, answer(&asked["tool_call_id"], "proceed_always_and_save"));
+    let events = it.client.stream("message/stream", params).await.rest().await;
+    assert_eq!(statuses(&events).last(), Some(&"SUCCEEDED"));
+    let saved = it.home.path().join(".config/tandem/policies/saved.toml");
+    let written = std::fs::read_to_string(&saved).unwrap();
+    assert!(written.contains("[[always]]\nallow = \"commands\"\nof = [\"touch\"]"), "{written}");
+
+    let next = serve(&setup.file("../.config/tandem/policies/saved.toml", &written)).await;
+    let here = next.home.path().join("workspace").canonicalize().unwrap();
+    let there = it.home.path().join("workspace").canonicalize().unwrap();
+    let moved = written.replace(&there.display().to_string(), &here.display().to_string());
+    std::fs::write(next.home.path().join(".config/tandem/policies/saved.toml"), moved).unwrap();
+    let events = next.client.stream("message/stream", prompt("go")).await.rest().await;
+    assert!(!events.iter().any(asks), "{events:?}");
+    assert_eq!(text(&events), "done");
+}
+
+#[tokio::test]
+async fn rules_from_flags_and_files_decide_and_are_named() {
+    let deny = "[[rule]]\ncommandPrefix = \"touch\"\ndecision = \"deny\"\npriority = 5\n\
+        denyMessage = \"No touching.\"\n";
+    let setup = runs("touch a").file("../rules.toml", deny);
+    let it = serve(&setup.clone().arg("--policy").arg("../rules.toml").arg("-y")).await;
+    let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
+    let failed = events.iter().find(|event| tool_call(event)["status"] == "FAILED").unwrap();
+    let why = tool_call(failed)["error"]["message"].as_str().unwrap();
+    assert!(why.starts_with("No touching. (`touch a` is denied by ~/rules.toml:1.)"), "{why}");
+
+    let allowed = setup.arg("--allowed-tools").arg("run_shell_command(touch)");
+    let it = serve(&allowed).await;
+    let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
+    assert_eq!(text(&events), "done");
+    assert!(!events.iter().any(asks));
+}

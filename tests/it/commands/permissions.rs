@@ -1,0 +1,100 @@
+//! `/permissions`: what is always allowed, and the rules, listed and taken back.
+
+use std::sync::Arc;
+
+use tandem::config::{Settings, policy};
+use tandem::permission::consent::{Consent, Executable, Found, Standing};
+use tandem::permission::{Scope, Setup};
+use tandem::session::Parts;
+
+use super::{Stage, contains};
+use crate::credentials::Place;
+
+const RULES: &str = "[[rule]]\ncommandPrefix = [\"git push\", \"rm\"]\ndecision = \"deny\"\n\
+    priority = 7\nmodes = [\"default\", \"plan\"]\n\n\
+    [[rule]]\nmcpName = \"a\"\ndecision = \"allow\"\npriority = 9\n\n\
+    [[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = \"?\"\n";
+
+fn setup(place: &Place) -> Setup {
+    let env = place.env(&[]);
+    let folder = std::env::temp_dir();
+    policy(&env, &Settings::read(&env, &folder, &[]), &folder, true)
+}
+
+#[tokio::test]
+async fn what_is_allowed_is_listed_with_where_it_is_from() {
+    let place = Place::new().with("home/.gemini/policies/a.toml", RULES);
+    let policy = setup(&place);
+    let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
+    contains(&stage.output("/permissions").await, &["mode is `default`", "Nothing was answered"]);
+    let permissions = Arc::clone(stage.session.permissions());
+    permissions.allow(Scope::Commands(vec!["cargo test".to_owned()]));
+    permissions.save(Scope::Tool("x".to_owned())).unwrap();
+    let listed = stage.output("/permissions list").await;
+    let folder = permissions.loaded().saved[0].folder.display().to_string();
+    contains(
+        &listed,
+        &[
+            "1. commands that begin with `cargo test`, until the session ends",
+            "2. every call of `x`, until the session ends",
+            &format!("3. every call of `x`, in {folder}, from the mode `default` on"),
+            "- allow every tool of the MCP server `a` (~/.gemini/policies/a.toml:7)\n\
+             - deny commands that begin with `git push` or `rm` in `default` and `plan` \
+             (~/.gemini/policies/a.toml:1)",
+            "- ~/.gemini/policies/a.toml:15: this rule cannot be used, and until it is corrected, \
+             `glob` is asked about: ",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn what_was_always_allowed_is_taken_back_by_its_number() {
+    let policy = setup(&Place::new());
+    let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
+    let permissions = Arc::clone(stage.session.permissions());
+    permissions.save(Scope::Edits).unwrap();
+    contains(&stage.output("/permissions remove 2").await, &["Not always", "all edits"]);
+    assert!(permissions.loaded().saved.is_empty());
+    contains(&stage.output("/permissions remove 1").await, &["Not always", "all edits"]);
+    assert!(permissions.allowed().is_empty());
+    contains(&stage.output("/permissions remove 1").await, &["There is no number 1."]);
+    contains(&stage.output("/permissions remove x").await, &["`x` is no number."]);
+    contains(&stage.output("/permissions undo").await, &["`/permissions` has no `undo`."]);
+}
+
+#[tokio::test]
+async fn rules_are_read_again_when_that_is_said() {
+    let place = Place::new();
+    let policy = setup(&place);
+    let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
+    contains(&stage.output("/permissions reload").await, &["0 rules are in force."]);
+    let _place = place.with("home/.gemini/policies/a.toml", RULES);
+    let reloaded = stage.output("/permissions reload").await;
+    contains(&reloaded, &["2 rules are in force.\n~/.gemini/policies/a.toml:15: this rule"]);
+}
+
+#[tokio::test]
+async fn what_a_folder_runs_is_agreed_to_or_refused() {
+    let found = Found {
+        executables: vec![Executable {
+            kind: "MCP server",
+            name: "db".to_owned(),
+            runs: "npx db".to_owned(),
+        }],
+        standing: Standing::Open,
+    };
+    let consent = Consent::new(move || found.clone(), |_, _| Ok(()));
+    let shared = Arc::clone(&consent);
+    let stage = Stage::with(vec![], move |parts| Parts { consent: shared, ..parts });
+    contains(
+        &stage.output("/permissions").await,
+        &["not used before", "- MCP server `db`: npx db"],
+    );
+    contains(&stage.output("/permissions trust maybe").await, &["neither `yes` nor `no`"]);
+    contains(&stage.output("/permissions trust").await, &["is used from now on"]);
+    assert!(consent.given());
+    contains(&stage.output("/permissions trust no").await, &["is not used from now on"]);
+    assert!(!consent.settled().await);
+    let stage = Stage::new(vec![]);
+    contains(&stage.output("/permissions trust").await, &["run nothing"]);
+}

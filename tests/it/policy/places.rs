@@ -1,0 +1,270 @@
+//! Where rules are written, and where answers are: files, directories, settings.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+use tandem::config::{Settings, policy};
+use tandem::permission::{Mode, Permissions, Question, Request, Saved, Scope, Verdict};
+use tandem::tools::{Access, Hints};
+
+use super::questions::{call, question};
+use crate::credentials::Place;
+
+const GEMINI: &str = "home/.gemini/policies/a.toml";
+const OWN: &str = "home/.config/tandem/policies/b.toml";
+const SAVED: &str = "home/.config/tandem/policies/saved.toml";
+const SYSTEM: &str = "etc/policies/c.toml";
+const SETTINGS: &str = "home/.gemini/settings.json";
+
+fn permissions(place: &Place) -> Permissions {
+    permissions_in(place, Mode::Default, "home/repo/sub")
+}
+
+fn permissions_in(place: &Place, mode: Mode, folder: &str) -> Permissions {
+    let system = place.path("etc/settings.json").display().to_string();
+    let env = place.env(&[("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &system)]);
+    let folder = fs::canonicalize(place.path(folder)).unwrap();
+    let settings = Settings::read(&env, &folder, &[]);
+    let setup = policy(&env, &settings, &folder, true);
+    Permissions::new(mode, setup, &[folder])
+}
+
+fn run(permissions: &Permissions, line: &str) -> Verdict {
+    let directory = permissions.folder().to_owned();
+    let access = Access::Execute { command: line.to_owned(), directory };
+    call(permissions, "run_shell_command", &access)
+}
+
+fn rule(prefix: &str, decision: &str) -> String {
+    format!("[[rule]]\ncommandPrefix = \"{prefix}\"\ndecision = \"{decision}\"\npriority = 100\n")
+}
+
+fn denied(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Deny(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn rules_are_read_from_every_place() {
+    let flag = "{ \"policyPaths\": [\"~/more\", \"~/one.toml\"] }";
+    let place = Place::new()
+        .with(GEMINI, &rule("one", "deny"))
+        .with(OWN, &rule("two", "deny"))
+        .with(SYSTEM, &rule("three", "deny"))
+        .with("home/more/x.toml", &rule("four", "deny"))
+        .with("home/more/x.txt", &rule("six", "deny"))
+        .with("home/one.toml", &rule("five", "deny"))
+        .with("home/repo/sub/.gemini/policies/x.toml", &rule("seven", "allow"))
+        .with(SETTINGS, flag);
+    let permissions = permissions(&place);
+    assert_eq!(permissions.news(), Vec::<String>::new());
+    for (line, file) in [
+        ("one", "~/.gemini/policies/a.toml:1"),
+        ("two", "~/.config/tandem/policies/b.toml:1"),
+        ("three", "policies/c.toml:1"),
+        ("four", "~/more/x.toml:1"),
+        ("five", "~/one.toml:1"),
+    ] {
+        let why = denied(run(&permissions, line));
+        assert!(why.contains(file), "{why}");
+    }
+    question(run(&permissions, "six"));
+    question(run(&permissions, "seven"));
+}
+
+#[test]
+fn the_machines_owner_outranks_the_user() {
+    let place = Place::new()
+        .with(GEMINI, &rule("x", "allow").replace("100", "999"))
+        .with(SYSTEM, &rule("x", "deny").replace("100", "0"));
+    denied(run(&permissions(&place), "x"));
+}
+
+#[test]
+fn a_file_that_others_may_write_is_not_read_and_what_it_may_say_is_asked_about() {
+    let check = |place: Place, expected: &str| {
+        let permissions = permissions_in(&place, Mode::Yolo, "home/repo/sub");
+        let news = permissions.news().join("\n");
+        assert!(news.contains(expected), "{news}");
+        for line in ["ls", "x"] {
+            let asked = question(run(&permissions, line));
+            assert!(asked.reason().contains("cannot be read"), "{asked:?}");
+        }
+    };
+    let place = || Place::new().with(GEMINI, &rule("x", "allow"));
+    check(place().mode(GEMINI, 0o622), "~/.gemini/policies/a.toml: this rule cannot be used");
+    check(place().mode("home/.gemini/policies", 0o777), "may be written by others");
+    let missing = "{ \"policyPaths\": [\"~/none.toml\"] }";
+    check(place().with(SETTINGS, missing), "~/none.toml");
+    let place = place();
+    fs::write(place.path(GEMINI), vec![b'#'; 2 << 20]).unwrap();
+    check(place, "is larger than 1024 KiB");
+}
+
+#[test]
+fn older_settings_are_rules() {
+    let settings = json!({
+        "tools": {
+            "allowed": ["run_shell_command(git commit)", "ShellTool(make)", "mcp_a_two"],
+            "exclude": ["run_shell_command(git commit --amend)", "glob"],
+            "confirmationRequired": ["ReadFileTool"],
+        },
+        "mcp": { "allowed": ["a", "b"], "excluded": ["b"] },
+        "mcpServers": { "a": { "command": "x" }, "b": { "command": "x" } },
+    });
+    let place = Place::new().with(SETTINGS, &settings.to_string());
+    let permissions = permissions(&place);
+    assert_eq!(run(&permissions, "git commit -m x"), Verdict::Allow);
+    assert_eq!(run(&permissions, "cd . && make all"), Verdict::Allow);
+    question(run(&permissions, "git push"));
+    let why = denied(run(&permissions, "git commit --amend"));
+    assert!(why.contains("`tools.exclude` in ") && why.contains("settings.json:1"), "{why}");
+    question(call(&permissions, "read_file", &Access::Read));
+    let mcp = |server: &str, tool: &str| {
+        let (server, tool) = (server.to_owned(), tool.to_owned());
+        let (display_name, hints) = (String::new(), Hints::default());
+        let access = Access::Mcp { server, tool, display_name, hints };
+        call(&permissions, "mcp", &access)
+    };
+    question(mcp("a", "any"));
+    assert_eq!(mcp("a", "two"), Verdict::Allow);
+    assert!(denied(mcp("b", "any")).contains("mcp.excluded"));
+    assert!(denied(mcp("c", "any")).contains("mcp.allowed"));
+    let removes = |tool: &str| {
+        let args = Value::Null;
+        let access = &Access::Nothing;
+        permissions.removes(&Request { tool, aliases: &[], args: &args, access })
+    };
+    assert!(removes("glob") && !removes("grep_search") && !removes("run_shell_command"));
+}
+
+#[test]
+fn of_the_built_in_tools_only_those_of_the_core_run() {
+    let check = |core: Value, line: &str, expected: &str| {
+        let settings = json!({ "tools": { "core": core } });
+        let place = Place::new().with(SETTINGS, &settings.to_string());
+        let permissions = permissions(&place);
+        let said = match run(&permissions, line) {
+            Verdict::Allow => "allow",
+            Verdict::Ask(_) => "ask",
+            Verdict::Deny(_) => "deny",
+        };
+        assert_eq!(said, expected, "{core} {line}");
+        denied(call(&permissions, "write_file", &Access::Read));
+        let (server, tool) = ("a".to_owned(), "b".to_owned());
+        let (display_name, hints) = (String::new(), Hints::default());
+        let access = Access::Mcp { server, tool, display_name, hints };
+        question(call(&permissions, "mcp_a_b", &access));
+    };
+    check(json!(["read_file"]), "ls", "deny");
+    check(json!(["ShellTool"]), "ls", "allow");
+    check(json!(["ShellTool(git)"]), "git push", "ask");
+    check(json!(["ShellTool(git)"]), "git status", "allow");
+    check(json!(["ShellTool(git)"]), "cd . && git status", "allow");
+    check(json!(["ShellTool(git)"]), "ls", "deny");
+    check(json!(["ShellTool(git)"]), "git status; ls", "deny");
+    check(json!(["ShellTool(git)"]), "git status $(ls)", "deny");
+    check(json!(["ShellTool(git)"]), "$X", "deny");
+    check(json!(["ShellTool(git)"]), "git 'x", "deny");
+    check(json!(["ShellTool(git)", "run_shell_command"]), "ls", "allow");
+    check(json!([]), "ls", "deny");
+}
+
+fn security(security: Value) -> Place {
+    Place::new().with(SETTINGS, &json!({ "security": security }).to_string())
+}
+
+#[test]
+fn the_owner_of_a_machine_can_do_without_yolo_and_always() {
+    let place = security(json!({ "disableYoloMode": true, "disableAlwaysAllow": true }));
+    let permissions = permissions_in(&place, Mode::Yolo, "home/repo/sub");
+    assert_eq!(permissions.mode(), Mode::Default);
+    let why = permissions.set_mode(Mode::Yolo).unwrap_err();
+    assert!(why.contains("`security.disableYoloMode` in ") && why.contains(".json:1"), "{why}");
+    assert_eq!(permissions.news(), [why]);
+    permissions.set_mode(Mode::AutoEdit).unwrap();
+    let asked = question(run(&permissions, "make"));
+    assert!(asked.every_time() && asked.to_save().is_none());
+}
+
+#[test]
+fn in_a_folder_that_is_not_trusted_there_is_no_yolo() {
+    let place = Place::new().judged(&[("home/repo", "DO_NOT_TRUST")]);
+    assert_eq!(permissions_in(&place, Mode::Yolo, "home/repo/sub").mode(), Mode::Default);
+}
+
+fn make() -> Scope {
+    Scope::Commands(vec!["make".to_owned()])
+}
+
+#[test]
+fn an_answer_is_saved_only_where_the_settings_offer_it() {
+    let asked: Question = question(run(&permissions(&Place::new()), "make"));
+    assert!(!asked.every_time() && asked.to_save().is_none());
+    let place = security(json!({ "enablePermanentToolApproval": true }));
+    let asked = question(run(&permissions(&place), "make"));
+    assert_eq!(asked.to_save(), Some(&make()));
+    let place =
+        security(json!({ "enablePermanentToolApproval": true, "disableAlwaysAllow": true }));
+    assert_eq!(question(run(&permissions(&place), "make")).to_save(), None);
+}
+
+#[test]
+fn a_saved_answer_counts_later_in_its_folder_and_can_be_taken_back() {
+    let place = Place::new().with(OWN, "# mine\n");
+    let first = permissions(&place);
+    let file = first.save(make()).unwrap();
+    assert_eq!(file, place.path(SAVED));
+    assert_eq!(run(&first, "make"), Verdict::Allow);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let later = permissions(&place);
+    assert_eq!(run(&later, "make"), Verdict::Allow);
+    question(run(&later, "make install"));
+    question(run(&later, "make > out"));
+    later.set_mode(Mode::AutoEdit).unwrap();
+    assert_eq!(run(&later, "make"), Verdict::Allow);
+    later.set_mode(Mode::Plan).unwrap();
+    denied(run(&later, "make"));
+    question(run(&permissions_in(&place, Mode::Default, "home/repo"), "make"));
+    fs::create_dir(place.path("home/repo/sub/deep")).unwrap();
+    let below = permissions_in(&place, Mode::Default, "home/repo/sub/deep");
+    assert_eq!(run(&below, "make"), Verdict::Allow);
+
+    let saved: Vec<Saved> = later.loaded().saved.clone();
+    assert_eq!(saved.len(), 1);
+    later.unsave(&saved[0]).unwrap();
+    later.set_mode(Mode::Default).unwrap();
+    question(run(&later, "make"));
+    question(run(&permissions(&place), "make"));
+    assert_eq!(
+        later.unsave(&saved[0]).unwrap_err(),
+        "it is not written in ~/.config/tandem/policies/saved.toml"
+    );
+}
+
+#[test]
+fn a_rule_counts_more_than_a_saved_answer() {
+    for (decision, asks) in [("deny", false), ("ask_user", true)] {
+        let place = Place::new().with(GEMINI, &rule("make", decision).replace("100", "0"));
+        let permissions = permissions(&place);
+        permissions.save(make()).unwrap();
+        match run(&permissions, "make") {
+            Verdict::Ask(_) => assert!(asks),
+            Verdict::Deny(_) => assert!(!asks),
+            Verdict::Allow => panic!("allowed"),
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_saved_counts_for_the_session() {
+    let place = Place::new().with(SAVED, "").mode(SAVED, 0o666);
+    let permissions = permissions(&place);
+    let why = permissions.save(make()).unwrap_err();
+    assert!(why.contains("may be written by others"), "{why}");
+    assert_eq!(permissions.allowed(), [make()]);
+}
