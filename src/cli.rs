@@ -56,8 +56,31 @@ pub enum Command {
     },
     /// Serve other agents and tools over A2A, without an editor
     Serve(Box<Serve>),
+    /// Watch and drive, in this terminal, a session of a tandem that runs elsewhere on this machine:
+    /// one that was started with --a2a-port, or `tandem serve`
+    Attach(Attach),
     /// Show what is set, and where
     Config(Config),
+}
+
+/// Which session a terminal attaches to.
+#[derive(Args)]
+pub struct Attach {
+    /// The port, or the address as the agent says it
+    #[arg(value_name = "PORT", value_parser = port)]
+    pub port: u16,
+    /// The session's id, or its beginning, if there are several
+    #[arg(long, value_name = "ID", conflicts_with = "new")]
+    pub session: Option<String>,
+    /// Begin a new session in the working directory (`tandem serve` only)
+    #[arg(long)]
+    pub new: bool,
+    /// The token in this file, if the agent wants one; or `TANDEM_A2A_TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub a2a_token_file: Option<PathBuf>,
+    /// Change a limit; may be repeated. What counts here is line-bytes
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    pub limits: Vec<Change>,
 }
 
 /// What is set, and where.
@@ -207,6 +230,7 @@ Examples:
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
+  tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
   tandem login                          store a Gemini API key
   tandem --model ollama:qwen3:8b        a model of this machine
   tandem --model replay -y < FILE       play the demonstration to messages in a file; the source
@@ -309,6 +333,18 @@ fn paths(paths: &[PathBuf]) -> Option<Value> {
 fn list(texts: impl Iterator<Item = String>) -> Option<Value> {
     let list: Vec<_> = texts.map(Value::String).collect();
     (!list.is_empty()).then_some(Value::Array(list))
+}
+
+/// A port of this machine: a number, or an address.
+fn port(text: &str) -> Result<u16, String> {
+    let address = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let address = address.split('/').next().unwrap_or_default();
+    let (host, port) = address.rsplit_once(':').unwrap_or(("localhost", address));
+    if !["localhost", "127.0.0.1", "[::1]"].contains(&host) {
+        return Err("only an agent of this machine can be attached to".to_owned());
+    }
+    let port = port.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| "must be a port, such as 41242, or http://127.0.0.1:41242/".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

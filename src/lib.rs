@@ -59,6 +59,8 @@
 //! * The terminal's screen is written by `frontends/tui/screen.rs`, not by ratatui's inline viewport:
 //!   that has a fixed height and asks the terminal where the cursor is. Ours is as high as what is
 //!   shown, and moves only relative to itself.
+//! * `tandem attach` is the terminal as a client of the A2A server ([`protocol::attach`]): it asks for the
+//!   log's entries from an index on, as every reader here does, and so needs nothing of A2A's events.
 //! * `.cargo/build.rs` links the program without position independence on Linux: relocating it was a
 //!   tenth of the time to the first answer.
 

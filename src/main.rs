@@ -34,7 +34,8 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli) -> anyhow::Result<End> {
-    let person = cli.command.is_none() && !cli.agent.acp && !cli.agent.one_prompt();
+    let alone = cli.command.is_none() && !cli.agent.acp && !cli.agent.one_prompt();
+    let person = alone || matches!(cli.command, Some(Command::Attach(_)));
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
     let _logs = logs(cli, terminal)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -44,6 +45,12 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
         }
         Some(Command::Logout { provider }) => return run::logout(*provider).map(|()| End::Done),
         Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
+        Some(Command::Attach(attach)) => {
+            anyhow::ensure!(terminal, "`tandem attach` needs a terminal");
+            let end = runtime.block_on(run::attach(attach));
+            runtime.shutdown_background();
+            return end;
+        }
         Some(Command::Config(config)) => return run::config(config).map(|()| End::Done),
         None => {}
     }

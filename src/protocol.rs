@@ -2,5 +2,6 @@
 
 pub mod a2a;
 pub mod acp;
+pub mod attach;
 pub mod development_tool;
 pub mod jsonrpc;

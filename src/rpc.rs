@@ -23,8 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::task_tracker::TaskTrackerToken;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker, task_tracker::TaskTrackerToken};
 
 use self::lines::{Line, Lines};
 use self::outbox::Outbox;
@@ -146,6 +145,7 @@ pub async fn serve<H: Handler>(
         async move { connection.outbox.write_to(output, tap.as_ref()).await }
     };
     let mut writer = AbortOnDropHandle::new(tokio::spawn(writing));
+    let _closing = Closing(&connection);
 
     let finish = async {
         let reading = connection.read(Lines::new(input, max_line), tap.as_ref(), &handler);
@@ -164,8 +164,16 @@ pub async fn serve<H: Handler>(
         written = &mut writer => written,
         stuck = finish => return Err(stuck),
     };
-    connection.close_calls();
     written.context("the writer panicked")?.context("cannot write to the peer")
+}
+
+/// When it is dropped, no answer can come any more.
+struct Closing<'a>(&'a Connection);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close_calls();
+    }
 }
 
 impl Connection {

@@ -1,6 +1,7 @@
 //! The one place that knows every part: builds them, joins them, ends them.
 
 mod a2a;
+mod attach;
 mod headless;
 mod models;
 mod servers;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::a2a::Joined;
 pub use self::a2a::serve;
+pub use self::attach::attach;
 pub use self::headless::headless;
 use self::models::Choice;
 pub use self::terminal::terminal;

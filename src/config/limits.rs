@@ -119,7 +119,7 @@ enum Field {
 const NAMED: &[Named] = &[
     Named {
         name: "line-bytes",
-        what: "a line that an editor sends",
+        what: "a line that an editor sends, or the agent that a terminal is attached to",
         field: Field::Count(|limits| &mut limits.line_bytes),
     },
     Named {

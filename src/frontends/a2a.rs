@@ -7,6 +7,7 @@
 
 pub mod webhook;
 
+mod attach;
 mod card;
 mod commands;
 mod context;

@@ -6,7 +6,9 @@
 //! something runs, for the clock.
 
 mod act;
+mod clock;
 mod complete;
+mod conversation;
 mod dialog;
 mod draw;
 mod editor;
@@ -19,47 +21,52 @@ mod local;
 mod markdown;
 mod offer;
 mod prompt;
+mod remote;
 mod screen;
 mod service;
 mod signals;
 mod state;
 mod terminal;
 mod theme;
+mod wait;
 mod wrap;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use crossterm::event::{Event as Input, EventStream};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::act::Entering;
+use self::clock::now;
+pub use self::conversation::Conversation;
+use self::conversation::{News, Reply};
 use self::history::History;
 use self::offer::{Cause, Then};
+pub use self::remote::{Agent, Attached, Remote, attach};
 use self::screen::Screen;
 pub use self::service::{GotKey, LogIn, Login, Opened, Service};
 use self::signals::{Came, Signals};
-use self::state::{About, State};
-use self::terminal::Terminal;
-use crate::session::{Millis, Reader, Session};
+use self::state::{About, Elsewhere, State};
+use self::terminal::{Terminal, size};
+use self::wait::{changed, next_key, until};
+pub use crate::protocol::attach::{Listed, Wanted};
+use crate::session::Entry;
 
 /// How often, at the most, the screen is drawn for what comes by itself.
 const FRAME: Duration = Duration::from_millis(30);
 
-/// How many events are taken in before it is looked for keys again.
-const BATCH: usize = 2000;
-
 /// How long the last rows may take to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns. The
-/// terminal is given back even if this is dropped, or panics, which is an error.
+/// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns; an
+/// error says why it ended by itself. The terminal is given back even if this is dropped, or panics.
 pub async fn run(service: Service) -> anyhow::Result<Option<i32>> {
     let ran = AssertUnwindSafe(show(service)).catch_unwind().await;
     ran.unwrap_or_else(|panic| Err(anyhow!("a fault in the screen ended it: {}", words(&*panic))))
@@ -74,22 +81,23 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         mode: service.session.mode(),
         workspace: wrap::clean(&service.workspace),
         a2a: service.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
+        elsewhere: service.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
         input_limit: None,
     };
     let mut ui = Ui {
-        log: service.session.events(0),
         screen: Screen::new(columns, service.colour),
         history: History::open(service.history),
         clients: service.a2a.map(|(_, clients)| clients),
+        state: State::new(about, service.session.me()),
         session: service.session,
         editor: service.editor,
-        state: State::new(about),
         keys: Some(EventStream::new()),
         terminal,
         signals,
         height: rows,
         files: None,
-        finding: None,
+        finding: false,
+        replies: FuturesUnordered::new(),
         login: service.login,
         entering: None,
         before_demo: None,
@@ -98,7 +106,9 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         interrupted: None,
         quits: None,
     };
-    ui.session.start_servers();
+    if let Some(session) = ui.session.session() {
+        session.start_servers();
+    }
     if ui.no_key(&[]) {
         ui.offer_login(Cause::Missing, None, Then::Nothing);
     }
@@ -113,8 +123,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 
 /// All of it.
 struct Ui {
-    session: Arc<Session>,
-    log: Reader,
+    session: Conversation,
     state: State,
     terminal: Terminal,
     screen: Screen,
@@ -127,7 +136,10 @@ struct Ui {
     height: usize,
     /// The files of the workspace, once they have been asked for.
     files: Option<Vec<String>>,
-    finding: Option<JoinHandle<Vec<String>>>,
+    /// Whether they are being looked for.
+    finding: bool,
+    /// What was asked of the session, and what follows.
+    replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,
     /// A key that is being got hold of.
     entering: Option<Entering>,
@@ -138,18 +150,23 @@ struct Ui {
     last_drawn: Instant,
     /// When Ctrl+C was pressed last.
     interrupted: Option<Instant>,
-    /// It ends, because of a signal if there is one.
+    /// It ends, and why.
     quits: Option<Quit>,
 }
 
 /// Why it ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Quit {
     /// The user wants it.
     Wanted,
     /// A signal came; its number.
     Signal(i32),
+    /// The session is over; why.
+    Ended(String),
 }
+
+/// What follows when a reply has come.
+type Next = Box<dyn FnOnce(&mut Ui) + Send>;
 
 impl Ui {
     async fn run(mut self) -> anyhow::Result<Option<i32>> {
@@ -162,6 +179,10 @@ impl Ui {
             let due = due.filter(|_| !self.terminal.busy());
             tokio::select! {
                 biased;
+                Some(next) = self.replies.next(), if !self.replies.is_empty() => {
+                    next(&mut self);
+                    self.changed();
+                }
                 key = next_key(&mut self.keys) => match key {
                     Some(Ok(input)) => self.input(input).await?,
                     // The terminal is gone.
@@ -173,12 +194,6 @@ impl Ui {
                     Came::Stop => self.suspend()?,
                     Came::End(signal) => self.quits = Some(Quit::Signal(signal)),
                 },
-                files = found(&mut self.finding), if self.finding.is_some() => {
-                    self.finding = None;
-                    self.files = Some(files);
-                    self.offer();
-                    self.changed();
-                }
                 step = act::step(&mut self.entering) => {
                     self.entered(step);
                     self.changed();
@@ -187,22 +202,45 @@ impl Ui {
                     self.state.about.a2a.iter_mut().for_each(|(_, count)| *count = clients);
                     self.changed();
                 }
-                () = self.log.ready() => self.read(),
+                news = self.session.news() => self.tell(news),
             }
         }
         // What is being written comes before the last rows.
         let _ = tokio::time::timeout(LAST_WORDS, self.terminal.written()).await;
-        Ok(match self.quits {
-            Some(Quit::Signal(signal)) => Some(signal),
-            _ => None,
-        })
+        if !matches!(self.quits, Some(Quit::Ended(_))) && !self.state.is_lost() {
+            // What was asked last is to arrive.
+            let all = async { while self.replies.next().await.is_some() {} };
+            let _ = tokio::time::timeout(LAST_WORDS, all).await;
+        }
+        match self.quits.take() {
+            Some(Quit::Signal(signal)) => Ok(Some(signal)),
+            Some(Quit::Ended(why)) => Err(anyhow!(why)),
+            Some(Quit::Wanted) | None => Ok(None),
+        }
+    }
+
+    fn tell(&mut self, news: News) {
+        match news {
+            News::Happened(entries) => self.read(&entries),
+            News::Lost => self.state.set_lost(true),
+            News::Found => self.state.set_lost(false),
+            News::Ended(why) => self.quits = Some(Quit::Ended(why)),
+        }
+        self.changed();
     }
 
     /// Takes in what has happened.
-    fn read(&mut self) {
-        for _ in 0..BATCH {
-            let Some(entry) = self.log.try_next_entry() else { break };
+    fn read(&mut self, entries: &[Entry]) {
+        let asked = |ui: &Self| ui.state.dialogs.front().map(|dialog| dialog.call().to_owned());
+        let before = asked(self);
+        for entry in entries {
             self.state.apply(&entry.event, entry.at);
+        }
+        // Who attaches late reads an old question now.
+        if asked(self) != before
+            && let Some(dialog) = self.state.dialogs.front_mut()
+        {
+            dialog.shown_at(now());
         }
         if let Some((at, then)) = self.state.refused.take()
             && self.login.is_some()
@@ -213,7 +251,16 @@ impl Ui {
         if self.state.usage.is_some() && self.state.about.input_limit.is_none() {
             self.state.about.input_limit = self.session.input_limit();
         }
-        self.changed();
+    }
+
+    /// Waits for a reply beside everything else.
+    fn when<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        then: impl FnOnce(&mut Self, Result<T, String>) + Send + 'static,
+    ) {
+        let next = reply.map(|reply| -> Next { Box::new(move |ui| then(ui, reply)) });
+        self.replies.push(next.boxed());
     }
 
     /// The screen is to be drawn, but not too often.
@@ -315,53 +362,8 @@ impl Drop for Ui {
     }
 }
 
-/// Milliseconds since the beginning of 1970, as the log counts.
-fn now() -> Millis {
-    jiff::Timestamp::now().as_millisecond()
-}
-
 fn spin() -> Duration {
     Duration::from_millis(u64::try_from(draw::SPIN).unwrap_or(100))
-}
-
-/// Columns and rows, also of a terminal that does not tell.
-fn size() -> (usize, usize) {
-    match crossterm::terminal::size() {
-        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
-        _ => (80, 24),
-    }
-}
-
-async fn next_key(keys: &mut Option<EventStream>) -> Option<std::io::Result<Input>> {
-    match keys {
-        Some(keys) => keys.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn found(finding: &mut Option<JoinHandle<Vec<String>>>) -> Vec<String> {
-    match finding {
-        Some(finding) => finding.map(Result::unwrap_or_default).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// How many clients there are, when that has changed.
-async fn changed(clients: &mut Option<watch::Receiver<usize>>) -> usize {
-    if let Some(clients) = clients
-        && clients.changed().await.is_ok()
-    {
-        return *clients.borrow();
-    }
-    // There is no server, or it has ended.
-    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -123,7 +123,9 @@ impl Error {
             Some(text) => text.to_owned(),
             None => value.to_string(),
         };
-        let data = (!error.data.is_null()).then(|| ErrorData { details: text(&error.data) });
+        let details = error.data.get("details").filter(|details| details.is_string());
+        let details = text(details.unwrap_or(&error.data));
+        let data = (!error.data.is_null()).then_some(ErrorData { details });
         Self { code: error.code.as_i64().unwrap_or(0), message: text(&error.message).into(), data }
     }
 }
@@ -325,6 +327,10 @@ mod tests {
         check(r#"{"id":3,"error":{"code":1,"message":"no"}}"#, "response Some(3) failed: no (1)");
         check(
             r#"{"id":3,"error":{"code":1,"message":"no","data":"why"}}"#,
+            "response Some(3) failed: no (1): why",
+        );
+        check(
+            r#"{"id":3,"error":{"code":1,"message":"no","data":{"details":"why"}}}"#,
             "response Some(3) failed: no (1): why",
         );
         check(r#"{"id":3,"error":"no"}"#, r#"response Some(3) failed: "no" (0)"#);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Write as _, stderr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -140,7 +140,7 @@ fn announce(address: &str) {
 fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow::Result<Options> {
     let limits = &limits.a2a;
     Ok(Options {
-        token: token(a2a, credentials)?,
+        token: token(a2a.a2a_token_file.as_deref(), credentials)?,
         webhook_loopback: a2a.a2a_webhook_loopback,
         body: limits.body_bytes,
         connections: limits.connections,
@@ -154,8 +154,11 @@ fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow
 }
 
 /// What callers must know, if the user has said something.
-fn token(a2a: &A2a, credentials: &Arc<Credentials>) -> anyhow::Result<Option<String>> {
-    let token = match &a2a.a2a_token_file {
+pub(super) fn token(
+    file: Option<&Path>,
+    credentials: &Arc<Credentials>,
+) -> anyhow::Result<Option<String>> {
+    let token = match file {
         Some(file) => {
             let text = fs::read_to_string(file);
             text.with_context(|| format!("cannot read the token in {}", file.display()))?

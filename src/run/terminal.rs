@@ -25,13 +25,9 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         session.prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
     let service = tui::Service {
-        session: Arc::clone(&session),
-        workspace: below_home(env.directory(), env),
         a2a: joined.place(),
-        history: env.config_dir().map(|dir| dir.join("history.jsonl")),
-        editor: env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned(),
-        colour: env.var("NO_COLOR").is_none(),
         login: Some(Box::new(login(&making.credentials))),
+        ..service(tui::Conversation::here(Arc::clone(&session)), env.directory(), env)
     };
     let end = tokio::select! {
         served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
@@ -42,6 +38,19 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     joined.end().await;
     making.processes.end_all().await;
     end
+}
+
+/// What a person is shown of a session that works in `directory`, as they have set up things.
+pub(super) fn service(session: tui::Conversation, directory: &Path, env: &Env) -> tui::Service {
+    tui::Service {
+        session,
+        workspace: below_home(directory, env),
+        a2a: None,
+        history: env.config_dir().map(|dir| dir.join("history.jsonl")),
+        editor: env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned(),
+        colour: env.var("NO_COLOR").is_none(),
+        login: None,
+    }
 }
 
 /// How the person gives a key for a model.

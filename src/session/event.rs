@@ -22,6 +22,8 @@ pub enum Origin {
     Editor,
     /// A person at the terminal, or the command line.
     Terminal,
+    /// A person at another terminal that has attached to the session; its number, from 1.
+    Attached(u64),
     /// Another agent or tool, over A2A; the number of its connection or request, from 1.
     A2a(u64),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Editor => f.write_str("the editor"),
             Self::Terminal => f.write_str("the terminal"),
+            Self::Attached(terminal) => write!(f, "attached terminal {terminal}"),
             Self::A2a(client) => write!(f, "A2A client {client}"),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::event::{Answer, CallStarted, Origin};
@@ -10,7 +11,7 @@ use crate::permission::Question;
 use crate::sync::Mutex;
 
 /// Why an answer did not count.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerError {
     /// Somebody was faster.
     AlreadyAnswered {

@@ -118,6 +118,11 @@ impl Session {
         true
     }
 
+    /// Takes a turn back that waits. False if it has begun.
+    pub fn take_back(self: &Arc<Self>, turn: TurnId) -> bool {
+        self.running() != Some(turn) && self.cancel(turn)
+    }
+
     fn cancel_running(&self, running: &Pending) {
         running.cancel.cancel();
         self.questions.withdraw();

@@ -1,6 +1,8 @@
 //! The A2A server of the real binary, as its clients meet it.
 
 mod acp;
+mod attach;
+mod attached;
 mod errors;
 mod guard;
 mod http;
@@ -8,6 +10,7 @@ mod in_process;
 mod limits;
 mod load;
 mod mcp;
+mod odd_agent;
 mod permissions;
 mod races;
 mod rest;

@@ -16,11 +16,11 @@ use tempfile::TempDir;
 use crate::agent::HANG;
 
 /// Longer than a question waits until keys answer it.
-const GRACE: Duration = Duration::from_millis(700);
+pub(crate) const GRACE: Duration = Duration::from_millis(700);
 
 /// A terminal with a shell, in which the agent is started.
-struct Terminal {
-    home: TempDir,
+pub(crate) struct Terminal {
+    pub(crate) home: TempDir,
     socket: String,
 }
 
@@ -37,7 +37,7 @@ impl Terminal {
     }
 
     /// A shell in a terminal; none if there is no tmux.
-    fn open() -> Option<Self> {
+    pub(crate) fn open() -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             let _ = writeln!(stderr(), "skipped: there is no tmux, which these tests need");
             return None;
@@ -56,7 +56,7 @@ impl Terminal {
     }
 
     /// Starts the agent with these variables and arguments.
-    fn agent(&self, vars: &str, args: &str) {
+    pub(crate) fn agent(&self, vars: &str, args: &str) {
         self.line(&self.command(vars, args));
     }
 
@@ -68,7 +68,7 @@ impl Terminal {
         )
     }
 
-    fn tmux(&self, args: &[&str]) -> Output {
+    pub(crate) fn tmux(&self, args: &[&str]) -> Output {
         let home = self.home.path();
         let output =
             Command::new("tmux").env("HOME", home).args(["-L", &self.socket]).args(args).output();
@@ -76,31 +76,31 @@ impl Terminal {
     }
 
     /// Types keys as tmux names them.
-    fn keys(&self, keys: &[&str]) {
+    pub(crate) fn keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    fn text(&self, text: &str) {
+    pub(crate) fn text(&self, text: &str) {
         self.keys(&["-l", text]);
     }
 
-    fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         self.text(text);
         self.keys(&["Enter"]);
     }
 
     /// The screen and the scrollback.
-    fn seen(&self) -> String {
+    pub(crate) fn seen(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-S", "-"]).stdout).into_owned()
     }
 
     #[track_caller]
-    fn until(&self, text: &str) -> String {
+    pub(crate) fn until(&self, text: &str) -> String {
         self.wait(text, |seen| seen.contains(text))
     }
 
     #[track_caller]
-    fn wait(&self, what: &str, found: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait(&self, what: &str, found: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
             let seen = self.seen();
@@ -115,7 +115,7 @@ impl Terminal {
     /// Waits for the shell, which has the terminal again as it was: its settings are the same, the
     /// cursor is seen, and what is pasted is not marked.
     #[track_caller]
-    fn check_given_back(&self) {
+    pub(crate) fn check_given_back(&self) {
         self.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
         self.line("stty -g | cmp - ../stty && echo s''ame");
         self.wait("the settings", |seen| seen.trim_end().ends_with("same\nready>"));

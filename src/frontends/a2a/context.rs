@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Map, json};
 
+use super::attach::Terminals;
 use super::frames::{Dialect, Frames};
 use super::push::Push;
 use super::story::{Story, Turn};
@@ -22,6 +23,8 @@ pub(super) struct Context {
     pub(super) session: Arc<Session>,
     pub(super) frames: Frames,
     pub(super) push: Push,
+    /// Those that have attached.
+    pub(super) terminals: Mutex<Terminals>,
     story: Mutex<Story>,
     /// The turn after whose end its task was cancelled (0.3: a task that has ended can be).
     canceled: Mutex<Option<TurnId>>,
@@ -39,6 +42,7 @@ impl Context {
             session,
             frames: Frames::default(),
             push: Push::default(),
+            terminals: Mutex::default(),
             story,
             canceled: Mutex::default(),
             executions: Mutex::default(),

@@ -58,6 +58,7 @@ async fn route(server: &Arc<Server>, request: Request<Body>) -> Response {
             agent_card(server, request.headers(), true)
         }
         (&Method::GET, ["ws" | "acp"]) => ws::upgrade(server, request).await,
+        (&Method::GET, ["attach"]) => ws::attach(server, request).await,
         (&Method::POST, [] | ["message", "stream"]) => {
             let bare = !path.is_empty();
             json_rpc(server, request, bare).await

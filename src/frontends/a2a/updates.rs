@@ -282,7 +282,7 @@ pub(super) fn artifact(text: String) -> Artifact {
 pub(super) fn source(origin: &Origin) -> &'static str {
     match origin {
         Origin::Editor => "editor",
-        Origin::Terminal => "terminal",
+        Origin::Terminal | Origin::Attached(_) => "terminal",
         Origin::A2a(_) => "a2a",
     }
 }

@@ -2,6 +2,7 @@
 //! (`a2a-port.md`, section 4; `reference/a2a.md` has the frames).
 
 mod acp;
+mod lines;
 mod out;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::context::Context;
 use super::frames::{Dialect, Follow, Frame};
 use super::methods::{Caller, Method, Reply, Streaming, named};
 use super::subscription::Span;
-use super::{Server, http, read};
+use super::{Server, attach, http, read};
 use crate::protocol::a2a::Error;
 
 /// How long a connection stays open for a client that has sent too much to read the reason.
@@ -36,24 +37,45 @@ const GOING_AWAY: u16 = 1001;
 const UNSUPPORTED: u16 = 1003;
 const TOO_BIG: u16 = 1009;
 
-/// Makes a WebSocket of a connection.
+/// A client of A2A, or of ACP.
 pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Response {
     let caller = server.caller(request.headers());
     let query = request.uri().query().unwrap_or_default().as_bytes();
     let flat =
         form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
+    let connected = Arc::clone(server);
+    accept(server, request, move |socket| serve(connected, caller, socket, flat)).await
+}
+
+/// A terminal that attaches.
+pub(super) async fn attach(server: &Arc<Server>, request: Request<Body>) -> Response {
+    let connected = Arc::clone(server);
+    accept(server, request, async move |socket: WebSocket| {
+        let (out, mut input) = socket.split();
+        let ending = connected.ending.clone();
+        let serve = |stream| attach::serve(connected, stream);
+        lines::carry(serve, None, (&mut input, &mut Out(out)), &ending).await;
+    })
+    .await
+}
+
+/// Makes a WebSocket of a connection.
+async fn accept<F: Future<Output = ()> + Send + 'static>(
+    server: &Arc<Server>,
+    request: Request<Body>,
+    serve: impl FnOnce(WebSocket) -> F + Send + 'static,
+) -> Response {
     let slot = request.extensions().get::<Arc<super::Place>>().map(Arc::clone);
     let (mut parts, _) = request.into_parts();
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => upgrade,
         Err(refused) => return refused.into_response(),
     };
-    let server = Arc::clone(server);
     // What is a little too large is read, so that it can be said what was wrong.
     let most = server.options.body.saturating_mul(2);
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
         let _slot = slot;
-        serve(server, caller, socket, flat).await;
+        serve(socket).await;
     })
 }
 
@@ -111,7 +133,10 @@ impl Connection {
                         continue;
                     }
                     if first && let Some(serve) = acp::wanted(&self.server, &text) {
-                        return acp::run(serve, &self.caller, text, input, &mut self.out).await;
+                        let origin = self.caller.origin.clone();
+                        let serve = move |stream| serve(stream, origin);
+                        lines::carry(serve, Some(text), (input, &mut self.out), &ending).await;
+                        return Ok(());
                     }
                     first = false;
                     self.take(&text).await?;

@@ -133,7 +133,7 @@ impl View {
         if let Some(prompt) = prompt {
             let from = match origin {
                 Origin::Editor => "editor",
-                Origin::Terminal => "terminal",
+                Origin::Terminal | Origin::Attached(_) => "terminal",
                 Origin::A2a(_) => "A2A",
             };
             let prompt = prompt.replace('\n', "\n> ");

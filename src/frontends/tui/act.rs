@@ -1,8 +1,8 @@
 //! What the user does: keys become changes of the state and calls of the session.
 
 mod login;
+mod question;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyEvent;
@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 pub(super) use self::login::{Entering, step};
 use super::complete::{self, Wanted};
-use super::dialog::Choice;
 use super::input::Edit;
 use super::item::Body;
 use super::keys::{self, Focus, Intent};
@@ -19,7 +18,7 @@ use super::offer::{Cause, Offer, Stage, Then};
 use super::signals::{Came, Signals};
 use super::{Quit, Ui, editor, now, prompt, signals};
 use crate::commands::Registry;
-use crate::session::{Answer, AnswerError, Mode, Origin};
+use crate::session::Mode;
 
 /// Ctrl+C twice within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
@@ -133,7 +132,9 @@ impl Ui {
     pub(super) fn offer(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
             Some(Wanted::Command(typed)) => {
-                complete::commands(typed, &Registry::default().prompts(&self.session))
+                let session = self.session.session();
+                let prompts = session.map(|session| Registry::default().prompts(session));
+                complete::commands(typed, &prompts.unwrap_or_default())
             }
             Some(Wanted::File(typed, from)) => match &self.files {
                 Some(files) => complete::files(typed, from, files),
@@ -144,12 +145,13 @@ impl Ui {
         let file = matches!(complete::wanted(&self.state.input), Some(Wanted::File(..)));
         let begins = matches!(complete::wanted(&self.state.input), Some(Wanted::File("", _)));
         // Files come and go: they are looked for each time a name begins.
-        if file && self.finding.is_none() && (begins || self.files.is_none()) {
-            let session = Arc::clone(&self.session);
-            self.finding = Some(tokio::task::spawn_blocking(move || {
-                let resources = session.resources();
-                session.files(FILES).into_iter().chain(resources).collect()
-            }));
+        if file && !self.finding && (begins || self.files.is_none()) {
+            self.finding = true;
+            self.when(self.session.files(FILES), |ui, files| {
+                ui.finding = false;
+                ui.files = Some(files.unwrap_or_default());
+                ui.offer();
+            });
         }
     }
 
@@ -199,62 +201,51 @@ impl Ui {
         if parts.is_empty() {
             return;
         }
+        let local = local::of(self.state.input.text());
+        if local.is_none() && self.state.is_lost() {
+            return self.state.hint = Some("not sent: the connection is lost".to_owned());
+        }
         let typed = self.state.take_input();
         self.history.add(typed.trim());
-        match local::of(&typed) {
+        match local {
             Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
             Some(Local::Help) => self.state.aside(Body::Help(local::names())),
             Some(Local::Quit) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
-            None => _ = self.session.prompt(parts, Origin::Terminal),
+            None => self.send(&typed),
         }
     }
 
     /// Says something in the user's name.
     fn send(&mut self, text: &str) {
-        self.session.prompt(prompt::parts(text), Origin::Terminal);
-    }
-
-    /// Rejects, with what is typed.
-    fn say(&mut self) {
-        let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
-        let why = saying.map(super::input::Input::into_text).unwrap_or_default();
-        let why = why.trim();
-        self.answer(match why {
-            "" => Answer::Reject,
-            why => Answer::RejectSaying(why.to_owned()),
+        let typed = text.to_owned();
+        self.when(self.session.prompt(prompt::parts(text)), move |ui, taken| {
+            if let Err(why) = taken {
+                ui.state.hint = Some(why);
+                if ui.state.input.is_empty() {
+                    ui.state.input.set(&typed);
+                }
+            }
         });
     }
 
-    async fn choose(&mut self, choice: Choice) -> anyhow::Result<()> {
-        match choice {
-            Choice::Answer(answer) => self.answer(answer),
-            Choice::Say => {
-                if let Some(dialog) = self.state.dialogs.front_mut() {
-                    dialog.saying = Some(super::input::Input::default());
+    /// The next mode that there is.
+    fn cycle_mode(&mut self) {
+        let before = self.state.about.mode;
+        let next = after(before);
+        self.state.about.mode = next;
+        self.when(self.session.set_mode(next), move |ui, set| {
+            let Err(why) = set else { return };
+            ui.state.hint = Some(why);
+            let next = after(next);
+            ui.state.about.mode = next;
+            ui.when(ui.session.set_mode(next), move |ui, set| {
+                if let Err(why) = set {
+                    ui.state.about.mode = before;
+                    ui.state.hint = Some(why);
                 }
-            }
-            Choice::Edit => return self.edit_proposal().await,
-        }
-        Ok(())
-    }
-
-    /// Answers the question that is shown, unless somebody was faster.
-    fn answer(&mut self, answer: Answer) {
-        let Some(call) = self.state.dialogs.front().map(|dialog| dialog.call().to_owned()) else {
-            return;
-        };
-        self.answer_to(&call, answer);
-    }
-
-    fn answer_to(&mut self, call: &str, answer: Answer) {
-        if let Err(error) = self.session.answer(call, answer, Origin::Terminal) {
-            self.state.hint = Some(match error {
-                AnswerError::AlreadyAnswered { by, .. } => format!("{by} has answered already"),
-                _ => "nobody waits for this answer any more".to_owned(),
             });
-        }
-        self.state.close_dialog(call, now());
+        });
     }
 
     fn vertical(&mut self, down: bool, focus: Focus) {
@@ -284,17 +275,19 @@ impl Ui {
         }
     }
 
-    /// Takes the last prompt that waits back for editing, if nothing else is typed.
+    /// Takes the last prompt that waits back for editing, if nothing else is typed. False if there
+    /// is none.
     fn take_back(&mut self) -> bool {
         let Some(queued) = self.state.last_queued().filter(|_| self.state.input.is_empty()) else {
             return false;
         };
         let (turn, text) = (queued.turn, queued.text.clone());
-        let taken = self.session.running() != Some(turn) && self.session.cancel(turn);
-        if taken {
-            self.state.input.set(&text);
-        }
-        taken
+        self.when(self.session.take_back(turn), move |ui, taken| {
+            if taken == Ok(true) && ui.state.input.is_empty() {
+                ui.state.input.set(&text);
+            }
+        });
+        true
     }
 
     fn escape(&mut self, focus: Focus, had_help: bool) {
@@ -307,9 +300,17 @@ impl Ui {
         }
     }
 
+    /// Cancels the turn that runs, if one does.
     fn cancel(&mut self) -> bool {
-        let running = self.state.running.as_ref().map(|running| running.turn);
-        running.is_some_and(|turn| self.session.cancel(turn))
+        let Some(turn) = self.state.running.as_ref().map(|running| running.turn) else {
+            return false;
+        };
+        self.when(self.session.cancel(turn), |ui, cancelled| {
+            if let Err(why) = cancelled {
+                ui.state.hint = Some(why);
+            }
+        });
+        true
     }
 
     fn interrupt(&mut self) {
@@ -324,33 +325,10 @@ impl Ui {
     }
 
     /// The prompt in the user's editor.
-    /// The next mode that there is.
-    fn cycle_mode(&mut self) {
-        let next = after(self.session.mode());
-        if let Err(why) = self.session.set_mode(next) {
-            let set = self.session.set_mode(after(next));
-            self.state.hint = Some(set.err().unwrap_or(why));
-        }
-    }
-
     async fn edit_prompt(&mut self) -> anyhow::Result<()> {
         let text = self.state.input.text().to_owned();
         if let Some(text) = self.edited(&text, ".md").await? {
             self.state.input.set(text.trim_end());
-        }
-        Ok(())
-    }
-
-    /// What a question proposes in the user's editor; when it is saved, that is the answer.
-    async fn edit_proposal(&mut self) -> anyhow::Result<()> {
-        let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
-        let Some((path, text)) = dialog.proposal() else { return Ok(()) };
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let suffix = name.rfind('.').map_or("", |at| &name[at..]).to_owned();
-        let (call, text) = (dialog.call().to_owned(), text.to_owned());
-        if let Some(edited) = self.edited(&text, &suffix).await? {
-            let edited = Some(edited).filter(|edited| *edited != text);
-            self.answer_to(&call, Answer::Once { edited });
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ pub(super) struct Dialog {
     pub(super) started: Arc<CallStarted>,
     /// When it came up.
     opened: Millis,
+    /// How long "always" holds, for people.
+    until: &'static str,
     /// Which choice is marked.
     pub(super) selected: usize,
     /// How many rows of what is asked about are above those shown.
@@ -35,8 +37,10 @@ pub(super) enum Choice {
 }
 
 impl Dialog {
-    pub(super) fn new(started: Arc<CallStarted>, opened: Millis) -> Self {
-        Self { started, opened, selected: 0, scroll: 0, saying: None }
+    /// A question of a session that is of this process, or `elsewhere`.
+    pub(super) fn new(started: Arc<CallStarted>, opened: Millis, elsewhere: bool) -> Self {
+        let until = if elsewhere { "the agent ends" } else { "I quit" };
+        Self { started, opened, until, selected: 0, scroll: 0, saying: None }
     }
 
     /// The id of the call that is asked about.
@@ -62,7 +66,7 @@ impl Dialog {
         for (at, scope) in scopes.take(8).enumerate() {
             let key = if at == 0 { 'a' } else { char::from(b'1' + u8::try_from(at).unwrap_or(8)) };
             let always = Choice::Answer(Answer::Always(scope.clone()));
-            choices.push((key, always, format!("yes, and until I quit {scope}")));
+            choices.push((key, always, format!("yes, and until {} {scope}", self.until)));
         }
         let saved = self.started.question.as_ref().and_then(Question::to_save);
         if let Some(scope) = saved {

@@ -88,7 +88,7 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
 
 fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
     match &item.body {
-        Body::Prompt(text, origin) => prompt(text, origin, columns),
+        Body::Prompt(text, by) => prompt(text, by.as_ref(), columns),
         Body::Said(text) => markdown::render(text, columns),
         Body::Thought(text) => thought(text, item.done, unfolded, columns),
         Body::Help(commands) => help::essential(commands, columns),
@@ -114,13 +114,18 @@ fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<
     rows
 }
 
-fn prompt(text: &str, origin: &Origin, columns: usize) -> Vec<Line<'static>> {
-    let from = match origin {
-        Origin::Terminal => "",
-        Origin::Editor => "[editor] ",
-        Origin::A2a(_) => "[A2A] ",
-    };
-    plain(&format!("{from}{text}"), &Margin::mark("› ", USER), BOLD, columns)
+fn prompt(text: &str, by: Option<&Origin>, columns: usize) -> Vec<Line<'static>> {
+    plain(&format!("{}{text}", from(by)), &Margin::mark("› ", USER), BOLD, columns)
+}
+
+/// Who said something, if not at this terminal.
+fn from(by: Option<&Origin>) -> &'static str {
+    match by {
+        None => "",
+        Some(Origin::Terminal | Origin::Attached(_)) => "[terminal] ",
+        Some(Origin::Editor) => "[editor] ",
+        Some(Origin::A2a(_)) => "[A2A] ",
+    }
 }
 
 /// A thought: its subject, or all of it, dimmed.
@@ -191,11 +196,7 @@ fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'st
         rows.push(Line::from(line));
     }
     for queued in &state.queued {
-        let from = match queued.origin {
-            Origin::Terminal => "",
-            Origin::Editor => "[editor] ",
-            Origin::A2a(_) => "[A2A] ",
-        };
+        let from = from(queued.by.as_ref());
         let first = clean(queued.text.lines().next().unwrap_or_default());
         rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
     }

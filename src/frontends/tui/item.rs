@@ -20,8 +20,8 @@ pub(super) struct Item {
 /// What it is.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
-    /// What a user said, and where.
-    Prompt(String, Origin),
+    /// What a user said; and who, if not at this terminal.
+    Prompt(String, Option<Origin>),
     /// What the model, or a command, says: Markdown.
     Said(String),
     /// What the model thinks: Markdown.
@@ -54,8 +54,8 @@ pub(super) struct Card {
     pub(super) asked: bool,
     /// What it has written so far.
     pub(super) output: String,
-    /// What was answered, if it was asked about.
-    pub(super) answer: Option<(Answer, Origin)>,
+    /// What was answered, if it was asked about; and by whom, if not at this terminal.
+    pub(super) answer: Option<(Answer, Option<Origin>)>,
     /// What came of it.
     pub(super) outcome: Option<ToolOutcome>,
 }

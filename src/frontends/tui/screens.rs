@@ -4,6 +4,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
+mod attached;
 mod first;
 
 use std::fs;
@@ -20,7 +21,7 @@ use super::draw;
 use super::input::Input;
 use super::screen::Screen;
 use super::state::{About, State};
-use crate::session::{Event, Millis};
+use crate::session::{Event, Millis, Origin};
 
 /// Where the scrollback ends.
 const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
@@ -42,7 +43,7 @@ impl Stage {
             input_limit: Some(1_000_000),
             ..About::default()
         };
-        let state = State::new(about);
+        let state = State::new(about, Origin::Terminal);
         Self { state, now: 1_000_000, columns: 80, rows: 24, scrollback: Vec::new() }
     }
 

@@ -1,17 +1,16 @@
 //! What the screen is given by whoever starts it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::session::Session;
+use super::conversation::Conversation;
 
 /// What the terminal is shown, and what it works with.
 pub struct Service {
     /// The conversation.
-    pub session: Arc<Session>,
+    pub session: Conversation,
     /// The working directory, as people write it.
     pub workspace: String,
     /// Where others can join, and how many have.

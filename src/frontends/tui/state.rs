@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
+use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
@@ -26,8 +27,19 @@ pub(super) struct About {
     pub(super) workspace: String,
     /// Where others can join, and how many have.
     pub(super) a2a: Option<(String, usize)>,
+    /// Where the session is, if it is not of this process.
+    pub(super) elsewhere: Option<Elsewhere>,
     /// How many tokens the model can be told.
     pub(super) input_limit: Option<u64>,
+}
+
+/// A session of another process.
+#[derive(Debug, Clone)]
+pub(super) struct Elsewhere {
+    /// Its address.
+    pub(super) place: String,
+    /// Whether it cannot be reached for now.
+    pub(super) lost: bool,
 }
 
 /// The turn that runs.
@@ -35,7 +47,8 @@ pub(super) struct About {
 pub(super) struct Running {
     pub(super) turn: TurnId,
     pub(super) since: Millis,
-    pub(super) origin: Option<Origin>,
+    /// Whether it was begun at this terminal.
+    pub(super) own: bool,
 }
 
 /// A prompt that waits.
@@ -43,13 +56,16 @@ pub(super) struct Running {
 pub(super) struct Queued {
     pub(super) turn: TurnId,
     pub(super) text: String,
-    pub(super) origin: Origin,
+    /// Who said it, if it was not said at this terminal.
+    pub(super) by: Option<Origin>,
 }
 
 /// What the screen shows.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) about: About,
+    /// Who is at this terminal.
+    me: Option<Origin>,
     /// What is not in the scrollback yet, in order.
     pub(super) items: VecDeque<Item>,
     pub(super) running: Option<Running>,
@@ -81,8 +97,25 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(about: About) -> Self {
-        Self { about, ..Self::default() }
+    pub(super) fn new(about: About, me: Origin) -> Self {
+        Self { about, me: Some(me), ..Self::default() }
+    }
+
+    /// Whether the session cannot be reached for now.
+    pub(super) fn is_lost(&self) -> bool {
+        self.about.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.lost)
+    }
+
+    /// Notes whether the session can be reached.
+    pub(super) fn set_lost(&mut self, lost: bool) {
+        if let Some(elsewhere) = &mut self.about.elsewhere {
+            elsewhere.lost = lost;
+        }
+    }
+
+    /// Who somebody is, unless they are at this terminal.
+    fn other(&self, origin: &Origin) -> Option<Origin> {
+        Some(origin).filter(|origin| self.me.as_ref() != Some(origin)).cloned()
     }
 
     /// Takes in what happened, and when.
@@ -93,7 +126,7 @@ impl State {
         match event {
             Event::TurnQueued { turn, prompt, origin } => {
                 let text = prompt.iter().map(ToString::to_string).collect();
-                self.queued.push(Queued { turn: *turn, text, origin: origin.clone() });
+                self.queued.push(Queued { turn: *turn, text, by: self.other(origin) });
             }
             Event::TurnStarted { turn } => self.begin(*turn, at),
             Event::CommandStarted { name } => self.command = Some(name.clone()),
@@ -118,10 +151,11 @@ impl State {
             }
             Event::QuestionClosed { call, answer } => {
                 self.close_dialog(call, at);
+                let answer = answer.as_ref().map(|(answer, by)| (answer.clone(), self.other(by)));
                 if let Some(card) = self.card(call) {
                     card.asked = false;
                     card.since = at;
-                    card.answer.clone_from(answer);
+                    card.answer = answer;
                 }
             }
             Event::CallFinished { call, outcome } => self.called(call, outcome),
@@ -144,11 +178,11 @@ impl State {
 
     fn begin(&mut self, turn: TurnId, at: Millis) {
         self.close();
-        let mut running = Running { turn, since: at, origin: None };
+        let mut running = Running { turn, since: at, own: false };
         if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
-            let Queued { text, origin, .. } = self.queued.remove(place);
-            running.origin = Some(origin.clone());
-            self.push(Body::Prompt(text, origin));
+            let Queued { text, by, .. } = self.queued.remove(place);
+            running.own = by.is_none();
+            self.push(Body::Prompt(text, by));
         }
         self.running = Some(running);
     }
@@ -162,8 +196,7 @@ impl State {
             self.note(tone, why);
         }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
-            let own = ended.origin == Some(Origin::Terminal);
-            self.refused = Some((at, if own { Then::GoOn } else { Then::Nothing }));
+            self.refused = Some((at, if ended.own { Then::GoOn } else { Then::Nothing }));
         }
         if !self.todos.iter().any(open) {
             self.todos.clear();
@@ -192,7 +225,8 @@ impl State {
             outcome: None,
         }));
         if asked {
-            self.dialogs.push_back(Dialog::new(Arc::clone(started), at));
+            let elsewhere = self.about.elsewhere.is_some();
+            self.dialogs.push_back(Dialog::new(Arc::clone(started), at, elsewhere));
         }
     }
 
@@ -212,13 +246,23 @@ impl State {
     }
 
     /// Takes a question away. What comes up in its place has not been read yet.
-    pub(super) fn close_dialog(&mut self, call: &str, at: Millis) {
+    pub(super) fn close_dialog(&mut self, call: &str, at: Millis) -> Option<Dialog> {
         let shown = self.dialogs.front().map(|dialog| dialog.call().to_owned());
-        self.dialogs.retain(|dialog| dialog.call() != call);
+        let place = self.dialogs.iter().position(|dialog| dialog.call() == call);
+        let closed = place.and_then(|place| self.dialogs.remove(place));
         if let Some(next) =
             self.dialogs.front_mut().filter(|next| shown.as_deref() != Some(next.call()))
         {
             next.shown_at(at);
+        }
+        closed
+    }
+
+    /// Brings a question back whose answer was not taken, unless it is closed by now.
+    pub(super) fn ask_again(&mut self, mut dialog: Dialog, at: Millis) {
+        if self.card(dialog.call()).is_some_and(|card| card.asked) {
+            dialog.shown_at(at);
+            self.dialogs.push_front(dialog);
         }
     }
 
@@ -291,12 +335,12 @@ impl State {
 
     /// The last prompt of this terminal that waits.
     pub(super) fn last_queued(&self) -> Option<&Queued> {
-        self.queued.iter().rfind(|queued| queued.origin == Origin::Terminal)
+        self.queued.iter().rfind(|queued| queued.by.is_none())
     }
 
     /// What is going on, if anything is; and since when.
     pub(super) fn activity(&self, now: Millis) -> Option<String> {
-        let running = self.running.as_ref()?;
+        let running = self.running.as_ref().filter(|_| !self.is_lost())?;
         if let Some((retry, until)) = &self.retry {
             let wait = seconds(until - now + 999);
             return Some(format!("{}, retrying in {wait}", retry.reason));
@@ -345,14 +389,4 @@ fn is_call(item: &Item, id: &str) -> bool {
 
 fn open(todo: &Todo) -> bool {
     !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled)
-}
-
-/// A time for people: `7 s`, `2 min 5 s`.
-pub(super) fn seconds(millis: Millis) -> String {
-    let seconds = millis.max(0) / 1000;
-    match seconds / 60 {
-        0 => format!("{seconds} s"),
-        minutes if minutes < 60 => format!("{minutes} min {} s", seconds % 60),
-        minutes => format!("{} h {} min", minutes / 60, minutes % 60),
-    }
 }

@@ -100,3 +100,11 @@ fn work(jobs: &mpsc::Receiver<Job>) {
         tell();
     }
 }
+
+/// Columns and rows, also of a terminal that does not tell.
+pub(super) fn size() -> (usize, usize) {
+    match crossterm::terminal::size() {
+        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
+        _ => (80, 24),
+    }
+}

@@ -66,7 +66,7 @@ fn a_screen_with_a_fault() {
     let ended = runtime.block_on(async {
         let session = fakes::session(hanging(), Vec::new());
         tui::run(tui::Service {
-            session,
+            session: tui::Conversation::here(session),
             workspace: "project".to_owned(),
             a2a: None,
             history: None,

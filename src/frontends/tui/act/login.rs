@@ -43,9 +43,11 @@ pub(in super::super) async fn step(entering: &mut Option<Entering>) -> Step {
 impl Ui {
     /// Why a prompt would come to nothing for want of a key.
     pub(in super::super) fn no_key(&self, prompt: &[PromptPart]) -> bool {
-        let model = !matches!(prompt, [PromptPart::Shell(_)]) && !self.session.is_command(prompt);
-        let unready = || matches!(self.session.ready(), Err(ModelError::NotAuthenticated(_)));
-        self.login.is_some() && model && unready()
+        let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
+            return false;
+        };
+        let model = !matches!(prompt, [PromptPart::Shell(_)]) && !session.is_command(prompt);
+        model && matches!(session.ready(), Err(ModelError::NotAuthenticated(_)))
     }
 
     /// Offers to log in, if that can be done from here.

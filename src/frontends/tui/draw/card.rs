@@ -7,7 +7,7 @@ use super::super::item::Card;
 use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, clean, cut, width, wrap};
-use crate::session::{Answer, Content, FileDiff, Origin, ToolOutcome};
+use crate::session::{Answer, Content, FileDiff, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
 const OUTPUT: usize = 8;
@@ -75,8 +75,8 @@ fn head(card: &Card, columns: usize) -> Line<'static> {
 /// Who decided, if that was asked; and what came of it, if nothing did.
 fn remark(card: &Card) -> String {
     let by = match &card.answer {
-        Some((_, Origin::Terminal)) | None => String::new(),
-        Some((_, by)) => format!(" by {by}"),
+        Some((_, Some(by))) => format!(" by {by}"),
+        Some((_, None)) | None => String::new(),
     };
     let answered = match card.answer.as_ref().map(|(answer, _)| answer) {
         None => None,

@@ -3,8 +3,9 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::super::state::{State, seconds};
-use super::super::theme::{ASKS, BOLD, DIM};
+use super::super::clock::seconds;
+use super::super::state::State;
+use super::super::theme::{ASKS, BAD, BOLD, DIM};
 use super::super::wrap::{cut, width};
 use crate::session::{Millis, Mode};
 
@@ -14,6 +15,10 @@ const BETWEEN: &str = " · ";
 /// The row; and above it what is said once.
 pub(super) fn rows(state: &State, columns: usize, now: Millis) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
+    if state.is_lost() {
+        let lost = "The connection to the agent is lost; trying again.";
+        rows.push(Line::styled(cut(lost, columns), BAD));
+    }
     if let Some(hint) = &state.hint {
         rows.push(Line::styled(cut(hint, columns), BOLD));
     }
@@ -41,6 +46,9 @@ fn status(state: &State, columns: usize, now: Millis) -> Line<'static> {
     }
     if let Some((address, clients)) = &about.a2a {
         parts.push((2, DIM, format!("A2A {address} ({clients})")));
+    }
+    if let Some(elsewhere) = &about.elsewhere {
+        parts.push((2, DIM, format!("attached to {}", elsewhere.place)));
     }
     parts.push((0, DIM, about.workspace.clone()));
     parts.retain(|(_, _, text)| !text.is_empty());

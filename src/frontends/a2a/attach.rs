@@ -1,0 +1,328 @@
+//! A terminal that attaches to a session (`protocol/attach.rs`).
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::io::DuplexStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::Server;
+use super::context::Context;
+use super::contexts::Settings;
+use crate::protocol::attach::{
+    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
+    Opening, PROMPT, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION, Version,
+    Wanted,
+};
+use crate::protocol::jsonrpc::{Error, Params};
+use crate::rpc::{self, Responder};
+use crate::session::{Answer, Origin, PromptPart, Reader, TurnId};
+
+/// How many bytes of events are told at once, unless one alone has more.
+const BATCH: usize = 256 << 10;
+
+/// How many events.
+const ENTRIES: usize = 1000;
+
+/// How many calls of one terminal may wait for something.
+const WAITING: usize = 8;
+
+/// How many terminals are remembered that have attached to a session.
+const TERMINALS: usize = 256;
+
+/// The longest name that a terminal may have.
+const LONGEST_NAME: usize = 64;
+
+/// How much of a prompt a list shows, in characters.
+const BEGINNING: usize = 60;
+
+/// How many files may be named at once.
+const FILES_NAMED: usize = 20_000;
+
+/// Serves one terminal.
+pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
+    let (input, output) = tokio::io::split(stream);
+    let ended = CancellationToken::new();
+    let max_line = server.options.body;
+    let options = rpc::Options { max_line, tap: None, input_ended: ended.clone() };
+    let waiting = Arc::new(Semaphore::new(WAITING));
+    let seat = Seat { server, joined: OnceLock::new(), waiting, ended };
+    if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
+        tracing::debug!("an attached terminal has gone: {err:#}");
+    }
+}
+
+/// The terminals that have attached to a session.
+#[derive(Default)]
+pub(super) struct Terminals {
+    /// The last ones.
+    known: VecDeque<Terminal>,
+    count: u64,
+}
+
+struct Terminal {
+    name: String,
+    number: u64,
+    /// How many prompts were taken from it.
+    prompts: u64,
+}
+
+impl Terminals {
+    /// The number of the terminal of that name, from 1.
+    fn number(&mut self, name: &str) -> u64 {
+        if let Some(known) = self.known.iter().find(|known| known.name == name) {
+            return known.number;
+        }
+        if self.known.len() == TERMINALS {
+            self.known.pop_front();
+        }
+        self.count += 1;
+        let number = self.count;
+        self.known.push_back(Terminal { name: name.to_owned(), number, prompts: 0 });
+        number
+    }
+
+    /// Whether a prompt of a terminal is to be taken: it may have been, and the terminal not know.
+    fn takes(&mut self, number: u64, prompt: u64) -> bool {
+        match self.known.iter_mut().find(|known| known.number == number) {
+            Some(known) if prompt <= known.prompts => false,
+            Some(known) => {
+                known.prompts = prompt;
+                true
+            }
+            None => true,
+        }
+    }
+}
+
+/// One connection of a terminal.
+struct Seat {
+    server: Arc<Server>,
+    /// The session, when one is opened.
+    joined: OnceLock<Joined>,
+    waiting: Arc<Semaphore>,
+    ended: CancellationToken,
+}
+
+struct Joined {
+    context: Arc<Context>,
+    number: u64,
+    origin: Origin,
+}
+
+impl rpc::Handler for Seat {
+    fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
+        if method == OPEN {
+            return responder.send(self.open(params));
+        }
+        let Some(joined) = self.joined.get() else {
+            return responder.send(Err::<(), _>(refused("no session is open")));
+        };
+        let session = &joined.context.session;
+        match method {
+            EVENTS => self.events(joined, params, responder),
+            FILES => self.files(joined, params, responder),
+            PROMPT => responder.send(self.prompt(joined, params)),
+            SET_MODE => responder.send(self.set_mode(joined, params)),
+            CANCEL => {
+                let turn = params.parse::<Turn>();
+                responder.send(turn.map(|turn| session.cancel(TurnId(turn.turn))));
+            }
+            TAKE_BACK => {
+                let turn = params.parse::<Turn>();
+                responder.send(turn.map(|turn| session.take_back(TurnId(turn.turn))));
+            }
+            ANSWER => {
+                let answer = params.parse::<Answering<Answer>>();
+                let by = joined.origin.clone();
+                responder.send(answer.map(|it| session.answer(&it.call, it.answer, by)));
+            }
+            _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
+        }
+    }
+}
+
+impl Seat {
+    fn open(&self, params: Params<'_>) -> Result<Opening, Error> {
+        let Version { version } = params.parse()?;
+        if version != VERSION {
+            let own = env!("CARGO_PKG_VERSION");
+            return Err(refused(format!(
+                "the agent (tandem {own}) lets terminals of version {VERSION} attach, and this one \
+                 is of version {version}: use the same tandem for both"
+            )));
+        }
+        let open: Open = params.parse()?;
+        if open.terminal.len() > LONGEST_NAME {
+            return Err(refused("the terminal's name is too long"));
+        }
+        let context = match self.wanted(&open.session)? {
+            Ok(context) => context,
+            Err(all) => return Ok(Opening::Choose(all)),
+        };
+        let session = &context.session;
+        let number = context.terminals.lock().number(&open.terminal);
+        let opened = Opened {
+            session: context.id.clone(),
+            number,
+            directory: directory(&context),
+            model: session.model(),
+            mode: session.mode().to_string(),
+            frame_bytes: self.server.options.body,
+        };
+        let joined = Joined { context, number, origin: Origin::Attached(number) };
+        match self.joined.set(joined) {
+            Ok(()) => Ok(Opening::Opened(opened)),
+            Err(_) => Err(refused("a session is open already")),
+        }
+    }
+
+    /// The session that is meant; all there are if that is not clear.
+    fn wanted(&self, wanted: &Wanted) -> Result<Result<Arc<Context>, Vec<Listed>>, Error> {
+        let contexts = &self.server.contexts;
+        let all = contexts.all();
+        let new = |directory: &str| {
+            let workspace = Some(PathBuf::from(directory));
+            let settings = Settings { workspace, ..Settings::default() };
+            contexts.context(None, &settings).map_err(|error| refused(error.message))
+        };
+        let found = match wanted {
+            Wanted::New(_) if contexts.shared().is_some() => {
+                return Err(refused("this agent has one session, and begins no other"));
+            }
+            Wanted::New(directory) => return Ok(Ok(new(directory)?)),
+            Wanted::Only(directory) if all.is_empty() => return Ok(Ok(new(directory)?)),
+            Wanted::Only(_) => all.iter().collect(),
+            Wanted::Id(id) => match all.iter().find(|context| context.id == *id) {
+                Some(exactly) => vec![exactly],
+                None => all.iter().filter(|context| context.id.starts_with(id)).collect::<Vec<_>>(),
+            },
+        };
+        if let [context] = found.as_slice() {
+            context.touch();
+            return Ok(Ok(Arc::clone(context)));
+        }
+        let mut listed: Vec<_> = all.iter().map(|context| list(context)).collect();
+        listed.sort_by_key(|listed| Reverse(listed.at));
+        Ok(Err(listed))
+    }
+
+    /// Answers when something has happened.
+    fn events(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
+        let (since, slot) = match self.asked::<Since>(params) {
+            Ok(asked) => asked,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let (context, ended) = (Arc::clone(&joined.context), self.ended.clone());
+        tokio::spawn(async move {
+            let mut log = context.session.events(since.from);
+            if ended.run_until_cancelled(log.ready()).await.is_some() {
+                responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
+            }
+            drop(slot);
+        });
+    }
+
+    fn files(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
+        let (files, slot) = match self.asked::<Files>(params) {
+            Ok(asked) => asked,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let session = Arc::clone(&joined.context.session);
+        tokio::task::spawn_blocking(move || {
+            responder.send(Ok(session.files(files.most.min(FILES_NAMED))));
+            drop(slot);
+        });
+    }
+
+    /// What is asked for, and a place among the calls that wait.
+    fn asked<T: DeserializeOwned>(
+        &self,
+        params: Params<'_>,
+    ) -> Result<(T, OwnedSemaphorePermit), Error> {
+        let slot = Arc::clone(&self.waiting).try_acquire_owned();
+        let slot = slot.map_err(|_| refused(format!("{WAITING} calls wait already")))?;
+        Ok((params.parse()?, slot))
+    }
+
+    fn prompt(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
+        let prompt: Prompt<PromptPart> = params.parse()?;
+        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
+            self.trusted()?;
+        }
+        joined.context.touch();
+        if joined.context.terminals.lock().takes(joined.number, prompt.number) {
+            joined.context.session.prompt(prompt.parts, joined.origin.clone());
+        }
+        Ok(())
+    }
+
+    fn set_mode(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
+        let SetMode { mode } = params.parse()?;
+        let mode = mode.parse().map_err(Error::invalid_params)?;
+        self.trusted()?;
+        joined.context.session.set_mode(mode).map_err(Error::invalid_params)
+    }
+
+    /// Whether more is allowed than any client of A2A may do, which is to say something, to cancel,
+    /// and to answer what is asked: everybody on this machine can attach if there is no token.
+    fn trusted(&self) -> Result<(), Error> {
+        let trusted = self.server.options.token.is_some();
+        let why = "only an agent with a token (--a2a-token-file) takes this from here";
+        if trusted { Ok(()) } else { Err(refused(why)) }
+    }
+}
+
+/// What has happened: what there is, but not too much at once.
+fn happened(
+    log: &mut Reader,
+    most: usize,
+    input_limit: Option<u64>,
+) -> Result<Happened<Box<RawValue>>, Error> {
+    let (mut entries, mut bytes, mut next) = (Vec::new(), 0, None);
+    while entries.len() < ENTRIES
+        && let Some(entry) = log.try_next_entry()
+    {
+        let json = to_raw_value(&*entry.event).map_err(Error::internal)?;
+        let size = json.get().len();
+        if !entries.is_empty() && bytes + size > BATCH.min(most) {
+            next = Some(entry.index);
+            break;
+        }
+        bytes += size;
+        let event = Some(json).filter(|_| size <= most);
+        entries.push(Entry { index: entry.index, at: entry.at, event });
+    }
+    let next = next.unwrap_or(log.position());
+    Ok(Happened { entries, next, input_limit })
+}
+
+fn directory(context: &Context) -> String {
+    context.session.roots().first().map(|root| root.display().to_string()).unwrap_or_default()
+}
+
+/// A session as it is listed.
+fn list(context: &Context) -> Listed {
+    let busy = context.session.running().is_some();
+    context.story(|story| {
+        let turns = story.turns();
+        let last = turns.last().map(|turn| turn.prompt.lines().next().unwrap_or_default());
+        Listed {
+            id: context.id.clone(),
+            directory: directory(context),
+            prompts: turns.len(),
+            last: last.unwrap_or_default().chars().take(BEGINNING).collect(),
+            at: turns.iter().map(|turn| turn.at).max().unwrap_or_default(),
+            busy,
+        }
+    })
+}
+
+fn refused(why: impl std::fmt::Display) -> Error {
+    Error::new(REFUSED, "Refused", why)
+}

@@ -1,0 +1,75 @@
+//! How the user answers a question.
+
+use super::super::dialog::Choice;
+use super::super::input::Input;
+use super::super::{Ui, now};
+use crate::session::{Answer, AnswerError};
+
+impl Ui {
+    /// Rejects, with what is typed.
+    pub(super) fn say(&mut self) {
+        let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
+        let why = saying.map(Input::into_text).unwrap_or_default();
+        let why = why.trim();
+        self.answer(match why {
+            "" => Answer::Reject,
+            why => Answer::RejectSaying(why.to_owned()),
+        });
+    }
+
+    pub(super) async fn choose(&mut self, choice: Choice) -> anyhow::Result<()> {
+        match choice {
+            Choice::Answer(answer) => self.answer(answer),
+            Choice::Say => {
+                if let Some(dialog) = self.state.dialogs.front_mut() {
+                    dialog.saying = Some(Input::default());
+                }
+            }
+            Choice::Edit => return self.edit_proposal().await,
+        }
+        Ok(())
+    }
+
+    /// Answers the question that is shown, unless somebody was faster.
+    fn answer(&mut self, answer: Answer) {
+        let Some(call) = self.state.dialogs.front().map(|dialog| dialog.call().to_owned()) else {
+            return;
+        };
+        self.answer_to(&call, answer);
+    }
+
+    fn answer_to(&mut self, call: &str, answer: Answer) {
+        let asked = self.state.close_dialog(call, now());
+        self.when(self.session.answer(call, answer), |ui, answered| {
+            ui.state.hint = match answered {
+                Ok(Ok(())) => return,
+                // The connection was lost before it was known.
+                Ok(Err(AnswerError::AlreadyAnswered { by, .. })) if by == ui.session.me() => return,
+                Ok(Err(AnswerError::AlreadyAnswered { by, .. })) => {
+                    Some(format!("{by} has answered already"))
+                }
+                Ok(Err(_)) => Some("nobody waits for this answer any more".to_owned()),
+                Err(why) => {
+                    if let Some(dialog) = asked {
+                        ui.state.ask_again(dialog, now());
+                    }
+                    Some(why)
+                }
+            };
+        });
+    }
+
+    /// What a question proposes in the user's editor; when it is saved, that is the answer.
+    async fn edit_proposal(&mut self) -> anyhow::Result<()> {
+        let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
+        let Some((path, text)) = dialog.proposal() else { return Ok(()) };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let suffix = name.rfind('.').map_or("", |at| &name[at..]).to_owned();
+        let (call, text) = (dialog.call().to_owned(), text.to_owned());
+        if let Some(edited) = self.edited(&text, &suffix).await? {
+            let edited = Some(edited).filter(|edited| *edited != text);
+            self.answer_to(&call, Answer::Once { edited });
+        }
+        Ok(())
+    }
+}

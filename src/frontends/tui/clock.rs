@@ -1,0 +1,18 @@
+//! The time, as the log counts it and as people read it.
+
+use crate::session::Millis;
+
+/// Milliseconds since the beginning of 1970, as the log counts.
+pub(super) fn now() -> Millis {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// A time for people: `7 s`, `2 min 5 s`.
+pub(super) fn seconds(millis: Millis) -> String {
+    let seconds = millis.max(0) / 1000;
+    match seconds / 60 {
+        0 => format!("{seconds} s"),
+        minutes if minutes < 60 => format!("{minutes} min {} s", seconds % 60),
+        minutes => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}

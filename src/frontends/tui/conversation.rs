@@ -1,0 +1,167 @@
+//! The session on the screen, in this process or attached to: what it is asked, and the news of it.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+
+use super::remote::Remote;
+use crate::session::{
+    Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, TurnId,
+};
+
+/// How many events are taken in before it is looked for keys again.
+const BATCH: usize = 2000;
+
+/// The session on the screen.
+pub enum Conversation {
+    /// One of this process.
+    Here(Arc<Session>, Reader),
+    /// One of another.
+    There(Remote),
+}
+
+/// What comes of a request; the error is for the person.
+pub(super) type Reply<T> = BoxFuture<'static, Result<T, String>>;
+
+/// What there is to tell.
+pub(super) enum News {
+    /// This has happened.
+    Happened(Vec<Entry>),
+    /// The session cannot be reached for now.
+    Lost,
+    /// It can be reached again.
+    Found,
+    /// There is no more; why.
+    Ended(String),
+}
+
+impl Conversation {
+    /// A session of this process.
+    pub fn here(session: Arc<Session>) -> Self {
+        let log = session.events(0);
+        Self::Here(session, log)
+    }
+
+    /// The session, if it is of this process.
+    pub(super) fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Self::Here(session, _) => Some(session),
+            Self::There(_) => None,
+        }
+    }
+
+    /// Who is at this terminal, as the session knows them.
+    pub(super) fn me(&self) -> Origin {
+        match self {
+            Self::Here(..) => Origin::Terminal,
+            Self::There(remote) => remote.me(),
+        }
+    }
+
+    /// Where it is, if it is not of this process.
+    pub(super) fn elsewhere(&self) -> Option<String> {
+        match self {
+            Self::Here(..) => None,
+            Self::There(remote) => Some(remote.place()),
+        }
+    }
+
+    /// The id of the model that answers, as far as is known before the first news.
+    pub(super) fn model(&self) -> String {
+        match self {
+            Self::Here(session, _) => session.model(),
+            Self::There(remote) => remote.model(),
+        }
+    }
+
+    /// How much is allowed without a question, as far as is known before the first news.
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::Here(session, _) => session.mode(),
+            Self::There(remote) => remote.mode(),
+        }
+    }
+
+    /// How many tokens the model can be told, if that is known.
+    pub(super) fn input_limit(&self) -> Option<u64> {
+        match self {
+            Self::Here(session, _) => session.input_limit(),
+            Self::There(remote) => remote.input_limit(),
+        }
+    }
+
+    /// The next news, when there are some. Nothing is lost if it is dropped while it waits.
+    pub(super) async fn news(&mut self) -> News {
+        match self {
+            Self::Here(_, log) => {
+                log.ready().await;
+                let entries = std::iter::from_fn(|| log.try_next_entry()).take(BATCH);
+                News::Happened(entries.collect())
+            }
+            Self::There(remote) => remote.news().await,
+        }
+    }
+
+    /// The person says something.
+    pub(super) fn prompt(&self, prompt: Vec<PromptPart>) -> Reply<()> {
+        match self {
+            Self::Here(session, _) => {
+                session.prompt(prompt, Origin::Terminal);
+                at_once(())
+            }
+            Self::There(remote) => remote.prompt(prompt),
+        }
+    }
+
+    /// Ends a turn; false if it has ended.
+    pub(super) fn cancel(&self, turn: TurnId) -> Reply<bool> {
+        match self {
+            Self::Here(session, _) => at_once(session.cancel(turn)),
+            Self::There(remote) => remote.cancel(turn),
+        }
+    }
+
+    /// Takes back a prompt that waits; false if its turn has come.
+    pub(super) fn take_back(&self, turn: TurnId) -> Reply<bool> {
+        match self {
+            Self::Here(session, _) => at_once(session.take_back(turn)),
+            Self::There(remote) => remote.take_back(turn),
+        }
+    }
+
+    /// Answers the question about a call; the first answer counts.
+    pub(super) fn answer(&self, call: &str, answer: Answer) -> Reply<Result<(), AnswerError>> {
+        match self {
+            Self::Here(session, _) => at_once(session.answer(call, answer, Origin::Terminal)),
+            Self::There(remote) => remote.answer(call, answer),
+        }
+    }
+
+    /// Changes how much is allowed without a question.
+    pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
+        match self {
+            Self::Here(session, _) => ready(session.set_mode(mode)).boxed(),
+            Self::There(remote) => remote.set_mode(mode),
+        }
+    }
+
+    /// The files of the workspace, as prompts mention them; at most so many.
+    pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
+        match self {
+            Self::Here(session, _) => {
+                let session = Arc::clone(session);
+                let found = tokio::task::spawn_blocking(move || {
+                    let resources = session.resources();
+                    session.files(most).into_iter().chain(resources).collect()
+                });
+                async move { Ok(found.await.unwrap_or_default()) }.boxed()
+            }
+            Self::There(remote) => remote.files(most),
+        }
+    }
+}
+
+fn at_once<T: Send + 'static>(value: T) -> Reply<T> {
+    ready(Ok(value)).boxed()
+}

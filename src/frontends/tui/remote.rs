@@ -1,0 +1,192 @@
+//! A session of another tandem, attached to (`protocol/attach.rs`).
+//!
+//! One task holds the connection. It asks for what has happened since the last entry that it was
+//! told of, so that a connection that was lost and found again loses nothing and tells nothing
+//! twice; what was asked of the session and not answered is asked again.
+
+mod link;
+mod socket;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::anyhow;
+use futures::FutureExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+use self::link::{Ask, Link, open};
+use self::socket::Connection;
+use super::conversation::{News, Reply};
+use crate::protocol::attach::{
+    ANSWER, Answering, CANCEL, FILES, Files, Listed, Open, Opened, Opening, PROMPT, Prompt,
+    SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
+};
+use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, TurnId};
+
+/// How many news wait for the screen before no more are asked for.
+const AHEAD: usize = 2;
+
+/// What a call takes apart from its parameters, in bytes.
+const ENVELOPE: usize = 200;
+
+/// An agent of this machine.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// Where it listens.
+    pub port: u16,
+    /// What it wants to be told, if anything.
+    pub token: Option<String>,
+    /// The longest message that is read, in bytes.
+    pub line_bytes: usize,
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "127.0.0.1:{}", self.port)
+    }
+}
+
+/// What comes of it.
+pub enum Attached {
+    /// The session.
+    To(Remote),
+    /// It is not clear which session is meant; all there are.
+    Choose(Vec<Listed>),
+}
+
+/// Attaches to a session. The error says, for people, why that cannot be done.
+pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
+    let terminal = uuid::Uuid::new_v4().to_string();
+    let ask = Open { version: VERSION, terminal, session: wanted };
+    let connection =
+        Connection::open(&agent).await.map_err(|failure| anyhow!(failure.why(&agent)))?;
+    let opened = match open(&connection, &agent, &ask).await {
+        Ok(Opening::Opened(opened)) => opened,
+        Ok(Opening::Choose(sessions)) => return Ok(Attached::Choose(sessions)),
+        Err(failure) => anyhow::bail!(failure.why(&agent)),
+    };
+    let (asks, asked) = mpsc::unbounded_channel();
+    let (news, told) = mpsc::channel(AHEAD);
+    let input_limit = Arc::new(AtomicU64::new(0));
+    let ask = Open { session: Wanted::Id(opened.session.clone()), ..ask };
+    let link = Link::new(agent.clone(), ask, news, Arc::clone(&input_limit));
+    let task = tokio::spawn(link.run(connection, asked));
+    Ok(Attached::To(Remote {
+        agent,
+        opened,
+        asks,
+        news: told,
+        prompts: AtomicU64::new(0),
+        input_limit,
+        _task: AbortOnDropHandle::new(task),
+    }))
+}
+
+/// A session that is attached to.
+pub struct Remote {
+    agent: Agent,
+    opened: Opened,
+    asks: mpsc::UnboundedSender<Ask>,
+    news: mpsc::Receiver<News>,
+    /// How many prompts there were.
+    prompts: AtomicU64,
+    /// 0 if it is not known.
+    input_limit: Arc<AtomicU64>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Remote {
+    /// The directory that it works in.
+    pub fn directory(&self) -> &str {
+        &self.opened.directory
+    }
+
+    pub(super) fn me(&self) -> Origin {
+        Origin::Attached(self.opened.number)
+    }
+
+    pub(super) fn place(&self) -> String {
+        self.agent.to_string()
+    }
+
+    pub(super) fn model(&self) -> String {
+        self.opened.model.clone()
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.opened.mode.parse().unwrap_or_default()
+    }
+
+    pub(super) fn input_limit(&self) -> Option<u64> {
+        Some(self.input_limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// The next news. Nothing is lost if it is dropped while it waits.
+    pub(super) async fn news(&mut self) -> News {
+        let fault = || News::Ended("a fault of this program has ended the connection".to_owned());
+        self.news.recv().await.unwrap_or_else(fault)
+    }
+
+    pub(super) fn prompt(&self, parts: Vec<PromptPart>) -> Reply<()> {
+        let number = self.prompts.fetch_add(1, Ordering::Relaxed) + 1;
+        self.ask(PROMPT, &Prompt { number, parts })
+    }
+
+    pub(super) fn cancel(&self, turn: TurnId) -> Reply<bool> {
+        self.ask(CANCEL, &Turn { turn: turn.0 })
+    }
+
+    pub(super) fn take_back(&self, turn: TurnId) -> Reply<bool> {
+        self.ask(TAKE_BACK, &Turn { turn: turn.0 })
+    }
+
+    pub(super) fn answer(&self, call: &str, answer: Answer) -> Reply<Result<(), AnswerError>> {
+        self.ask(ANSWER, &Answering { call: call.to_owned(), answer })
+    }
+
+    pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
+        self.ask(SET_MODE, &SetMode { mode: mode.to_string() })
+    }
+
+    pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
+        self.ask(FILES, &Files { most })
+    }
+
+    /// Has a call made, now or when the connection is there again.
+    fn ask<T: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &'static str,
+        params: &impl Serialize,
+    ) -> Reply<T> {
+        let (reply, answered) = oneshot::channel();
+        let asked = self.within(params).map(|params| {
+            // If nobody is left to ask, the reply says so.
+            let _ = self.asks.send(Ask { method, params, reply });
+        });
+        async move {
+            asked?;
+            let answer: Box<RawValue> =
+                answered.await.map_err(|_| "the agent has ended".to_owned())??;
+            serde_json::from_str(answer.get())
+                .map_err(|err| format!("the agent's answer cannot be read: {err}"))
+        }
+        .boxed()
+    }
+
+    /// The parameters, if the agent takes as many.
+    fn within(&self, params: &impl Serialize) -> Result<Box<RawValue>, String> {
+        let params = to_raw_value(params).map_err(|err| err.to_string())?;
+        let most = self.opened.frame_bytes;
+        if params.get().len() + ENVELOPE > most {
+            return Err(format!(
+                "not sent: it is longer than the {most} bytes that the agent takes"
+            ));
+        }
+        Ok(params)
+    }
+}

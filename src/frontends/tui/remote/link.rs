@@ -1,0 +1,223 @@
+//! Keeps the session in reach: asks what has happened, has calls made, connects again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::conversation::News;
+use super::Agent;
+use super::socket::{Connection, Failure};
+use crate::protocol::attach::{self, EVENTS, Happened, OPEN, Open, Opening, REFUSED, Since};
+use crate::rpc::{CallError, Peer};
+use crate::session::{Entry, Event};
+
+/// How long it is waited before the first attempt to connect again; the next waits twice as long.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// How long, at most.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Something that is asked of the session. It may be asked again if the answer was lost.
+pub(super) struct Ask {
+    pub(super) method: &'static str,
+    pub(super) params: Box<RawValue>,
+    /// Takes the answer; the error is for the person.
+    pub(super) reply: oneshot::Sender<Result<Box<RawValue>, String>>,
+}
+
+type Answer = Result<Box<RawValue>, CallError>;
+
+/// What is known at this end.
+pub(super) struct Link {
+    agent: Agent,
+    open: Open,
+    news: mpsc::Sender<News>,
+    input_limit: Arc<AtomicU64>,
+    /// The index of the entry that is to be told next.
+    next: usize,
+    /// What has no answer yet, in order.
+    asks: BTreeMap<u64, Ask>,
+    /// How much was asked.
+    count: u64,
+}
+
+/// Joins a session.
+pub(super) async fn open(
+    connection: &Connection,
+    agent: &Agent,
+    ask: &Open,
+) -> Result<Opening, Failure> {
+    connection.peer.call(OPEN, ask).await.map_err(|error| match error {
+        CallError::Gone => Failure::ForNow(format!("{agent} has hung up")),
+        CallError::Refused(error) => Failure::Final(for_people(&error)),
+        CallError::Unreadable(err) => {
+            Failure::Final(format!("the agent on {agent} is another version of tandem: {err}"))
+        }
+    })
+}
+
+impl Link {
+    pub(super) fn new(
+        agent: Agent,
+        open: Open,
+        news: mpsc::Sender<News>,
+        input_limit: Arc<AtomicU64>,
+    ) -> Self {
+        Self { agent, open, news, input_limit, next: 0, asks: BTreeMap::new(), count: 0 }
+    }
+
+    /// Runs until the session is over.
+    pub(super) async fn run(
+        mut self,
+        mut connection: Connection,
+        mut asked: mpsc::UnboundedReceiver<Ask>,
+    ) {
+        let why = loop {
+            if let Err(fault) = self.follow(&connection.peer, &mut asked).await {
+                break fault;
+            }
+            if connection.closed().await {
+                break format!("the agent on {} has ended", self.agent);
+            }
+            self.tell(News::Lost).await;
+            connection = match self.again().await {
+                Ok(connection) => connection,
+                Err(why) => break why,
+            };
+            self.tell(News::Found).await;
+        };
+        self.tell(News::Ended(why)).await;
+    }
+
+    /// Tells what happens and has calls made, until the connection is lost. The error says why
+    /// another would be of no use.
+    async fn follow(
+        &mut self,
+        peer: &Peer,
+        asked: &mut mpsc::UnboundedReceiver<Ask>,
+    ) -> Result<(), String> {
+        let again = self.asks.iter().map(|(number, ask)| call(peer, *number, ask));
+        let mut answers: FuturesUnordered<_> = again.collect();
+        let mut events = self.events(peer);
+        loop {
+            tokio::select! {
+                Some((number, answer)) = answers.next() => self.answered(number, answer),
+                Some(ask) = asked.recv() => {
+                    self.count += 1;
+                    answers.push(call(peer, self.count, &ask));
+                    self.asks.insert(self.count, ask);
+                }
+                happened = &mut events => {
+                    match happened {
+                        Ok(happened) => self.happened(happened).await?,
+                        Err(CallError::Gone) => return Ok(()),
+                        Err(CallError::Refused(error)) => return Err(for_people(&error)),
+                        Err(CallError::Unreadable(err)) => {
+                            return Err(format!("what the agent tells cannot be read: {err}"));
+                        }
+                    }
+                    events = self.events(peer);
+                }
+            }
+        }
+    }
+
+    fn events(
+        &self,
+        peer: &Peer,
+    ) -> BoxFuture<'static, Result<Happened<Box<RawValue>>, CallError>> {
+        let bytes = self.agent.line_bytes.saturating_sub(super::ENVELOPE);
+        peer.call(EVENTS, &Since { from: self.next, bytes })
+    }
+
+    async fn happened(&mut self, happened: Happened<Box<RawValue>>) -> Result<(), String> {
+        if happened.next <= self.next {
+            return Err("the agent tells the same again and again".to_owned());
+        }
+        let new = happened.entries.into_iter().filter(|entry| entry.index >= self.next);
+        let entries = new.map(read).collect();
+        self.next = happened.next;
+        self.input_limit.store(happened.input_limit.unwrap_or(0), Ordering::Relaxed);
+        self.tell(News::Happened(entries)).await;
+        Ok(())
+    }
+
+    fn answered(&mut self, number: u64, answer: Answer) {
+        let answer = match answer {
+            // It is asked again.
+            Err(CallError::Gone) => return,
+            Ok(answer) => Ok(answer),
+            Err(CallError::Refused(error)) => Err(for_people(&error)),
+            Err(CallError::Unreadable(err)) => Err(err.to_string()),
+        };
+        if let Some(ask) = self.asks.remove(&number) {
+            // Whoever asked may have stopped waiting.
+            let _ = ask.reply.send(answer);
+        }
+    }
+
+    async fn tell(&self, news: News) {
+        // If nobody listens any more, this is about to end.
+        let _ = self.news.send(news).await;
+    }
+
+    /// Connects again, however long that takes. The error says why it cannot be done.
+    async fn again(&self) -> Result<Connection, String> {
+        let mut wait = FIRST;
+        loop {
+            tokio::time::sleep(wait).await;
+            match self.connect().await {
+                Ok(connection) => return Ok(connection),
+                Err(Failure::Nobody) => {
+                    return Err(format!("the agent on {} has ended", self.agent));
+                }
+                Err(Failure::Final(why)) => return Err(why),
+                Err(Failure::ForNow(why)) => tracing::debug!("not connected again: {why}"),
+            }
+            wait = (wait * 2).min(LONGEST);
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let connection = Connection::open(&self.agent).await?;
+        match open(&connection, &self.agent, &self.open).await? {
+            Opening::Opened(_) => Ok(connection),
+            Opening::Choose(_) => {
+                Err(Failure::Final(format!("the session on {} has ended", self.agent)))
+            }
+        }
+    }
+}
+
+fn call(peer: &Peer, number: u64, ask: &Ask) -> BoxFuture<'static, (u64, Answer)> {
+    peer.call(ask.method, &ask.params).map(move |answer| (number, answer)).boxed()
+}
+
+/// An entry as the session had it, or a note in its place.
+fn read(entry: attach::Entry<Box<RawValue>>) -> Entry {
+    let note = |why: &str| Event::Notice(format!("Something happened that is not shown: {why}."));
+    let event = match entry.event.map(|event| serde_json::from_str(event.get())) {
+        Some(Ok(event)) => event,
+        Some(Err(err)) => {
+            tracing::debug!("entry {}: {err}", entry.index);
+            note("the agent is another version of tandem")
+        }
+        None => note("it is too large (--limit line-bytes=N)"),
+    };
+    Entry { index: entry.index, at: entry.at, event: Arc::new(event) }
+}
+
+/// What an error says to a person.
+fn for_people(error: &crate::protocol::jsonrpc::Error) -> String {
+    match &error.data {
+        Some(data) if error.code == REFUSED => data.details.clone(),
+        _ => error.to_string(),
+    }
+}

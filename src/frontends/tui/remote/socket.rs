@@ -1,0 +1,194 @@
+//! One connection to the agent: a WebSocket, and the JSON-RPC calls that go over it.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, Request, StatusCode};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Agent;
+use crate::protocol::attach::PATH;
+use crate::protocol::jsonrpc::{Error, Params};
+use crate::rpc::{self, Peer, Responder};
+
+/// How long it may take until the agent has taken a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes on their way between the socket and the calls.
+const BUFFER: usize = 64 << 10;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody listens there.
+    Nobody,
+    /// There will be none; why.
+    Final(String),
+    /// There may be one later; why there is none now.
+    ForNow(String),
+}
+
+impl Failure {
+    /// For people.
+    pub(super) fn why(self, agent: &Agent) -> String {
+        match self {
+            Self::Nobody => format!("nothing listens on {agent}"),
+            Self::Final(why) | Self::ForNow(why) => why,
+        }
+    }
+}
+
+/// A connection that is up.
+pub(super) struct Connection {
+    /// Calls the agent.
+    pub(super) peer: Peer,
+    /// Carries the calls; says at its end whether the agent itself has ended.
+    carrying: AbortOnDropHandle<bool>,
+}
+
+impl Connection {
+    /// Connects to an agent of this machine.
+    pub(super) async fn open(agent: &Agent) -> Result<Self, Failure> {
+        let opening = async {
+            let address = (Ipv4Addr::LOCALHOST, agent.port);
+            let stream =
+                TcpStream::connect(address).await.map_err(|err| unreachable(&err, agent))?;
+            // A key that is pressed is to be seen at once.
+            let _ = stream.set_nodelay(true);
+            let most = Some(agent.line_bytes);
+            let limits = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
+            let opened = client_async_with_config(request(agent)?, stream, Some(limits)).await;
+            opened.map_err(|err| refused(&err, agent))
+        };
+        let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
+            Failure::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
+        })??;
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        let (told, peer) = oneshot::channel();
+        let max_line = agent.line_bytes;
+        let carrying = tokio::spawn(async move {
+            let (input, output) = tokio::io::split(theirs);
+            let input_ended = CancellationToken::new();
+            let options = rpc::Options { max_line, tap: None, input_ended };
+            let served = rpc::serve(input, output, options, |peer| {
+                let _ = told.send(peer);
+                Deaf
+            });
+            tokio::select! {
+                _ = served => false,
+                ended = carry(socket, ours) => ended,
+            }
+        });
+        let gone = |_| Failure::ForNow(format!("{agent} has hung up"));
+        let peer = peer.await.map_err(gone)?;
+        Ok(Self { peer, carrying: AbortOnDropHandle::new(carrying) })
+    }
+
+    /// Waits for its end; whether the agent has said that it ends.
+    pub(super) async fn closed(&mut self) -> bool {
+        (&mut self.carrying).await.unwrap_or(false)
+    }
+}
+
+fn request(agent: &Agent) -> Result<Request<()>, Failure> {
+    let url = format!("ws://127.0.0.1:{}{PATH}", agent.port);
+    let mut request = url.into_client_request().map_err(|err| Failure::Final(err.to_string()))?;
+    if let Some(token) = &agent.token {
+        let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
+        let bearer = bearer.map_err(|_| {
+            Failure::Final("the A2A token has characters that cannot be sent".to_owned())
+        })?;
+        request.headers_mut().insert(AUTHORIZATION, bearer);
+    }
+    Ok(request)
+}
+
+fn unreachable(err: &io::Error, agent: &Agent) -> Failure {
+    if err.kind() == io::ErrorKind::ConnectionRefused {
+        return Failure::Nobody;
+    }
+    Failure::ForNow(format!("{agent} cannot be reached: {err}"))
+}
+
+/// What the answer to the first request means.
+fn refused(err: &tungstenite::Error, agent: &Agent) -> Failure {
+    let tungstenite::Error::Http(response) = err else {
+        let other =
+            matches!(err, tungstenite::Error::Protocol(_) | tungstenite::Error::HttpFormat(_));
+        let why = format!("{agent} does not answer as an agent does: {err}");
+        return if other { Failure::Final(why) } else { Failure::ForNow(why) };
+    };
+    match response.status() {
+        StatusCode::UNAUTHORIZED if agent.token.is_some() => {
+            Failure::Final(format!("the agent on {agent} does not know this token"))
+        }
+        StatusCode::UNAUTHORIZED => Failure::Final(format!(
+            "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
+        )),
+        StatusCode::SERVICE_UNAVAILABLE => Failure::ForNow(format!("{agent} is busy")),
+        status => Failure::Final(format!(
+            "what listens on {agent} lets no terminal attach ({status}): is it a tandem of this \
+             version?"
+        )),
+    }
+}
+
+/// Carries lines between the calls and the socket until one of them ends; whether the agent has
+/// said that it ends.
+async fn carry(socket: WebSocketStream<TcpStream>, stream: DuplexStream) -> bool {
+    let (mut out, mut input) = socket.split();
+    let (from, mut to) = tokio::io::split(stream);
+    let reading = async {
+        loop {
+            match input.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    let line = text.replace(['\r', '\n'], " ") + "\n";
+                    if to.write_all(line.as_bytes()).await.is_err() {
+                        return false;
+                    }
+                }
+                Some(Ok(Message::Close(frame))) => {
+                    return frame.is_some_and(|frame| frame.code == CloseCode::Away);
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return false,
+            }
+        }
+    };
+    let writing = async {
+        let mut lines = BufReader::new(from).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if out.send(Message::text(line)).await.is_err() {
+                break;
+            }
+        }
+        // What the agent has said last is still to be read.
+        std::future::pending::<bool>().await
+    };
+    tokio::select! {
+        ended = reading => ended,
+        never = writing => never,
+    }
+}
+
+/// The agent calls nobody.
+struct Deaf;
+
+impl rpc::Handler for Deaf {
+    fn request(&self, method: &str, _: Params<'_>, responder: Responder) {
+        responder.send(Err::<(), _>(Error::method_not_found(method)));
+    }
+}

@@ -1,0 +1,76 @@
+//! A terminal on a session of a tandem that runs elsewhere on this machine.
+
+use std::io::{Write as _, stderr};
+use std::path::Path;
+
+use super::a2a::token;
+use super::{End, Signals, credentials, terminal};
+use crate::cli::Attach;
+use crate::config::limits::Limits;
+use crate::config::settings::Settings;
+use crate::frontends::tui::{self, Agent, Attached, Conversation, Listed, Wanted};
+
+/// What it ends with if the person has to say which session.
+const CHOOSE: i32 = 2;
+
+/// How much of a session's id is shown.
+const ID: usize = 8;
+
+/// Serves a person in the terminal, until they quit or the agent ends.
+pub async fn attach(attach: &Attach) -> anyhow::Result<End> {
+    let mut signals = Signals::listen()?;
+    let credentials = credentials()?;
+    let env = credentials.env();
+    let agent = Agent {
+        port: attach.port,
+        token: token(attach.a2a_token_file.as_deref(), &credentials)?,
+        line_bytes: Limits::new(&Settings::default(), &attach.limits).line_bytes,
+    };
+    let here = env.directory().display().to_string();
+    let wanted = match &attach.session {
+        Some(id) => Wanted::Id(id.clone()),
+        None if attach.new => Wanted::New(here),
+        None => Wanted::Only(here),
+    };
+    let remote = match tui::attach(agent, wanted).await? {
+        Attached::To(remote) => remote,
+        Attached::Choose(sessions) => {
+            choose(attach, &sessions);
+            return Ok(End::Failed(CHOOSE));
+        }
+    };
+    let directory = remote.directory().to_owned();
+    let service = terminal::service(Conversation::There(remote), Path::new(&directory), env);
+    tokio::select! {
+        served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
+        // An interrupt is the screen's: an editor may have the terminal.
+        signal = signals.end() => Ok(End::Signal(signal)),
+    }
+}
+
+/// Says which sessions there are.
+fn choose(attach: &Attach, sessions: &[Listed]) {
+    let mut text = match &attach.session {
+        Some(id) => format!("tandem: no session, or more than one, is called {id}. "),
+        None => "tandem: there are several sessions. ".to_owned(),
+    };
+    text.push_str("Choose one with `--session ID`, or begin another with `--new`:\n");
+    for session in sessions {
+        text.push_str(&row(session));
+    }
+    // If standard error is closed there is nobody to tell.
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+fn row(session: &Listed) -> String {
+    let id: String = session.id.chars().take(ID).collect();
+    let busy = if session.busy { ", at work" } else { "" };
+    let said = match session.prompts {
+        0 => "nothing said yet".to_owned(),
+        1 => format!("1 prompt: {}", session.last),
+        prompts => format!("{prompts} prompts, the last: {}", session.last),
+    };
+    let row = format!("  {id}  {}  {said}{busy}", session.directory);
+    // What others have said must not reach the terminal as commands.
+    row.chars().filter(|c| !c.is_control()).chain(['\n']).collect()
+}

@@ -1,0 +1,312 @@
+//! `tandem attach` in a real terminal (tmux), on the session of an editor or of a server.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::server::{Shared, prompt, serve, shared, works_in, write};
+use crate::agent::Setup;
+use crate::terminal::{GRACE, Terminal};
+
+/// A terminal that is attached to that port; none if there is no tmux.
+fn attach(port: u16, args: &str) -> Option<Terminal> {
+    let terminal = Terminal::open()?;
+    terminal.agent("", &format!("attach {port} {args}; echo \"code $?\""));
+    terminal.until(&format!("attached to 127.0.0.1:{port}"));
+    Some(terminal)
+}
+
+/// A terminal in which what is said is not broken into rows.
+fn wide() -> Option<Terminal> {
+    let terminal = Terminal::open()?;
+    terminal.tmux(&["resize-window", "-x", "200", "-y", "24"]);
+    Some(terminal)
+}
+
+fn writes() -> Setup {
+    Setup::script(vec![
+        json!({ "when": "write", "answers": [
+            [{ "text": "I **write**." }, write("a.txt", "new\n")], [{ "text": "Written." }],
+        ] }),
+        json!({ "when": "hang", "answers": [[{ "text": "Begun.\n\nMore" }, { "hang": null }]] }),
+        json!({ "when": "", "answers": [[{ "text": "Hello." }]] }),
+    ])
+}
+
+async fn asked(it: &mut Shared) -> (u64, Value) {
+    let id = it.editor.prompt("write").await;
+    (id, it.editor.call_of("requestToolCallConfirmation").await)
+}
+
+#[tokio::test]
+async fn what_the_editor_asks_for_is_shown_as_it_streams_and_cancelled_from_here() {
+    let mut it = shared(&writes()).await;
+    let id = it.editor.prompt("the first").await;
+    it.editor.answer_to(id).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    let seen = terminal.until("Hello.");
+    assert!(seen.contains("› [editor] the first"), "{seen}");
+    let id = it.editor.prompt("hang").await;
+    let seen = terminal.until("More");
+    assert!(seen.contains("› [editor] hang"), "{seen}");
+    terminal.keys(&["Escape"]);
+    terminal.until("Cancelled.");
+    let answer = it.editor.answer_to(id).await;
+    assert!(answer.get("error").is_some() || answer["result"].is_null(), "{answer}");
+}
+
+#[tokio::test]
+async fn a_question_of_the_editors_turn_is_answered_here() {
+    let mut it = shared(&writes()).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    let (id, question) = asked(&mut it).await;
+    let seen = terminal.until("Change this file?");
+    assert!(seen.contains("until the agent ends all edits"), "{seen}");
+    std::thread::sleep(GRACE);
+    terminal.text("y");
+    let seen = terminal.until("Written.");
+    assert!(!seen.contains("allowed by"), "it was allowed here:\n{seen}");
+    it.editor.answer_to(id).await;
+    // The editor's answer comes too late to count, and tells under which id it shows the call.
+    it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
+    let update = it.editor.call_of("updateToolCall").await;
+    assert_eq!(update["params"]["status"], "finished", "{update}");
+    assert!(it.editor.workspace().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn a_question_that_the_editor_answers_is_closed_here() {
+    let mut it = shared(&writes()).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    let (_, question) = asked(&mut it).await;
+    terminal.until("Change this file?");
+    it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
+    let seen = terminal.until("Written.");
+    assert!(seen.contains("✓ Writing to a.txt · allowed by the editor"), "{seen}");
+    assert!(!seen.contains("Change this file?"), "{seen}");
+}
+
+#[tokio::test]
+async fn who_attaches_late_finds_the_question_and_of_two_terminals_one_answers() {
+    let mut it = shared(&writes()).await;
+    asked(&mut it).await;
+    let Some(one) = attach(it.client.port, "") else { return };
+    let Some(other) = attach(it.client.port, "") else { return };
+    one.until("Change this file?");
+    other.until("Change this file?");
+    std::thread::sleep(GRACE);
+    other.text("n");
+    one.until("rejected by attached terminal 2");
+    other.wait("the question's end", |seen| !seen.contains("Change this file?"));
+    assert!(!it.editor.workspace().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn what_is_typed_here_reaches_the_editor_and_quitting_leaves_the_agent_running() {
+    let mut it = shared(&writes().file("notes.txt", "a note")).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    terminal.text("see @no");
+    terminal.until("› @notes.txt");
+    terminal.keys(&["Tab", "Enter"]);
+    let seen = terminal.until("Hello.");
+    assert!(seen.contains("› see @notes.txt"), "{seen}");
+    let shown = it.editor.call_of("streamAssistantMessageChunk").await;
+    assert_eq!(shown["params"]["chunk"]["text"], "\n\n> **[terminal]** see @notes.txt\n\n");
+    terminal.line("hang");
+    terminal.until("More");
+    terminal.line("two words");
+    terminal.until("queued: two words");
+    terminal.keys(&["Up"]);
+    terminal.wait("the prompt in the line", |seen| {
+        seen.contains("› two words") && !seen.contains("queued")
+    });
+    terminal.keys(&["C-u"]);
+    // What was typed last still arrives.
+    terminal.text("the last");
+    terminal.keys(&["Enter", "C-d"]);
+    terminal.until("code 0");
+    terminal.check_given_back();
+    let Some(again) = attach(it.client.port, "") else { return };
+    let seen = again.until("queued: [terminal] the last");
+    assert!(seen.contains("More"), "the turn goes on:\n{seen}");
+}
+
+#[tokio::test]
+async fn only_with_a_token_commands_are_run_from_here_and_the_mode_is_changed() {
+    let it = shared(&writes()).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    terminal.line("!touch made");
+    terminal.until("only an agent with a token");
+    terminal.keys(&["C-u", "BTab"]);
+    let seen = terminal.until("only an agent with a token");
+    assert!(seen.contains("· default ·"), "{seen}");
+    let it = shared(&writes().var("TANDEM_A2A_TOKEN", "the-token")).await;
+    let Some(terminal) = wide() else { return };
+    terminal.agent("", &format!("attach {}", it.client.port));
+    terminal.until("wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN");
+    fs::write(terminal.home.path().join("project/token"), "wrong\n").unwrap();
+    terminal.agent("", &format!("attach {} --a2a-token-file token", it.client.port));
+    terminal.until("does not know this token");
+    fs::write(terminal.home.path().join("project/token"), "the-token\n").unwrap();
+    terminal.agent("", &format!("attach {} --a2a-token-file token", it.client.port));
+    terminal.until("attached to");
+    terminal.line("!echo $((6 * 7)) > out; cat out");
+    terminal.until("│ 42");
+    terminal.keys(&["BTab"]);
+    terminal.until("· auto_edit ·");
+    assert!(it.editor.workspace().join("out").exists());
+}
+
+#[tokio::test]
+async fn the_end_of_the_agent_is_the_end_of_the_terminal() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let mut it = shared(&writes()).await;
+        let Some(terminal) = attach(it.client.port, "") else { return };
+        it.editor.prompt("hang").await;
+        terminal.until("More");
+        let pid = it.editor.child.id().unwrap().cast_signed();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        it.editor.exit().await;
+        let why = format!("tandem: the agent on 127.0.0.1:{} has ended", it.client.port);
+        let seen = terminal.until("code 1");
+        assert!(seen.contains(&why) && seen.contains("More"), "{seen}");
+        terminal.check_given_back();
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_attached_to_is_said() {
+    let Some(terminal) = wide() else { return };
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    terminal.agent("", &format!("attach {free}; echo \"code $?\""));
+    let seen = terminal.until("code 1");
+    assert!(seen.contains(&format!("tandem: nothing listens on 127.0.0.1:{free}")), "{seen}");
+    terminal.agent("", "attach http://example.org:41242");
+    terminal.until("only an agent of this machine can be attached to");
+    terminal.agent("", "attach x");
+    terminal.until("must be a port");
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        let _ = stream.read(&mut [0; 1000]);
+        let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    });
+    terminal.agent("", &format!("attach {port}"));
+    terminal.until("lets no terminal attach (404 Not Found)");
+    terminal.agent("", &format!("attach {port} < /dev/null"));
+    terminal.until("`tandem attach` needs a terminal");
+}
+
+#[tokio::test]
+async fn a_server_has_several_sessions_and_the_person_chooses() {
+    let it = serve(&writes().arg("--workspace-root").arg("/")).await;
+    let Some(first) = attach(it.client.port, "") else { return };
+    assert!(first.seen().contains("· ~/project"), "a new session, here:\n{}", first.seen());
+    first.line("mine");
+    first.until("Hello.");
+    let workspace = it.home.path().join("workspace");
+    it.client.result("message/send", works_in(&workspace, prompt("of another"))).await;
+    let Some(terminal) = wide() else { return };
+    terminal.agent("", &format!("attach {}; echo \"code $?\"", it.client.port));
+    let seen = terminal.until("code 2");
+    assert!(seen.contains("tandem: there are several sessions. Choose one with"), "{seen}");
+    let row = |text: &str| seen.lines().find(|line| line.contains(text)).unwrap().to_owned();
+    assert!(row("1 prompt: mine").contains("/project  "), "{seen}");
+    let id = row("of another").split_whitespace().next().unwrap().to_owned();
+    terminal.agent("", &format!("attach {} --session {id}", it.client.port));
+    terminal.until("› [A2A] of another");
+    terminal.keys(&["C-d"]);
+    terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+    terminal.agent("", &format!("attach {} --new; echo \"code $?\"", it.client.port));
+    terminal.until("attached to");
+    terminal.line("in a new one");
+    terminal.wait("its own answer", |seen| seen.matches("Hello.").count() == 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_is_made_again_and_nothing_is_missing_or_there_twice() {
+    let mut it = shared(&writes()).await;
+    let between = Between::new(it.client.port);
+    let Some(terminal) = attach(between.port, "") else { return };
+    let id = it.editor.prompt("before").await;
+    it.editor.answer_to(id).await;
+    terminal.until("› [editor] before");
+    between.cut();
+    terminal.until("The connection to the agent is lost; trying again.");
+    let id = it.editor.prompt("meanwhile").await;
+    it.editor.answer_to(id).await;
+    terminal.line("not sent");
+    terminal.until("not sent: the connection is lost");
+    between.mend();
+    let seen = terminal.until("› [editor] meanwhile");
+    assert!(!seen.contains("is lost; trying"), "{seen}");
+    terminal.keys(&["Enter"]);
+    terminal.wait("all three answers", |seen| seen.matches("Hello.").count() == 3);
+    let seen = terminal.seen();
+    for prompt in ["› [editor] before", "› [editor] meanwhile", "› not sent"] {
+        assert_eq!(seen.matches(prompt).count(), 1, "{prompt}:\n{seen}");
+    }
+}
+
+/// Somebody between a terminal and the agent, who can cut the connection.
+struct Between {
+    port: u16,
+    is_cut: Arc<AtomicBool>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Between {
+    fn new(to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (is_cut, streams) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let between = Self { port, is_cut: Arc::clone(&is_cut), streams: Arc::clone(&streams) };
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if is_cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let there = TcpStream::connect(("127.0.0.1", to)).unwrap();
+                let ends = [&stream, &there].map(|end| end.try_clone().unwrap());
+                streams.lock().unwrap().extend(ends);
+                let (back, forth) = (there.try_clone().unwrap(), stream.try_clone().unwrap());
+                std::thread::spawn(move || pass(stream, there, Some((port, to))));
+                std::thread::spawn(move || pass(back, forth, None));
+            }
+        });
+        between
+    }
+
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn mend(&self) {
+        self.is_cut.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Passes on what comes; in the first of it, a port for another: the agent knows its own name.
+fn pass(mut from: TcpStream, mut to: TcpStream, mut name: Option<(u16, u16)>) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        let mut passed = bytes[..read].to_vec();
+        if let Some((ours, theirs)) = name.take() {
+            let head = String::from_utf8(passed).unwrap();
+            passed = head.replace(&format!(":{ours}"), &format!(":{theirs}")).into_bytes();
+        }
+        if to.write_all(&passed).is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,271 @@
+//! `tandem attach` at agents that are not what they should be, or go away in the middle.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
+
+use crate::terminal::{GRACE, Terminal};
+
+/// What an agent does with a connection.
+type Act = fn(&mut Agent);
+
+/// One connection of an agent that a test plays.
+struct Agent {
+    socket: WebSocket<TcpStream>,
+    /// The call that waits for events, when there is one.
+    events: Option<Value>,
+}
+
+impl Agent {
+    /// An agent that does these, a connection each; its port.
+    fn start(acts: Vec<Act>) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for act in acts {
+                let (stream, _) = listener.accept().unwrap();
+                act(&mut Self { socket: accept(stream).unwrap(), events: None });
+            }
+        });
+        port
+    }
+
+    /// The next call of a method; nothing when the terminal has gone.
+    fn call(&mut self, method: &str) -> Option<Value> {
+        loop {
+            let Ok(message) = self.socket.read() else { return None };
+            let Message::Text(text) = message else { continue };
+            let call: Value = serde_json::from_str(&text).unwrap();
+            if call["method"] == "attach/events" {
+                self.events = Some(call.clone());
+            }
+            if call["method"] == method {
+                return Some(call);
+            }
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.socket.send(Message::text(message.to_string())).unwrap();
+    }
+
+    fn answer(&mut self, call: &Value, result: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }));
+    }
+
+    fn refuse(&mut self, call: &Value, why: &str) {
+        let error = json!({ "code": -32000, "message": "Refused", "data": { "details": why } });
+        self.send(&json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }));
+    }
+
+    /// Lets the terminal in; what it asked for.
+    fn open(&mut self) -> Value {
+        let call = self.call("attach/open").unwrap();
+        let opened = json!({
+            "session": "the-session", "number": 1, "directory": "/somewhere", "model": "a-model",
+            "mode": "default", "frameBytes": 1000,
+        });
+        self.answer(&call, json!({ "opened": opened }));
+        call["params"].clone()
+    }
+
+    /// Tells of these events, from an index on.
+    fn tell(&mut self, from: usize, events: &[Value]) {
+        let call = match self.events.take() {
+            Some(call) => call,
+            None => self.call("attach/events").unwrap(),
+        };
+        self.events = None;
+        assert_eq!(call["params"]["from"], from);
+        let entries = events.iter().enumerate();
+        let entries: Vec<_> = entries
+            .map(|(n, event)| json!({ "index": from + n, "at": 0, "event": event }))
+            .collect();
+        let next = from + events.len();
+        self.answer(&call, json!({ "entries": entries, "next": next, "inputLimit": null }));
+    }
+
+    /// Waits until the terminal has gone.
+    fn stay(&mut self) {
+        while self.call("nothing").is_some() {}
+    }
+}
+
+fn said(text: &str) -> [Value; 4] {
+    let prompt = json!({ "turn": 1, "prompt": [{ "Text": text }], "origin": { "Attached": 1 } });
+    [
+        json!({ "TurnQueued": prompt }),
+        json!({ "TurnStarted": { "turn": 1 } }),
+        json!({ "Text": "Heard.\n\n" }),
+        json!({ "TurnFinished": { "turn": 1, "reason": "EndTurn" } }),
+    ]
+}
+
+/// A terminal at that agent, and the shell below it; none if there is no tmux.
+fn attach(acts: Vec<Act>) -> Option<Terminal> {
+    let terminal = Terminal::open()?;
+    terminal.tmux(&["resize-window", "-x", "120", "-y", "24"]);
+    terminal.agent("", &format!("attach {}; echo \"code $?\"", Agent::start(acts)));
+    Some(terminal)
+}
+
+#[test]
+fn a_prompt_whose_answer_is_lost_is_sent_again_under_its_number() {
+    let first: Act = |agent| {
+        let asked = agent.open();
+        assert_eq!(asked["session"].as_object().unwrap().keys().next().unwrap(), "only");
+        let prompt = agent.call("attach/prompt").unwrap();
+        assert_eq!(prompt["params"], json!({ "number": 1, "parts": [{ "Text": "hello" }] }));
+    };
+    let second: Act = |agent| {
+        let asked = agent.open();
+        assert_eq!(asked["session"], json!({ "id": "the-session" }));
+        let prompt = agent.call("attach/prompt").unwrap();
+        assert_eq!(prompt["params"], json!({ "number": 1, "parts": [{ "Text": "hello" }] }));
+        agent.answer(&prompt, Value::Null);
+        agent.tell(0, &said("hello"));
+        agent.stay();
+    };
+    let Some(terminal) = attach(vec![first, second]) else { return };
+    terminal.until("? for the keys");
+    terminal.line("hello");
+    let seen = terminal.until("Heard.");
+    assert_eq!(seen.matches("› hello").count(), 1, "{seen}");
+}
+
+#[test]
+fn what_another_version_tells_is_noted_and_the_rest_is_shown() {
+    let act: Act = |agent| {
+        agent.open();
+        agent.tell(0, &[json!({ "Holiday": { "days": 3 } }), Value::Null]);
+        agent.tell(2, &said("hello"));
+        agent.stay();
+    };
+    let Some(terminal) = attach(vec![act]) else { return };
+    let seen = terminal.until("Heard.");
+    assert!(seen.contains("not shown: the agent is another version of tandem."), "{seen}");
+    assert!(seen.contains("not shown: it is too large (--limit line-bytes=N)."), "{seen}");
+}
+
+#[test]
+fn a_refusal_is_said_and_ends_it() {
+    let act: Act = |agent| {
+        let call = agent.call("attach/open").unwrap();
+        agent.refuse(&call, "use the same tandem for both");
+        agent.stay();
+    };
+    let Some(terminal) = attach(vec![act]) else { return };
+    let seen = terminal.until("code 1");
+    assert!(seen.contains("tandem: use the same tandem for both"), "{seen}");
+}
+
+#[test]
+fn an_agent_that_answers_nonsense_is_left() {
+    let nonsense: [(Act, &str); 3] = [
+        (
+            |agent| {
+                let call = agent.call("attach/open").unwrap();
+                agent.answer(&call, json!({ "welcome": true }));
+                agent.stay();
+            },
+            "is another version of tandem",
+        ),
+        (
+            |agent| {
+                agent.open();
+                agent.tell(0, &[]);
+                agent.stay();
+            },
+            "tandem: the agent tells the same again and again",
+        ),
+        (
+            |agent| {
+                agent.open();
+                let call = agent.call("attach/events").unwrap();
+                agent.answer(&call, json!([]));
+                agent.stay();
+            },
+            "tandem: what the agent tells cannot be read",
+        ),
+    ];
+    for (act, why) in nonsense {
+        let Some(terminal) = attach(vec![act]) else { return };
+        let seen = terminal.until("code 1");
+        assert!(seen.contains(why), "{why}:\n{seen}");
+        terminal.check_given_back();
+    }
+}
+
+#[test]
+fn a_session_that_is_gone_when_the_connection_is_back_is_the_end() {
+    let first: Act = |agent| {
+        agent.open();
+        agent.tell(0, &said("hello"));
+    };
+    let second: Act = |agent| {
+        let call = agent.call("attach/open").unwrap();
+        agent.answer(&call, json!({ "choose": [] }));
+        agent.stay();
+    };
+    let Some(terminal) = attach(vec![first, second]) else { return };
+    let seen = terminal.until("code 1");
+    assert!(seen.contains("› hello") && seen.contains("has ended"), "{seen}");
+}
+
+#[test]
+fn what_is_not_taken_comes_back() {
+    let act: Act = |agent| {
+        agent.open();
+        let args = json!({ "id": "c", "name": "t", "args": {} });
+        let asked = json!({ "call": args, "caller": "Model", "kind": "Other", "access": "Nothing",
+            "summary": { "label": "a thing", "locations": [], "diff": null },
+            "question": { "why": "it may be bad", "commands": [], "scopes": [] } });
+        let [queued, started, ..] = said("hello");
+        agent.tell(0, &[queued, started, json!({ "CallStarted": asked })]);
+        let call = agent.call("attach/answer").unwrap();
+        agent.refuse(&call, "not now");
+        let call = agent.call("attach/answer").unwrap();
+        agent.answer(&call, json!({ "Ok": null }));
+        let closed = json!([{ "Once": { "edited": null } }, { "Attached": 1 }]);
+        let finished = json!({ "call": "c", "outcome": "Rejected" });
+        let closed = json!({ "QuestionClosed": { "call": "c", "answer": closed } });
+        agent.tell(3, &[closed, json!({ "CallFinished": finished })]);
+        let call = agent.call("attach/prompt").unwrap();
+        agent.refuse(&call, "not that");
+        agent.stay();
+    };
+    let Some(terminal) = attach(vec![act]) else { return };
+    terminal.until("Do this?");
+    std::thread::sleep(GRACE);
+    terminal.text("y");
+    let seen = terminal.until("not now");
+    assert!(seen.contains("Do this?"), "{seen}");
+    std::thread::sleep(GRACE);
+    terminal.text("y");
+    terminal.until("✗ a thing");
+    terminal.line("some words");
+    let seen = terminal.until("not that");
+    assert!(seen.contains("› some words"), "{seen}");
+    terminal.keys(&["C-u"]);
+    terminal.line(&"long ".repeat(200));
+    terminal.until("not sent: it is longer than the 1000 bytes that the agent takes");
+}
+
+#[test]
+fn what_is_no_agent_is_said() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 1000]);
+            let _ = stream.write_all(b"SSH-2.0-somebody\r\n\r\n");
+        }
+    });
+    let Some(terminal) = Terminal::open() else { return };
+    terminal.tmux(&["resize-window", "-x", "120", "-y", "24"]);
+    terminal.agent("", &format!("attach {port}; echo \"code $?\""));
+    let seen = terminal.until("code 1");
+    assert!(seen.contains(&format!("127.0.0.1:{port} does not answer as an agent does")), "{seen}");
+}
