@@ -30,8 +30,8 @@ pub struct Cli {
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub log_file: Option<PathBuf>,
-    /// Log what happens, in detail, unless TANDEM_LOG says what. In a terminal the logs go to a
-    /// file, which is named
+    /// Log what happens, in detail, unless the environment says what to log. In a terminal the logs
+    /// go to a file, which is named
     #[arg(short, long, global = true)]
     pub debug: bool,
     /// Print version

@@ -131,6 +131,9 @@ impl Question {
             _ => Some(format!("built-in rules {}", own.join(", "))),
         };
         let rules: Vec<_> = written.chain(own).collect();
+        if rules.is_empty() {
+            return self.why.clone();
+        }
         format!("{} [{}]", self.why, rules.join("; "))
     }
 

@@ -17,7 +17,7 @@ const NAMES: [&str; 10] = [
 ];
 
 /// Names that only look so: where an agent listens, where certificates of others are.
-const HARMLESS: [&str; 7] = [
+const HARMLESS: [&str; 10] = [
     "SSH_AUTH_SOCK",
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -25,6 +25,9 @@ const HARMLESS: [&str; 7] = [
     "XAUTHORITY",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    "NIX_SSL_CERT_FILE",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
 ];
 
 /// How values begin that are secrets whatever their name is.

@@ -204,7 +204,8 @@ impl Server {
     }
 
     fn login(&self, why: &str) -> String {
-        format!("{why}: `/mcp auth {}`", self.config.name)
+        let name = &self.config.name;
+        format!("{why}: give `{name}` a token in the `headers` of its settings, then `/mcp reload`")
     }
 
     /// Waits a while, or until it is wanted.

@@ -45,10 +45,12 @@ async fn its_tools_are_called_and_asked_about() {
     let id = agent.prompt("go").await;
     let read = agent.until_answered(id, "allow").await;
     let asked = of(&read, "requestToolCallConfirmation");
+    let why = "Asked because tools of MCP servers are asked for; the server says that this one only \
+        reads [built-in rule mcp]";
     let expected = json!({
         "label": "echo (s) {\"message\":\"hi\"}",
         "icon": "hammer",
-        "content": null,
+        "content": { "type": "markdown", "markdown": why },
         "confirmation":
             { "type": "mcp", "serverName": "s", "toolName": "echo", "toolDisplayName": "Echo" },
         "locations": [],

@@ -159,7 +159,9 @@ async fn one_that_wants_a_login_says_how() {
     .await;
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await);
-    assert_eq!(told, ["The MCP server `web` wants you to log in: `/mcp auth web`"]);
+    let said = "The MCP server `web` wants you to log in: give `web` a token in the `headers` of its \
+        settings, then `/mcp reload`";
+    assert_eq!(told, [said]);
 }
 
 #[tokio::test]
