@@ -117,6 +117,9 @@ enum End {
 }
 
 async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    if cx.cancel.run_until_cancelled(cx.processes.find_programs()).await.is_none() {
+        return Err(ToolError::cancelled());
+    }
     let mut running = cx.processes.start(command, directory).map_err(|err| {
         ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
     })?;

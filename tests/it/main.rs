@@ -31,6 +31,7 @@ mod openai;
 mod peer;
 mod policy;
 mod read;
+mod search_path;
 mod session;
 mod settings;
 mod shared;

@@ -97,6 +97,7 @@ pub(super) async fn connect(
     match &config.reach {
         Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
         Reach::Stdio(program) => {
+            world.processes.find_programs().await;
             let (transport, mut body) = start(program, config, world, &hearing)?;
             let shook = shake_hands(listener, transport, patience, discover).await;
             match shook {
