@@ -61,7 +61,7 @@ impl Tree {
         let roots = workspace.trees().map(|root| (root, workspace.ignores(root, Respect::ALL)));
         let roots: Vec<_> = roots.collect();
         let mut waiting: VecDeque<_> =
-            roots.iter().map(|(root, ignores)| (root.to_path_buf(), ignores)).collect();
+            roots.iter().map(|(root, ignores)| ((*root).clone(), ignores)).collect();
         while let Some((path, ignores)) = waiting.pop_front() {
             if self.left == 0 || self.look == 0 {
                 return;
