@@ -151,6 +151,30 @@ impl CommandTurn<'_> {
 
 const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";
 
+/// A prompt's text, if that is a command: also one of a server that is only getting ready.
+pub(super) async fn find(
+    session: &Session,
+    prompt: &[PromptPart],
+    cancel: &CancellationToken,
+) -> Option<(String, String)> {
+    let found = of(session, prompt);
+    if found.is_some() || !looks_like_one(prompt) {
+        return found;
+    }
+    session.servers.start();
+    if !session.servers.pending().is_empty() {
+        session.await_servers(cancel).await;
+    }
+    of(session, prompt)
+}
+
+/// Whether a prompt begins with a slash and a word.
+fn looks_like_one(prompt: &[PromptPart]) -> bool {
+    let Some(PromptPart::Text(begins)) = prompt.first() else { return false };
+    let name = begins.trim_start().strip_prefix('/').unwrap_or_default();
+    name.starts_with(|c: char| !c.is_whitespace() && c != '/')
+}
+
 /// A prompt's text, if that is a command.
 pub(super) fn of(session: &Session, prompt: &[PromptPart]) -> Option<(String, String)> {
     let Some(PromptPart::Text(begins)) = prompt.first() else { return None };

@@ -15,7 +15,7 @@ pub(super) async fn run(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> StopReason {
-    if let Some((name, text)) = command::of(session, prompt) {
+    if let Some((name, text)) = command::find(session, prompt, cancel).await {
         return command::run(session, name, &text, cancel).await;
     }
     if let [PromptPart::Shell(command)] = prompt {
