@@ -176,7 +176,11 @@ impl Session {
             model: Mutex::new(parts.model),
             models: parts.models,
             commands: parts.commands,
-            instructions: Arc::new(Instructions::new(parts.memory, Arc::clone(&parts.workspace))),
+            instructions: Arc::new(Instructions::new(
+                parts.memory,
+                Arc::clone(&parts.workspace),
+                parts.limits.tree_entries,
+            )),
             tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
             servers: parts.servers,
             permissions,

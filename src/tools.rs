@@ -189,6 +189,8 @@ pub struct Limits {
     pub shell_bytes: usize,
     /// Bytes of files that are kept as they were before changes; 0 keeps none.
     pub undo_bytes: u64,
+    /// Files and directories of the workspace that the model is told of at first; 0 for none.
+    pub tree_entries: usize,
 }
 
 impl Default for Limits {
@@ -205,6 +207,7 @@ impl Default for Limits {
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,
             undo_bytes: 512 << 20,
+            tree_entries: 200,
         }
     }
 }
