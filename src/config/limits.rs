@@ -186,6 +186,11 @@ const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.output_chars),
     },
     Named {
+        name: "kept-output-bytes",
+        what: "longer output that is kept for it to read",
+        field: Field::Bytes(|limits| &mut limits.tools.kept_output_bytes),
+    },
+    Named {
         name: "files",
         what: "files that one call names",
         field: Field::Count(|limits| &mut limits.tools.files),

@@ -14,6 +14,7 @@ use super::Session;
 use super::event::Event;
 use super::memory::{Memory, MemoryFile};
 use super::prompt::system;
+use crate::model::tokens;
 use crate::sync::Mutex;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Access, Invocation, Kind, Location};
@@ -93,6 +94,13 @@ impl Instructions {
             new.extend(below);
         }
         new
+    }
+}
+
+impl Instructions {
+    /// How many tokens the system instruction has.
+    pub(super) fn tokens(&self) -> u64 {
+        self.known.lock().system.as_deref().map_or(0, tokens::of_text)
     }
 }
 
