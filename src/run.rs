@@ -33,13 +33,15 @@ use crate::config::{self, Check, Credentials, Env, Input, Settings, Trust, setti
 use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
+use crate::net::Reach;
 use crate::permission::Mode;
 use crate::session::{Memory, Origin, Parts, Places, Session};
+use crate::tools::WebSetup;
 use crate::tools::mcp::{self, Hub};
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::{Filtering, Workspace};
-use crate::{record, rpc, stdio, tools};
+use crate::{net, record, rpc, stdio, tools};
 
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -208,6 +210,7 @@ impl Making {
         let (model, models) = self.model(settings)?;
         let memory = memory(settings, &self.credentials);
         let mut tools = tools::all();
+        tools.push(tools::web_fetch(web(settings)));
         tools.extend(memory.user_file().map(tools::save_memory));
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
@@ -245,6 +248,13 @@ impl Making {
             notices: settings.remarks().to_vec(),
         }))
     }
+}
+
+/// How far requests to the web may go.
+fn web(settings: &Settings) -> WebSetup {
+    let private = settings.tools.web_fetch.allow_private;
+    let reach = if private { Reach::Private } else { Reach::Public };
+    WebSetup { reach, lookup: net::system_lookup() }
 }
 
 /// Which ignore files count.

@@ -32,6 +32,7 @@ mod save_memory;
 mod shorten;
 mod target;
 mod text;
+mod web_fetch;
 mod write_file;
 mod write_todos;
 
@@ -49,6 +50,7 @@ pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
 use self::preimages::{FileChange, Preimages};
 use self::process::Processes;
+pub use self::web_fetch::Setup as WebSetup;
 use self::workspace::Workspace;
 
 /// Every built-in tool, in the order that models are told of them.
@@ -69,6 +71,11 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
 /// The tool that writes down what the user wants known in every session, in this file.
 pub fn save_memory(file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(save_memory::SaveMemory { file })
+}
+
+/// The tool that reads the web.
+pub fn web_fetch(setup: web_fetch::Setup) -> Arc<dyn Tool> {
+    Arc::new(web_fetch::WebFetch::new(setup))
 }
 
 /// Adds a fact to the file that [`save_memory`] writes.
@@ -174,6 +181,10 @@ pub struct Limits {
     pub output_chars: usize,
     /// Files that one `glob`, `list_directory` or `read_many_files` names.
     pub files: usize,
+    /// Bytes that are read from one address of the web.
+    pub web_bytes: usize,
+    /// How long reading from one address may take, redirections included.
+    pub web_time: Duration,
     /// How long a search may take.
     pub search_time: Duration,
     /// How long a command may be silent.
@@ -193,6 +204,8 @@ impl Default for Limits {
             read_chars: 160_000,
             output_chars: 40_000,
             files: 2000,
+            web_bytes: 10 << 20,
+            web_time: Duration::from_secs(30),
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,

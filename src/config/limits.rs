@@ -193,6 +193,16 @@ const NAMED: &[Named] = &[
         field: Field::Seconds(|limits| &mut limits.tools.search_time),
     },
     Named {
+        name: "web-bytes",
+        what: "what is read from one address of the web",
+        field: Field::Count(|limits| &mut limits.tools.web_bytes),
+    },
+    Named {
+        name: "web-seconds",
+        what: "how long reading it may take",
+        field: Field::Seconds(|limits| &mut limits.tools.web_time),
+    },
+    Named {
         name: "shell-idle-seconds",
         what: "how long a command may be silent",
         field: Field::Seconds(|limits| &mut limits.tools.shell_idle),

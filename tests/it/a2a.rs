@@ -21,3 +21,4 @@ mod tasks;
 mod together;
 mod token;
 mod turns;
+mod web;
