@@ -29,7 +29,7 @@ pub const TAKE_BACK: &str = "attach/takeBack";
 pub const ANSWER: &str = "attach/answer";
 /// Another approval mode: [`SetMode`] to null.
 pub const SET_MODE: &str = "attach/setMode";
-/// The files that a prompt can mention: [`Files`] to their names.
+/// What a prompt can mention, files and what MCP servers have: [`Files`] to the names.
 pub const FILES: &str = "attach/files";
 
 /// The code of an error that says in `data.details`, for the person, why something is not done.

@@ -6,6 +6,7 @@
 
 mod guard;
 mod orphans;
+mod search_path;
 mod serving;
 mod table;
 mod watched;
@@ -30,6 +31,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use self::guard::Guard;
+use self::search_path::SearchPath;
 pub use self::serving::{Life, Program, Serving};
 use self::table::Process;
 use self::watched::Watched;
@@ -61,6 +63,8 @@ pub struct Processes {
     started: AtomicU64,
     /// Says of an environment variable (name, value) whether commands must not see it.
     secret: IsSecret,
+    /// Where programs are looked for, if not in this process's own `PATH`.
+    search_path: SearchPath,
     /// Whether all that loses its parent below this process is to be found here.
     adopts: bool,
     /// The groups that may have members, by leader.
@@ -130,6 +134,7 @@ impl Processes {
             mark: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             started: AtomicU64::new(0),
             secret: Box::new(secret),
+            search_path: SearchPath::default(),
             adopts,
             groups: Mutex::default(),
             guard: Mutex::default(),
@@ -198,11 +203,15 @@ impl Processes {
         shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat").env(MARK, mark);
         // The policy has judged where a `cd` leads; this would lead it elsewhere.
         shell.env_remove("CDPATH");
-        self.without_secrets(&mut shell);
+        self.set_environment(&mut shell);
         shell
     }
 
-    fn without_secrets(&self, command: &mut Command) {
+    /// This process's own, without secrets, and with the `PATH` that the user has.
+    fn set_environment(&self, command: &mut Command) {
+        if let Some(path) = self.search_path.get() {
+            command.env("PATH", path);
+        }
         for (name, value) in std::env::vars_os() {
             if let Some(name) = name.to_str()
                 && (self.secret)(name, &value.to_string_lossy())

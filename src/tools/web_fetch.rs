@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use self::get::Web;
 use self::read::Read;
 use super::blocking::blocking;
-use super::shorten::{one_line, shorten};
+use super::shorten::one_line;
 use super::{
     Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
     args, parse,
@@ -133,14 +133,14 @@ struct Part {
 }
 
 async fn run(web: &Arc<Web>, urls: Vec<Url>, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-    let parts = stream::iter(urls).map(|url| part(web, url, &cx)).buffered(TOGETHER);
+    let max_bytes = cx.limits.web_bytes / urls.len().max(1);
+    let parts = stream::iter(urls).map(|url| part(web, url, max_bytes, &cx)).buffered(TOGETHER);
     let Some(parts) = cx.cancel.run_until_cancelled(parts.collect::<Vec<_>>()).await else {
         return Err(ToolError::cancelled());
     };
     let parts: Vec<Part> = parts.into_iter().collect::<Result<_, _>>()?;
     let nothing = parts.iter().all(|part| part.read.is_err());
-    let share = cx.limits.output_chars / parts.len().max(1);
-    let text: Vec<_> = parts.iter().map(|part| part.told(share)).collect();
+    let text: Vec<_> = parts.iter().map(Part::told).collect();
     let shown: String = parts.iter().map(Part::shown).collect();
     let shown = Some(Content::Markdown(shown));
     if nothing {
@@ -151,8 +151,8 @@ async fn run(web: &Arc<Web>, urls: Vec<Url>, cx: ToolContext) -> Result<ToolOutp
     Ok(ToolOutput { text: text.join("\n\n"), media, shown })
 }
 
-async fn part(web: &Web, url: Url, cx: &ToolContext) -> Result<Part, ToolError> {
-    let got = match web.get(url.clone(), &cx.limits).await {
+async fn part(web: &Web, url: Url, max_bytes: usize, cx: &ToolContext) -> Result<Part, ToolError> {
+    let got = match web.get(url.clone(), max_bytes, cx.limits.web_time).await {
         Ok(got) => got,
         Err(why) => return Ok(Part { url, read: Err(why), cut: false }),
     };
@@ -163,7 +163,7 @@ async fn part(web: &Web, url: Url, cx: &ToolContext) -> Result<Part, ToolError> 
 
 impl Part {
     /// For the model: data of others, and marked as such.
-    fn told(&self, max_chars: usize) -> String {
+    fn told(&self) -> String {
         let url = &self.url;
         let text = match &self.read {
             Err(why) => return format!("{url} was not read: {why}."),
@@ -171,7 +171,7 @@ impl Part {
                 return format!("{url}: the {} ({}) is attached.", media.kind(), media.mime_type);
             }
             Ok(Read::Text(text)) if text.trim().is_empty() => return format!("{url} is empty."),
-            Ok(Read::Text(text)) => shorten(text.trim(), max_chars),
+            Ok(Read::Text(text)) => text.trim(),
         };
         let cut = if self.cut { "; only its beginning was read" } else { "" };
         // Nothing in it may look like its end.

@@ -235,7 +235,9 @@ impl Seat {
         };
         let session = Arc::clone(&joined.context.session);
         tokio::task::spawn_blocking(move || {
-            responder.send(Ok(session.files(files.most.min(FILES_NAMED))));
+            let mut names = session.files(files.most.min(FILES_NAMED));
+            names.extend(session.resources());
+            responder.send(Ok(names));
             drop(slot);
         });
     }

@@ -1,6 +1,5 @@
 //! Reaching a server: as a program or over HTTP, up to the end of the handshake.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -17,7 +16,7 @@ use rmcp::service::{
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
 use rmcp::transport::{IntoTransport, Transport};
 use tokio::io::AsyncReadExt as _;
@@ -32,6 +31,7 @@ use super::super::shorten::one_line;
 use super::World;
 use super::config::{Reach, ServerConfig};
 use super::connection::{Connection, Hearing};
+use super::http::{self, Headers, OLD, Web, is_old};
 use super::lines::Capped;
 use super::listener::{Changes, Listener};
 use crate::sync::Mutex;
@@ -97,6 +97,7 @@ pub(super) async fn connect(
     match &config.reach {
         Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
         Reach::Stdio(program) => {
+            world.processes.find_programs().await;
             let (transport, mut body) = start(program, config, world, &hearing)?;
             let shook = shake_hands(listener, transport, patience, discover).await;
             match shook {
@@ -106,8 +107,14 @@ pub(super) async fn connect(
             }
         }
         Reach::Http { url, headers } => {
-            let transport = over_http(url, headers, world).map_err(Trouble::Lasting)?;
-            shake_hands(listener, transport, patience, discover).await
+            let client = http::client(url).map_err(Trouble::Lasting)?;
+            let headers = sent(headers).map_err(Trouble::Lasting)?;
+            let transport = over_http(Web(client.clone()), url, headers.clone(), world);
+            let shook = shake_hands(listener, transport, patience, discover).await;
+            if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
+                return Err(Trouble::Lasting(OLD.to_owned()));
+            }
+            shook
         }
     }
 }
@@ -171,28 +178,32 @@ impl Body {
     }
 }
 
-fn over_http(
-    url: &str,
-    headers: &[(String, String)],
-    world: &World,
-) -> Result<impl Transport<RoleClient> + 'static, String> {
-    let client = super::http::client(url)?;
-    let mut sent = HashMap::new();
-    for (name, value) in headers {
+/// Headers as they are sent.
+fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
+    let header = |(name, value): &(String, String)| {
         let wrong = || format!("its header `{}` cannot be sent", name.escape_debug());
         let name = HeaderName::try_from(name).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
         value.set_sensitive(true);
-        sent.insert(name, value);
-    }
+        Ok((name, value))
+    };
+    headers.iter().map(header).collect()
+}
+
+fn over_http(
+    client: impl StreamableHttpClient + Sync,
+    url: &str,
+    headers: Headers,
+    world: &World,
+) -> impl Transport<RoleClient> + 'static {
     let mut again = ExponentialBackoff::default();
     again.max_times = Some(REOPENED);
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
-        .custom_headers(sent)
+        .custom_headers(headers)
         .max_sse_event_size(world.limits.message_bytes);
     config.retry_config = Arc::new(again);
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    Ok(IntoTransport::<RoleClient, _, _>::into_transport(transport))
+    IntoTransport::<RoleClient, _, _>::into_transport(transport)
 }
 
 async fn shake_hands(

@@ -52,7 +52,7 @@ impl Processes {
         let mark = self.next_mark()?;
         let mut command = Command::new(&program.command);
         command.args(&program.args).current_dir(&program.directory).process_group(0);
-        self.without_secrets(&mut command);
+        self.set_environment(&mut command);
         // What the user puts in is meant for it, secret or not.
         command.envs(program.env.iter().map(|(name, value)| (name, value)));
         command.env("GEMINI_CLI", "1").env(MARK, &mark);

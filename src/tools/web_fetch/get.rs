@@ -12,7 +12,6 @@ use tokio::time::timeout;
 
 use super::Setup;
 use crate::net;
-use crate::tools::Limits;
 
 /// What is read best, first.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
@@ -54,10 +53,14 @@ impl Web {
     }
 
     /// Gets what is at an address. The error says why not, for the model and for people.
-    pub(super) async fn get(&self, url: Url, limits: &Limits) -> Result<Got, String> {
-        let got = timeout(limits.web_time, self.follow(url, limits.web_bytes));
-        got.await.unwrap_or_else(|_| {
-            let seconds = limits.web_time.as_secs();
+    pub(super) async fn get(
+        &self,
+        url: Url,
+        max_bytes: usize,
+        time: Duration,
+    ) -> Result<Got, String> {
+        timeout(time, self.follow(url, max_bytes)).await.unwrap_or_else(|_| {
+            let seconds = time.as_secs();
             Err(format!("it took longer than {seconds} s (`--limit web-seconds=N`)"))
         })
     }

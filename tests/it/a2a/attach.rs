@@ -124,6 +124,24 @@ async fn a_prompt_that_is_sent_again_is_taken_once() {
 }
 
 #[tokio::test]
+async fn what_can_be_mentioned_is_files_and_what_servers_have() {
+    let server = format!("{}/fixtures/mcp/server.sh", env!("CARGO_MANIFEST_DIR"));
+    let settings = json!({ "mcpServers": { "s": { "command": server } } }).to_string();
+    let setup = hello().file("../.gemini/settings.json", &settings).file("notes.md", "");
+    let it = shared(&setup).await;
+    let mut seat = Seat::open(it.client, "a").await;
+    // A turn waits for the servers.
+    seat.prompt(1, text("hi")).await;
+    seat.turn().await;
+    let names = seat.result("attach/files", json!({ "most": 10 })).await;
+    let names = names.as_array().unwrap();
+    assert!(
+        names.contains(&json!("notes.md")) && names.contains(&json!("s:note://1")),
+        "{names:?}"
+    );
+}
+
+#[tokio::test]
 async fn another_version_is_told_so() {
     let it = shared(&hello()).await;
     let mut socket = attach(it.client).await;

@@ -1,0 +1,63 @@
+//! The `PATH` of commands and servers when the agent was started without the user's.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::agent::{Agent, Setup};
+
+/// Knows more directories, says other things too, and notes that it was asked.
+const SHELL: &str = r#"#!/bin/sh
+echo Welcome.
+echo complaint >&2
+echo x >> "$HOME/asked"
+PATH="/from/login:$PATH"
+export PATH
+exec /bin/sh -c "$4"
+"#;
+
+/// Starts it as an editor would that was opened from a menu, but for these variables.
+fn start(command: &str, vars: &[(&str, &str)]) -> Agent {
+    let run = json!({ "call": { "name": "run_shell_command", "args": { "command": command } } });
+    let setup = Setup::answers(json!([[run.clone()], [run], []])).file("../shells/zsh", SHELL);
+    setup.arg("-y").var("PATH", "/usr/bin:/bin").start_with(|command| {
+        let workspace = command.as_std().get_current_dir().unwrap();
+        let shell = workspace.join("../shells/zsh");
+        fs::set_permissions(&shell, fs::Permissions::from_mode(0o700)).unwrap();
+        command.env("SHELL", shell).envs(vars.iter().copied())
+    })
+}
+
+/// What an editor is shown of two commands, and how often the shell was asked.
+async fn shown(command: &str, vars: &[(&str, &str)]) -> (String, usize) {
+    let mut agent = start(command, vars);
+    let id = agent.prompt("go").await;
+    let shown = agent.until_answered(id, "allow").await;
+    let asked = fs::read_to_string(agent.workspace().join("../asked")).unwrap_or_default();
+    (format!("{shown:?}"), asked.lines().count())
+}
+
+#[tokio::test]
+async fn commands_have_the_path_of_the_login_shell_which_is_asked_once() {
+    let (shown, asked) = shown("echo \"P=$PATH=P\"", &[]).await;
+    assert!(shown.contains("P=/from/login:/usr/bin:/bin=P"), "{shown}");
+    assert_eq!(asked, 1);
+}
+
+#[tokio::test]
+async fn a_path_that_somebody_has_set_up_stays() {
+    let own = [("PATH", "/usr/bin:/bin:/mine")];
+    let (said, asked) = shown("echo \"P=$PATH=P\"", &own).await;
+    assert!(said.contains("P=/usr/bin:/bin:/mine=P") && asked == 0, "{said}");
+    let (said, asked) = shown("echo \"P=$PATH=P\"", &[("SHLVL", "1")]).await;
+    assert!(said.contains("P=/usr/bin:/bin=P") && asked == 0, "{said}");
+}
+
+#[tokio::test]
+async fn a_shell_that_is_none_changes_nothing() {
+    for shell in ["/bin/false", "zsh", "/no/such/zsh", ""] {
+        let (said, _) = shown("echo \"P=$PATH=P\"", &[("SHELL", shell)]).await;
+        assert!(said.contains("P=/usr/bin:/bin=P"), "{shell}: {said}");
+    }
+}
