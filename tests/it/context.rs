@@ -140,7 +140,7 @@ fn the_files_nearest_to_the_roots_are_named_first() {
     fs::remove_file(dir.join("z/empty")).unwrap();
     symlink(&dir, dir.join("a/around")).unwrap();
     let tree = |most| Workspace::new(&dir, &[]).unwrap().tree(most);
-    expect![[r#"
+    expect![[r"
         .gitignore
         a/
           around
@@ -152,9 +152,9 @@ fn the_files_nearest_to_the_roots_are_named_first() {
         b.txt
         line break
         z/
-    "#]]
+    "]]
     .assert_eq(&tree(200));
-    expect![[r#"
+    expect![[r"
         .gitignore
         a/
           around
@@ -165,7 +165,7 @@ fn the_files_nearest_to_the_roots_are_named_first() {
         line break
         z/
           …
-    "#]]
+    "]]
     .assert_eq(&tree(7));
 
     let more = TempDir::new().unwrap();

@@ -49,23 +49,17 @@ impl Repetition {
     /// The same for what has no line end in it, but perhaps one at the end.
     fn add_to_line(&mut self, part: &str) -> bool {
         let ends = part.ends_with('\n');
-        let found = match self.kind {
-            Some(kind) => self.take(kind, part),
-            None => {
-                self.line.push_str(part);
-                if !ends && self.line.len() < BEGINNING {
-                    return false;
-                }
-                let line = std::mem::take(&mut self.line);
-                let kind = self.kind_of(&line);
-                self.kind = Some(kind);
-                self.take(kind, &line)
+        let known = self.kind;
+        if known.is_none() {
+            self.line.push_str(part);
+            if !ends && self.line.len() < BEGINNING {
+                return false;
             }
-        };
-        if ends {
-            self.kind = None;
         }
-        found
+        let line = std::mem::take(&mut self.line);
+        let kind = known.unwrap_or_else(|| self.kind_of(&line));
+        self.kind = Some(kind).filter(|_| !ends);
+        self.take(kind, if known.is_some() { part } else { &line })
     }
 
     fn take(&mut self, kind: Kind, part: &str) -> bool {
@@ -176,7 +170,7 @@ mod tests {
     fn what_comes_a_few_times_or_far_apart_is_none() {
         check("", false);
         check(&"Let me look at the file again to see what is in there. ".repeat(9), false);
-        let paragraph: String = (0..60).map(|n| format!("word{n} ")).collect();
+        let paragraph = (0..60).map(|n| n.to_string()).collect::<Vec<_>>().join(" and then ");
         check(&paragraph.repeat(12), false);
     }
 
