@@ -6,6 +6,7 @@
 
 mod about;
 mod clear;
+mod compress;
 mod help;
 mod init;
 mod mcp;
@@ -37,6 +38,7 @@ const ALL: &[Command] = &[
     tools::COMMAND,
     mcp::COMMAND,
     stats::COMMAND,
+    compress::COMMAND,
     clear::COMMAND,
 ];
 

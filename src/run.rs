@@ -34,7 +34,7 @@ use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
-use crate::session::{Memory, Origin, Parts, Places, Session};
+use crate::session::{Memory, Origin, Parts, Places, Session, Upkeep};
 use crate::tools::mcp::{self, Hub};
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
@@ -242,6 +242,10 @@ impl Making {
             consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
+            upkeep: Upkeep {
+                compress_at: settings.model.compression_threshold,
+                detect_loops: !settings.model.disable_loop_detection,
+            },
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
         }))

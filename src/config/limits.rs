@@ -87,6 +87,9 @@ impl Limits {
             let time = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds) };
             limits.tools.shell_idle = time.min(LONGEST);
         }
+        if !settings.context.include_directory_tree {
+            limits.tools.tree_entries = 0;
+        }
         let named = settings.limits.iter().map(|(name, value)| format!("{name}={value}").parse());
         let named: Vec<Change> = named.filter_map(Result::ok).collect();
         for change in named.iter().chain(changes) {
@@ -183,6 +186,11 @@ const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.output_chars),
     },
     Named {
+        name: "kept-output-bytes",
+        what: "longer output that is kept for it to read",
+        field: Field::Bytes(|limits| &mut limits.tools.kept_output_bytes),
+    },
+    Named {
         name: "files",
         what: "files that one call names",
         field: Field::Count(|limits| &mut limits.tools.files),
@@ -241,6 +249,11 @@ const NAMED: &[Named] = &[
         name: "undo-bytes",
         what: "files as they were before changes, for /restore",
         field: Field::Bytes(|limits| &mut limits.tools.undo_bytes),
+    },
+    Named {
+        name: "tree-entries",
+        what: "files and directories that the model is told of at first",
+        field: Field::Count(|limits| &mut limits.tools.tree_entries),
     },
     Named {
         name: "a2a-connections",

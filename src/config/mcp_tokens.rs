@@ -43,7 +43,8 @@ impl Files {
     fn path(&self, server: &str, ending: &str) -> Result<PathBuf, String> {
         let dir = self.dir.as_ref().ok_or("there is no home directory: set HOME")?;
         let sum = digest::digest(&digest::SHA256, server.as_bytes());
-        let name: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = |hex: String, byte: &u8| hex + &format!("{byte:02x}");
+        let name = sum.as_ref().iter().fold(String::new(), hex);
         Ok(dir.join("mcp-tokens").join(format!("{name}.{ending}")))
     }
 

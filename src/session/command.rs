@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::compress::{self, Compressed};
 use super::event::{Event, PromptPart, StopReason};
 use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
@@ -52,6 +53,15 @@ impl CommandTurn<'_> {
     pub fn forget(&self) {
         self.session.log.append(Event::Forgotten);
         self.session.forget_places();
+        self.session.compress_as_ever();
+    }
+
+    /// Lets the model be told in short what came before. `about` is what the user wants that to be
+    /// about, if anything.
+    pub async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
+        // The command is dropped if it is cancelled.
+        let compressed = compress::compress(self.session, about, &CancellationToken::new()).await;
+        compressed.map_err(|why| why.to_string())
     }
 
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
@@ -60,6 +70,7 @@ impl CommandTurn<'_> {
         let opened = tokio::task::spawn_blocking(move || models.open(&wanted)).await;
         let model = opened.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
         *self.session.model.lock() = model;
+        self.session.compress_as_ever();
         self.session.log.append(Event::ModelChanged { model: id.to_owned() });
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod acp;
 mod attach;
 mod attached;
+mod compressed;
 mod errors;
 mod guard;
 mod http;

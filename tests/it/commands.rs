@@ -155,6 +155,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "mcp enable SERVER",
             "mcp disable SERVER",
             "stats",
+            "compress [ABOUT]",
             "clear"
         ]
     );

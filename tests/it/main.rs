@@ -25,6 +25,7 @@ mod headless;
 mod lifecycle;
 mod login;
 mod login_page;
+mod long;
 mod mcp;
 mod ollama;
 mod openai;

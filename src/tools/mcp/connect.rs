@@ -111,9 +111,10 @@ pub(super) async fn connect(
         }
         Reach::Http { url, headers } => {
             let client = http::client(url).map_err(Trouble::Lasting)?;
-            let known = match has_token(headers) {
-                true => None,
-                false => auth::manager(url, &world.logins).await.map_err(Trouble::Login)?,
+            let known = if has_token(headers) {
+                None
+            } else {
+                auth::manager(url, &world.logins).await.map_err(Trouble::Login)?
             };
             let headers = sent(headers).map_err(Trouble::Lasting)?;
             let web = Web(client.clone());

@@ -152,13 +152,12 @@ async fn begin(config: &ServerConfig) -> Result<(Begun, Option<Landing>), String
         scopes => scopes.to_vec(),
     };
     let scopes: Vec<_> = scopes.iter().map(String::as_str).collect();
-    let client = match &config.oauth.client_id {
-        Some(id) => known_client(&config.oauth, id, &redirect),
-        None => {
-            let unknown = |err| failed(UNKNOWN, err);
-            let us = env!("CARGO_PKG_NAME");
-            manager.register_client(us, &redirect, &scopes).await.map_err(unknown)?
-        }
+    let client = if let Some(id) = &config.oauth.client_id {
+        known_client(&config.oauth, id, &redirect)
+    } else {
+        let unknown = |err| failed(UNKNOWN, err);
+        let us = env!("CARGO_PKG_NAME");
+        manager.register_client(us, &redirect, &scopes).await.map_err(unknown)?
     };
     let unusable = |err| failed("what it says of logging in cannot be used", err);
     manager.configure_client(client.clone()).map_err(unusable)?;

@@ -148,7 +148,7 @@ fn output(
 ) -> Result<ToolOutput, ToolError> {
     let failed = result.is_error == Some(true);
     let gathered = Gathered::of(result.content).or_structured(result.structured_content);
-    let text = gathered.told(&server.config.name, limits);
+    let text = gathered.told(&server.config.name);
     let shown = gathered.shown(limits);
     if failed {
         let message = format!("The tool failed. {text}");
