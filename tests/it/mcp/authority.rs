@@ -37,6 +37,8 @@ pub(super) struct Ways {
 
 #[derive(Default)]
 struct State {
+    /// Where it is.
+    base: String,
     ways: Ways,
     /// Addresses and forms of what was asked for, in order.
     asked: Vec<(String, BTreeMap<String, String>)>,
@@ -56,12 +58,13 @@ pub(super) struct Authority {
 
 impl Authority {
     pub(super) async fn new(ways: Ways) -> Self {
-        let state = Arc::new(Mutex::new(State { ways, ..State::default() }));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let (shared, own) = (Arc::clone(&state), base.clone());
+        let state = State { base: base.clone(), ways, ..State::default() };
+        let state = Arc::new(Mutex::new(state));
+        let shared = Arc::clone(&state);
         let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
-            let answer = shared.lock().unwrap().answer(&own, &method, &uri, &headers, &body);
+            let answer = shared.lock().unwrap().answer(&method, &uri, &headers, &body);
             async move { answer }
         };
         let router = Router::new().fallback(any(answer));
@@ -106,12 +109,12 @@ fn json_of(value: &Value) -> Response {
 impl State {
     fn answer(
         &mut self,
-        base: &str,
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Response {
+        let base = &self.base.clone();
         let mut form = pairs(uri.query().unwrap_or_default().as_bytes());
         form.extend(pairs(body));
         let path = uri.path().to_owned();
