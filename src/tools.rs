@@ -33,6 +33,7 @@ mod save_memory;
 mod shorten;
 mod target;
 mod text;
+mod web_fetch;
 mod write_file;
 mod write_todos;
 
@@ -52,6 +53,7 @@ use self::outputs::Outputs;
 use self::preimages::{FileChange, Preimages};
 use self::process::Processes;
 pub(crate) use self::shorten::shorten;
+pub use self::web_fetch::Setup as WebSetup;
 use self::workspace::Workspace;
 
 /// Every built-in tool, in the order that models are told of them.
@@ -72,6 +74,11 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
 /// The tool that writes down what the user wants known in every session, in this file.
 pub fn save_memory(file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(save_memory::SaveMemory { file })
+}
+
+/// The tool that reads the web.
+pub fn web_fetch(setup: web_fetch::Setup) -> Arc<dyn Tool> {
+    Arc::new(web_fetch::WebFetch::new(setup))
 }
 
 /// Adds a fact to the file that [`save_memory`] writes.
@@ -181,6 +188,10 @@ pub struct Limits {
     pub kept_output_bytes: u64,
     /// Files that one `glob`, `list_directory` or `read_many_files` names.
     pub files: usize,
+    /// Bytes that one call reads of the web.
+    pub web_bytes: usize,
+    /// How long reading from one address may take, redirections included.
+    pub web_time: Duration,
     /// How long a search may take.
     pub search_time: Duration,
     /// How long a command may be silent.
@@ -203,6 +214,8 @@ impl Default for Limits {
             output_chars: 40_000,
             kept_output_bytes: 64 << 20,
             files: 2000,
+            web_bytes: 10 << 20,
+            web_time: Duration::from_secs(30),
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,

@@ -22,3 +22,4 @@ mod tasks;
 mod together;
 mod token;
 mod turns;
+mod web;

@@ -42,6 +42,7 @@ mod told;
 mod transcripts;
 mod typed;
 mod undo;
+mod web;
 mod webhook;
 mod whole;
 mod wires;

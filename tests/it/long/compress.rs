@@ -45,7 +45,7 @@ async fn the_log_stays_whole_and_says_what_was_done() {
     assert!(events.len() > before - 10);
     let short = &compressions(&events)[0];
     assert!(short.after < short.before, "{short}");
-    assert!(short.to_string().starts_with("context compressed from 4k to "), "{short}");
+    assert!(short.to_string().starts_with("context compressed from "), "{short}");
 }
 
 #[tokio::test]
