@@ -12,7 +12,7 @@ use super::World;
 use super::config::{Reach, ServerConfig};
 use super::connect::{Live, Trouble, connect};
 use super::connection::Connection;
-use super::listener::Changes;
+use super::listener::{Changes, listen};
 use super::login::has_token;
 use super::offer::Offer;
 
@@ -278,6 +278,7 @@ impl Server {
         tokio::select! {
             _ = service.waiting() => {}
             () = reading => {}
+            () = listen(&connection, &self.changes) => {}
         }
         self.changes.send_modify(|changes| changes.known = changes.said);
         body.end("it hung up").await
