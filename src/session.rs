@@ -34,7 +34,7 @@ use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandTurn, Commands, Reply};
-pub use self::compress::Compressed;
+pub use self::compress::{Compressed, Masked};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
