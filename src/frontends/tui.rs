@@ -45,6 +45,7 @@ use tokio::time::Instant;
 
 use self::act::Entering;
 use self::clock::now;
+use self::complete::Files;
 pub use self::conversation::Conversation;
 use self::conversation::{News, Reply};
 use self::history::History;
@@ -135,7 +136,7 @@ struct Ui {
     editor: String,
     height: usize,
     /// The files of the workspace, once they have been asked for.
-    files: Option<Vec<String>>,
+    files: Option<Files>,
     /// Whether they are being looked for.
     finding: bool,
     /// What was asked of the session, and what follows.
@@ -272,7 +273,11 @@ impl Ui {
         let (columns, now) = (self.screen.columns(), now());
         let mut rows = Vec::new();
         for item in self.state.take_finished() {
-            rows.extend(draw::finished(&item, self.state.unfolded, columns));
+            let shown = draw::item(&item, self.state.unfolded, columns);
+            rows.extend(shown.rows);
+            if !shown.whole {
+                self.state.keep_short(item);
+            }
         }
         let frame = draw::live(&self.state, columns, self.height.saturating_sub(1), now);
         let written = self.screen.update(&rows, frame);
@@ -354,7 +359,7 @@ impl Drop for Ui {
         let columns = self.screen.columns();
         let mut rows = Vec::new();
         for item in &self.state.items {
-            rows.extend(draw::finished(item, self.state.unfolded, columns));
+            rows.extend(draw::item(item, self.state.unfolded, columns).rows);
         }
         let mut last = self.screen.update(&rows, draw::Frame::default());
         last.push_str(&self.screen.clear());

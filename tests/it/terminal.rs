@@ -324,7 +324,7 @@ fn the_address_for_others_is_in_the_last_row() {
     let seen = terminal.until("A2A http://127.0.0.1:");
     let address = seen.split("A2A http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let mut client = std::net::TcpStream::connect(&address).unwrap();
-    terminal.until("(1)");
+    terminal.until("(1 connection)");
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"from afar"}]}}}"#;
     let request = format!(
         "POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -333,5 +333,5 @@ fn the_address_for_others_is_in_the_last_row() {
     client.write_all(request.as_bytes()).unwrap();
     terminal.until("› [A2A] from afar");
     drop(client);
-    terminal.until("(0)");
+    terminal.until("(0 connections)");
 }

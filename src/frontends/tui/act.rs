@@ -9,14 +9,14 @@ use crossterm::event::KeyEvent;
 use tokio::time::Instant;
 
 pub(super) use self::login::{Entering, step};
-use super::complete::{self, Wanted};
+use super::complete::{self, Files, Wanted};
 use super::input::Edit;
-use super::item::Body;
+use super::item::{Body, Item};
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
 use super::signals::{Came, Signals};
-use super::{Quit, Ui, editor, now, prompt, signals};
+use super::{Quit, Ui, draw, editor, now, prompt, signals};
 use crate::commands::Registry;
 use crate::session::Mode;
 
@@ -69,7 +69,8 @@ impl Ui {
                 }
             }
             Intent::CycleMode => self.cycle_mode(),
-            Intent::Unfold => {
+            Intent::Unfold => self.unfold(),
+            Intent::UnfoldAll => {
                 self.state.unfolded = !self.state.unfolded;
                 let what = if self.state.unfolded { "in full" } else { "in short" };
                 let hint = format!("thoughts and outputs are shown {what} from now on");
@@ -137,7 +138,7 @@ impl Ui {
                 complete::commands(typed, &prompts.unwrap_or_default())
             }
             Some(Wanted::File(typed, from)) => match &self.files {
-                Some(files) => complete::files(typed, from, files),
+                Some(files) => files.fitting(typed, from),
                 None => None,
             },
             None => return self.state.completion = None,
@@ -149,7 +150,7 @@ impl Ui {
             self.finding = true;
             self.when(self.session.files(FILES), |ui, files| {
                 ui.finding = false;
-                ui.files = Some(files.unwrap_or_default());
+                ui.files = Some(Files::new(files.unwrap_or_default()));
                 ui.offer();
             });
         }
@@ -209,7 +210,7 @@ impl Ui {
         self.history.add(typed.trim());
         match local {
             Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
-            Some(Local::Help) => self.state.aside(Body::Help(local::names())),
+            Some(Local::Help) => self.state.aside(Item::new(Body::Help(local::names()))),
             Some(Local::Quit) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => self.send(&typed),
@@ -246,6 +247,18 @@ impl Ui {
                 }
             });
         });
+    }
+
+    /// Shows in full what was shown in short last: what still grows, or what has gone by.
+    fn unfold(&mut self) {
+        let columns = self.screen.columns();
+        let short = |item: &Item| item.open || !draw::item(item, false, columns).whole;
+        let mut live = self.state.items.iter_mut().rev();
+        if let Some(item) = live.find(|item| !item.done && short(item)) {
+            item.open = !item.open;
+        } else if !self.state.open_short() {
+            self.state.hint = Some("nothing more was shown in short".to_owned());
+        }
     }
 
     fn vertical(&mut self, down: bool, focus: Focus) {

@@ -38,14 +38,33 @@ pub(super) struct Frame {
     pub(super) cursor: Option<(usize, usize)>,
 }
 
-/// The rows of an item that goes into the scrollback.
-pub(super) fn finished(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
-    let mut rows = Vec::new();
-    if item.apart {
-        rows.push(Line::default());
+/// The rows of something.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) rows: Vec<Line<'static>>,
+    /// Whether they are all there are.
+    pub(super) whole: bool,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self::all(Vec::new())
     }
-    rows.extend(body(item, unfolded, columns));
-    rows
+}
+
+impl Shown {
+    fn all(rows: Vec<Line<'static>>) -> Self {
+        Self { rows, whole: true }
+    }
+}
+
+/// The rows of an item; all of them if `unfolded`.
+pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> Shown {
+    let mut shown = body(item, item.open || unfolded, columns);
+    if item.apart {
+        shown.rows.insert(0, Line::default());
+    }
+    shown
 }
 
 /// The live rows; not more than `height`.
@@ -72,8 +91,8 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     let mut above = Vec::new();
     // What is asked about is shown with the question.
     let asked = |item: &&Item| matches!(&item.body, Body::Call(card) if card.asked);
-    for item in state.items.iter().filter(|item| !asked(item)) {
-        above.extend(finished(item, state.unfolded, columns));
+    for shown in state.items.iter().filter(|item| !asked(item)) {
+        above.extend(item(shown, state.unfolded, columns).rows);
     }
     let cut_off = above.len().saturating_sub(room);
     above.drain(..cut_off);
@@ -86,13 +105,13 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     Frame { rows: above, cursor }
 }
 
-fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
-    match &item.body {
+fn body(item: &Item, open: bool, columns: usize) -> Shown {
+    Shown::all(match &item.body {
         Body::Prompt(text, by) => prompt(text, by.as_ref(), columns),
         Body::Said(text) => markdown::render(text, columns),
-        Body::Thought(text) => thought(text, item.done, unfolded, columns),
+        Body::Thought(text) => return thought(text, item.done, open, columns),
         Body::Help(commands) => help::essential(commands, columns),
-        Body::Call(call) => card::rows(call, unfolded, columns),
+        Body::Call(call) => return card::rows(call, open, columns),
         Body::Note(tone, text) => {
             let (mark, style) = match tone {
                 Tone::Aside => ("· ", DIM),
@@ -100,7 +119,7 @@ fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
             };
             plain(text, &Margin::mark(mark, style), style, columns)
         }
-    }
+    })
 }
 
 /// Lines of text in one style.
@@ -129,15 +148,17 @@ fn from(by: Option<&Origin>) -> &'static str {
 }
 
 /// A thought: its subject, or all of it, dimmed.
-fn thought(text: &str, done: bool, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
+fn thought(text: &str, done: bool, open: bool, columns: usize) -> Shown {
     let text = text.trim();
-    if !unfolded {
+    if !open {
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let subject = first.strip_prefix("**").and_then(|rest| rest.split_once("**"));
         let subject = subject.map_or(first, |(subject, _)| subject);
         let verb = if done { "thought" } else { "thinking" };
-        let line = cut(&clean(&format!("∴ {verb}: {subject}")), columns);
-        return vec![Line::styled(line, DIM)];
+        let line = clean(&format!("∴ {verb}: {subject}"));
+        let shown = cut(&line, columns);
+        let whole = shown == line && subject.len() + 4 >= text.len();
+        return Shown { rows: vec![Line::styled(shown, DIM)], whole };
     }
     let margin = Margin::mark("∴ ", DIM);
     let mut rows = markdown::render(text, columns.saturating_sub(2));
@@ -146,7 +167,7 @@ fn thought(text: &str, done: bool, unfolded: bool, columns: usize) -> Vec<Line<'
         row.spans.splice(0..0, margin.iter().cloned());
         row.spans.iter_mut().for_each(|span| span.style = span.style.patch(DIM));
     }
-    rows
+    Shown::all(rows)
 }
 
 fn todos(todos: &[Todo], columns: usize) -> Vec<Line<'static>> {

@@ -15,6 +15,8 @@ pub(super) struct Item {
     pub(super) apart: bool,
     /// Whether it has its last form.
     pub(super) done: bool,
+    /// Whether all of it is shown, however long that is.
+    pub(super) open: bool,
 }
 
 /// What it is.
@@ -63,7 +65,7 @@ pub(super) struct Card {
 impl Item {
     pub(super) fn new(body: Body) -> Self {
         let done = matches!(body, Body::Prompt(..) | Body::Note(..) | Body::Help(_));
-        Self { body, apart: true, done }
+        Self { body, apart: true, done, open: false }
     }
 
     /// Of a text that grows, what will stay as it is: it is taken out, and the rest stays.
@@ -75,10 +77,10 @@ impl Item {
         let cut = markdown::settled(text)?;
         let rest = format!("{}{}", cut.reopen, &text[cut.at..]);
         text.truncate(cut.at);
-        let head =
-            Self { body: Body::Said(std::mem::replace(text, rest)), apart: self.apart, done: true };
+        let head = Body::Said(std::mem::replace(text, rest));
+        let head = Self { apart: self.apart, ..Self::new(head) };
         self.apart = cut.block;
-        Some(head)
+        Some(Self { done: true, ..head })
     }
 }
 

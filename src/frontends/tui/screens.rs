@@ -6,6 +6,7 @@
 
 mod attached;
 mod first;
+mod short;
 
 use std::fs;
 use std::path::Path;
@@ -56,9 +57,17 @@ impl Stage {
     fn see(mut self, event: Value) -> Self {
         let event: Event = serde_json::from_value(event).unwrap();
         self.state.apply(&event, self.now);
+        self.scrolled()
+    }
+
+    /// What has its last form goes into the scrollback.
+    fn scrolled(mut self) -> Self {
         for item in self.state.take_finished() {
-            let rows = draw::finished(&item, self.state.unfolded, self.columns.into());
-            self.scrollback.extend(rows);
+            let shown = draw::item(&item, self.state.unfolded, self.columns.into());
+            self.scrollback.extend(shown.rows);
+            if !shown.whole {
+                self.state.keep_short(item);
+            }
         }
         self
     }
@@ -225,14 +234,6 @@ fn an_answer_as_it_streams() {
         "# Why\nThe test is **wrong**: it\n\n- asserts `1`\n- and\n\n```rust\nfn x() {\n    1";
     let stage = stage.see(json!({ "Text": text })).wait(12_345);
     stage.check("streaming.txt");
-}
-
-#[test]
-fn thoughts_in_full() {
-    let mut stage = Stage::new().turn("go");
-    stage.state.unfolded = true;
-    let thought = "**Looking** at the test.\n\nIt asserts that one is two.";
-    stage.see(json!({ "Thought": thought })).see(json!({ "Text": "So.\n" })).check("unfolded.txt");
 }
 
 #[test]

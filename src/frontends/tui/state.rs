@@ -1,10 +1,13 @@
 //! What the screen shows, made from the session's events and the user's keys. Pure: it reaches
 //! neither the terminal nor the session, and the time is given to it.
 
+mod short;
+
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
+use self::short::Short;
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
@@ -25,7 +28,7 @@ pub(super) struct About {
     pub(super) mode: Mode,
     /// Where the agent works.
     pub(super) workspace: String,
-    /// Where others can join, and how many have.
+    /// Where others can join, and how many connections they have: a client may have several.
     pub(super) a2a: Option<(String, usize)>,
     /// Where the session is, if it is not of this process.
     pub(super) elsewhere: Option<Elsewhere>,
@@ -85,8 +88,10 @@ pub(super) struct State {
     pub(super) retry: Option<(Retry, Millis)>,
     pub(super) input: Input,
     pub(super) completion: Option<Completion>,
-    /// Whether thoughts are shown in full.
+    /// Whether everything is shown in full.
     pub(super) unfolded: bool,
+    /// What has gone into the scrollback in short; the last ones.
+    short: Short,
     pub(super) help: bool,
     /// Said once, beside the status line, until the next key.
     pub(super) hint: Option<String>,
@@ -291,9 +296,9 @@ impl State {
     }
 
     /// Something of this screen alone. It does not break what is being said in two.
-    pub(super) fn aside(&mut self, body: Body) {
+    pub(super) fn aside(&mut self, item: Item) {
         let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
-        self.items.insert(place, Item::new(body));
+        self.items.insert(place, item);
         match self.items.get_mut(place + 1) {
             Some(next) => next.apart = true,
             None => self.after_call = false,

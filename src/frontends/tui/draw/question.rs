@@ -40,7 +40,7 @@ fn title(dialog: &Dialog, open: usize, columns: usize) -> Vec<Line<'static>> {
 fn content(dialog: &Dialog, columns: usize) -> Vec<Line<'static>> {
     let started = &dialog.started;
     if let Some(change) = &started.summary.diff {
-        return card::diff(change, usize::MAX, columns);
+        return card::diff(change, usize::MAX, columns).rows;
     }
     let margin = Margin::bar("  ", Style::new());
     match &started.access {
