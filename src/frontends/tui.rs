@@ -16,6 +16,7 @@ mod highlight;
 mod history;
 mod input;
 mod item;
+mod kept;
 mod keys;
 mod local;
 mod markdown;
@@ -57,6 +58,7 @@ use self::signals::{Came, Signals};
 use self::state::{About, Elsewhere, State};
 use self::terminal::{Terminal, size};
 use self::wait::{changed, next_key, until};
+use crate::protocol::attach::Offered;
 pub use crate::protocol::attach::{Listed, Wanted};
 use crate::session::Entry;
 
@@ -86,7 +88,11 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         input_limit: None,
     };
     let mut ui = Ui {
-        screen: Screen::new(columns, service.colour),
+        screen: Screen::new(
+            columns,
+            service.colour,
+            terminal::reflows(|name| std::env::var(name).ok()),
+        ),
         history: History::open(service.history),
         clients: service.a2a.map(|(_, clients)| clients),
         state: State::new(about, service.session.me()),
@@ -98,6 +104,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         height: rows,
         files: None,
         finding: false,
+        prompts: Vec::new(),
         replies: FuturesUnordered::new(),
         login: service.login,
         entering: None,
@@ -139,6 +146,8 @@ struct Ui {
     files: Option<Files>,
     /// Whether they are being looked for.
     finding: bool,
+    /// The prompts of MCP servers, as they were when a command was begun.
+    prompts: Vec<Offered>,
     /// What was asked of the session, and what follows.
     replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use super::input::Input;
 use super::local::LOCAL;
 use super::wrap::clean;
-use crate::commands::{Command, PromptCommand, Registry};
+use crate::commands::{Command, Registry};
+use crate::protocol::attach::Offered;
 
 /// How many are offered.
 const MOST: usize = 8;
@@ -74,16 +75,16 @@ pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
 }
 
 /// The commands, and the prompts of MCP servers, that begin like this.
-pub(super) fn commands(typed: &str, prompts: &[PromptCommand]) -> Option<Completion> {
+pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
     let local = LOCAL
         .iter()
         .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
     known.extend(prompts.iter().map(|prompt| {
-        let takes = if prompt.prompt.arguments.is_empty() { "" } else { " " };
+        let takes = if prompt.takes { " " } else { "" };
         let text = format!("/{}{takes}", prompt.name);
-        Candidate { text: clean(&text), help: clean(&prompt.description()) }
+        Candidate { text: clean(&text), help: clean(&prompt.description) }
     }));
     let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);

@@ -21,6 +21,8 @@ const CLEAR_BELOW: &str = "\x1b[J";
 pub(super) struct Screen {
     columns: usize,
     colour: bool,
+    /// Whether the terminal breaks its rows anew when it gets narrower, as most do, or cuts them.
+    reflows: bool,
     /// The live rows.
     shown: Vec<Line<'static>>,
     /// Where the cursor is, from the first live row.
@@ -31,8 +33,8 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Nothing is shown yet; the cursor is at the beginning of a row.
-    pub(super) fn new(columns: usize, colour: bool) -> Self {
-        Self { columns, colour, shown: Vec::new(), cursor: (0, 0), seen: true }
+    pub(super) fn new(columns: usize, colour: bool, reflows: bool) -> Self {
+        Self { columns, colour, reflows, shown: Vec::new(), cursor: (0, 0), seen: true }
     }
 
     /// What to write so that the finished rows are above the live ones, which are those of the
@@ -81,14 +83,15 @@ impl Screen {
         out
     }
 
-    /// The terminal has another width, and has broken its rows anew. What to write so that no live
-    /// rows are left.
+    /// The terminal has another width, and may have broken its rows anew. What to write so that no
+    /// live rows are left.
     pub(super) fn resized(&mut self, columns: usize, height: usize) -> String {
         let columns = columns.max(1);
         let rows_of = |line: &Line<'_>| width_of(&line.spans).div_ceil(columns).max(1);
         let above: usize = self.shown.iter().take(self.cursor.0).map(rows_of).sum();
         let row = above + self.cursor.1 / columns;
-        self.cursor.0 = if columns == self.columns { self.cursor.0 } else { row };
+        let same = columns == self.columns || !self.reflows;
+        self.cursor.0 = if same { self.cursor.0 } else { row };
         self.cursor.0 = self.cursor.0.min(height.saturating_sub(1));
         self.columns = columns;
         self.clear()

@@ -381,7 +381,7 @@ fn completion() {
 #[test]
 fn no_colour() {
     let stage = Stage::new().turn("go").see(asked_edit("1")).wait(1000);
-    let written = Screen::new(80, false).update(&stage.scrollback, stage.frame());
+    let written = Screen::new(80, false, true).update(&stage.scrollback, stage.frame());
     let written = written.replace('\x1b', "␛").replace("\r\n", "\n").replace('\r', "");
     compare("no_colour.txt", &(written + "\n"));
 }

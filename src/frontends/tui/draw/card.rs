@@ -99,12 +99,11 @@ fn remark(card: &Card) -> String {
 
 /// The last rows of a program's output.
 fn output(text: &str, most: usize, columns: usize) -> Shown {
-    let text = clean(text);
-    let lines: Vec<_> = text.trim_end().lines().collect();
-    // No more lines are laid out than can be seen.
-    let skipped = lines.len().saturating_sub(most);
-    let text = lines[skipped..].join("\n");
-    let mut rows = super::plain(&text, &bar(), DIM, columns);
+    // No more lines are looked at than can be seen.
+    let text = text.trim_end();
+    let from = memchr::memrchr_iter(b'\n', text.as_bytes()).nth(most - 1).map_or(0, |at| at + 1);
+    let skipped = memchr::memchr_iter(b'\n', &text.as_bytes()[..from]).count();
+    let mut rows = super::plain(clean(&text[from..]).trim_end(), &bar(), DIM, columns);
     let over = rows.len().saturating_sub(most);
     rows.drain(..over);
     let hidden = skipped + over;

@@ -10,13 +10,17 @@ use super::super::wrap::{Margin, clean, wrap};
 use super::{Frame, card, plain, rule};
 use crate::session::Access;
 
+/// Rows of the sentence that goes with a "no".
+const SAYING: usize = 4;
+
 /// The rows of a question: as many as there are, at most `height`.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> Frame {
     let mut head = vec![Line::default(), rule(ASKS, columns)];
     head.extend(title(dialog, open, columns));
     let (foot, cursor) = foot(dialog, columns);
     let room = height.saturating_sub(head.len() + foot.len()).max(1);
-    let content = window(content(dialog, columns), dialog.scroll, room);
+    let content = dialog.content.get(columns, || content(dialog, columns));
+    let content = window(&content, dialog.scroll, room);
     let cursor = cursor.map(|(row, column)| (row + head.len() + content.len(), column));
     let rows = [head, content, foot].concat();
     Frame { rows, cursor }
@@ -66,15 +70,14 @@ fn content(dialog: &Dialog, columns: usize) -> Vec<Line<'static>> {
 }
 
 /// The part of the rows that is shown; it says where there is more.
-fn window(mut rows: Vec<Line<'static>>, scroll: usize, room: usize) -> Vec<Line<'static>> {
+fn window(rows: &[Line<'static>], scroll: usize, room: usize) -> Vec<Line<'static>> {
     if rows.len() <= room {
-        return rows;
+        return rows.to_vec();
     }
     let room = room.saturating_sub(1).max(1);
     let above = scroll.min(rows.len() - room);
     let below = rows.len() - room - above;
-    rows.drain(..above);
-    rows.truncate(room);
+    let mut rows = rows[above..above + room].to_vec();
     let keys = "PgUp, PgDn";
     rows.push(Line::styled(format!("  … {above} rows above, {below} below ({keys})"), DIM));
     rows
@@ -91,10 +94,10 @@ fn foot(dialog: &Dialog, columns: usize) -> (Vec<Line<'static>>, Option<(usize, 
         rows.extend(plain(&why, &Margin::default(), DIM, columns));
     }
     if let Some(saying) = &dialog.saying {
-        let (text, (row, column)) = saying.rows(columns.saturating_sub(5));
-        let cursor = (rows.len() + row, column + 4);
-        for (at, line) in text.iter().enumerate() {
-            let mark = if at == 0 { "No: " } else { "    " };
+        let shown = saying.rows(columns.saturating_sub(5), SAYING);
+        let cursor = (rows.len() + shown.cursor.0, shown.cursor.1 + 4);
+        for (at, line) in shown.texts.iter().enumerate() {
+            let mark = if at == 0 && shown.from_the_start { "No: " } else { "    " };
             rows.push(Line::from(vec![Span::styled(mark, ASKS), Span::raw(line.clone())]));
         }
         rows.push(Line::styled("Enter rejects and tells the model this; Esc goes back", DIM));
