@@ -6,6 +6,7 @@
 
 mod about;
 mod clear;
+mod compress;
 mod help;
 mod init;
 mod mcp;
@@ -37,6 +38,7 @@ const ALL: &[Command] = &[
     tools::COMMAND,
     mcp::COMMAND,
     stats::COMMAND,
+    compress::COMMAND,
     clear::COMMAND,
 ];
 
@@ -51,7 +53,7 @@ pub struct Command {
     pub arguments: &'static [Argument],
     /// What it is a group of, if it is one.
     pub sub_commands: &'static [Self],
-    /// Whether it may ask the model, so that much may be said before it ends.
+    /// Whether it may ask the model or the user, so that things are said before it ends.
     pub asks_model: bool,
     run: Option<Run>,
 }

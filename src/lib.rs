@@ -10,6 +10,7 @@
 //! From the ground up; each uses only those above it in this list (`tests/it/tidy.rs` keeps that):
 //!
 //! * [`sync`], [`media`]: a mutex that cannot fail; bytes as a model takes them.
+//! * [`net`]: requests that reach what everybody reaches, and not what only this machine does.
 //! * [`protocol`]: what the wires look like. Types only.
 //! * [`rpc`]: a JSON-RPC connection over any byte stream.
 //! * [`model`]: language models. [`tools`]: what they may call.
@@ -71,6 +72,7 @@ pub mod frontends;
 pub mod logging;
 pub mod media;
 pub mod model;
+pub mod net;
 pub mod permission;
 pub mod protocol;
 pub mod record;

@@ -60,16 +60,20 @@ impl Media {
     /// take: one request with such a thing in it would fail, and all that follow.
     pub fn checked(mime_type: &str, data: &str) -> Option<Self> {
         let data: String = data.split_ascii_whitespace().collect();
-        let bytes = BASE64_STANDARD.decode(data).ok()?;
+        Self::of(mime_type, &BASE64_STANDARD.decode(data).ok()?)
+    }
+
+    /// Encodes bytes that are said to be of a type. `None` if they are not what models take.
+    pub fn of(mime_type: &str, bytes: &[u8]) -> Option<Self> {
         let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
         let known = TYPES.iter().map(|(_, known)| *known);
         let promised = known.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type));
-        let mime_type = match begins_as(&bytes) {
+        let mime_type = match begins_as(bytes) {
             Some(found) => found,
             // Every image has a beginning that tells.
             None => promised.filter(|promised| !BEGINNINGS.iter().any(|(_, it)| it == promised))?,
         };
-        Some(Self::new(mime_type, &bytes))
+        Some(Self::new(mime_type, bytes))
     }
 
     /// The type that a file's name promises, if models take it.

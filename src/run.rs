@@ -4,6 +4,7 @@ mod a2a;
 mod attach;
 mod headless;
 mod models;
+mod parts;
 mod servers;
 mod terminal;
 
@@ -29,17 +30,17 @@ pub use self::terminal::terminal;
 use crate::cli::{Agent, Config, Work};
 use crate::commands::Registry;
 use crate::config::limits::Limits;
-use crate::config::{self, Check, Credentials, Env, Input, Settings, Trust, settings};
+use crate::config::{self, Check, Credentials, Env, Input, Settings, settings};
 use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
-use crate::session::{Memory, Origin, Parts, Places, Session};
+use crate::session::{Origin, Parts, Session, Upkeep};
 use crate::tools::mcp::{self, Hub};
 use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
-use crate::tools::workspace::{Filtering, Workspace};
-use crate::{record, rpc, stdio, tools};
+use crate::tools::workspace::Workspace;
+use crate::{record, rpc, stdio};
 
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -206,9 +207,8 @@ impl Making {
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let (model, models) = self.model(settings)?;
-        let memory = memory(settings, &self.credentials);
-        let mut tools = tools::all();
-        tools.extend(memory.user_file().map(tools::save_memory));
+        let memory = parts::memory(settings, &self.credentials);
+        let tools = parts::tools(settings, &memory);
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());
@@ -224,6 +224,7 @@ impl Making {
                 roots: workspace.roots().to_owned(),
                 limits: limits.mcp,
                 load: Arc::new(move || servers::of(&again(), &directory)),
+                logins: config::mcp_logins(&self.credentials),
             },
         );
         Ok(Session::new(Parts {
@@ -233,7 +234,7 @@ impl Making {
             commands: Arc::new(Registry::default()),
             tools,
             servers,
-            workspace: Arc::new(workspace.filtered(filtering(settings))),
+            workspace: Arc::new(workspace.filtered(parts::filtering(settings))),
             processes: Arc::clone(&self.processes),
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
@@ -241,19 +242,13 @@ impl Making {
             consent,
             limits: limits.tools,
             max_rounds: limits.rounds,
+            upkeep: Upkeep {
+                compress_at: settings.model.compression_threshold,
+                detect_loops: !settings.model.disable_loop_detection,
+            },
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
         }))
-    }
-}
-
-/// Which ignore files count.
-fn filtering(settings: &Settings) -> Filtering {
-    let filtering = &settings.context.file_filtering;
-    Filtering {
-        git: filtering.respect_git_ignore,
-        own: filtering.respect_gemini_ignore,
-        more: filtering.custom_ignore_file_paths.iter().map(PathBuf::from).collect(),
     }
 }
 
@@ -334,21 +329,6 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
         }
         .boxed()
     })
-}
-
-/// What people have written down for the model, but for folders that they have said not to trust.
-fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
-    let (context, env) = (&settings.context, credentials.env());
-    let places = Places {
-        names: context.file_name.clone(),
-        user: [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect(),
-        home: env.home(),
-        markers: context.memory_boundary_markers.clone(),
-        all_roots: context.load_memory_from_include_directories,
-        ..Places::default()
-    };
-    let credentials = Arc::clone(credentials);
-    Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
 }
 
 /// The signals that end the process.

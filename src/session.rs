@@ -7,7 +7,9 @@
 mod at_path;
 mod call;
 mod command;
+mod compress;
 mod consent;
+mod conversation;
 mod event;
 mod gate;
 mod instructions;
@@ -27,9 +29,11 @@ mod undo;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandTurn, Commands, Reply};
+pub use self::compress::Compressed;
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
@@ -44,7 +48,7 @@ use self::queue::Turns;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
 pub use self::undo::{Change, Selection};
-use crate::model::{self, Call, Model, Models};
+use crate::model::{self, Call, Model, Models, tokens};
 pub use crate::model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use crate::permission::consent::Consent;
 use crate::permission::{self, Permissions};
@@ -55,6 +59,7 @@ pub use crate::tools::mcp::{
     NamedPrompt, PromptArgument, Reach as ServerReach, ServerConfig, ServerPrompt,
     Status as ServerStatus,
 };
+use crate::tools::outputs::Outputs;
 use crate::tools::preimages::Preimages;
 use crate::tools::process::Processes;
 pub use crate::tools::process::Program;
@@ -95,10 +100,27 @@ pub struct Parts {
     pub limits: Limits,
     /// How often the model may be asked in one turn.
     pub max_rounds: usize,
+    /// How a conversation is kept from growing beyond use.
+    pub upkeep: Upkeep,
     /// How often it may be asked at all, if there is an end to that.
     pub max_session_rounds: Option<usize>,
     /// What people should know from the beginning: they are told in the first turn.
     pub notices: Vec<String>,
+}
+
+/// How a conversation is kept from growing beyond use.
+#[derive(Debug, Clone)]
+pub struct Upkeep {
+    /// The share of the model's window, from 0 to 1, from which on it is compressed.
+    pub compress_at: f64,
+    /// Whether a model that repeats itself is told, and then stopped.
+    pub detect_loops: bool,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self { compress_at: 0.5, detect_loops: true }
+    }
 }
 
 /// A live conversation.
@@ -113,8 +135,12 @@ pub struct Session {
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
     preimages: Arc<Preimages>,
+    outputs: Arc<Outputs>,
     limits: Arc<Limits>,
     max_rounds: usize,
+    upkeep: Upkeep,
+    /// How many tokens the conversation has when it is compressed next, if it is long by then.
+    compress_again: AtomicU64,
     max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
@@ -150,15 +176,25 @@ impl Session {
             model: Mutex::new(parts.model),
             models: parts.models,
             commands: parts.commands,
-            instructions: Arc::new(Instructions::new(parts.memory, Arc::clone(&parts.workspace))),
+            instructions: Arc::new(Instructions::new(
+                parts.memory,
+                Arc::clone(&parts.workspace),
+                parts.limits.tree_entries,
+            )),
             tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
             servers: parts.servers,
             permissions,
             workspace: parts.workspace,
             processes: parts.processes,
+            outputs: Arc::new(Outputs::new(
+                Arc::clone(&parts.scratch),
+                parts.limits.kept_output_bytes,
+            )),
             preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
             limits: Arc::new(parts.limits),
             max_rounds: parts.max_rounds,
+            upkeep: parts.upkeep,
+            compress_again: AtomicU64::new(0),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
         });
@@ -276,6 +312,16 @@ impl Session {
     /// Whether what the project's own settings would run may be used.
     pub fn consent(&self) -> &Arc<Consent> {
         &self.consent
+    }
+
+    /// How many tokens the model is told, about; without what calls that still run will say.
+    fn size(&self) -> u64 {
+        let beside = || {
+            let tools = self.tools.declarations();
+            let tools = tools.iter().map(tokens::of_tool);
+            self.instructions.tokens() + tools.sum::<u64>()
+        };
+        self.transcript.lock().size(beside)
     }
 
     /// How many tokens the model can be told, if that is known.

@@ -5,6 +5,7 @@
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
 pub mod mcp;
+pub mod outputs;
 pub mod preimages;
 pub mod process;
 pub mod scratch;
@@ -32,6 +33,7 @@ mod save_memory;
 mod shorten;
 mod target;
 mod text;
+mod web_fetch;
 mod write_file;
 mod write_todos;
 
@@ -47,8 +49,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
+use self::outputs::Outputs;
 use self::preimages::{FileChange, Preimages};
 use self::process::Processes;
+pub(crate) use self::shorten::shorten;
+pub use self::web_fetch::Setup as WebSetup;
 use self::workspace::Workspace;
 
 /// Every built-in tool, in the order that models are told of them.
@@ -69,6 +74,11 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
 /// The tool that writes down what the user wants known in every session, in this file.
 pub fn save_memory(file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(save_memory::SaveMemory { file })
+}
+
+/// The tool that reads the web.
+pub fn web_fetch(setup: web_fetch::Setup) -> Arc<dyn Tool> {
+    Arc::new(web_fetch::WebFetch::new(setup))
 }
 
 /// Adds a fact to the file that [`save_memory`] writes.
@@ -147,6 +157,8 @@ pub struct ToolContext {
     pub workspace: Arc<Workspace>,
     /// The programs.
     pub processes: Arc<Processes>,
+    /// What was too long for the model.
+    pub outputs: Arc<Outputs>,
     /// How much is too much.
     pub limits: Arc<Limits>,
     /// Fires when the turn is cancelled. What runs should end soon after.
@@ -172,8 +184,14 @@ pub struct Limits {
     pub read_chars: usize,
     /// Characters of output that the model is given of any other call.
     pub output_chars: usize,
+    /// Bytes of such output that are kept in files, for the model to read.
+    pub kept_output_bytes: u64,
     /// Files that one `glob`, `list_directory` or `read_many_files` names.
     pub files: usize,
+    /// Bytes that one call reads of the web.
+    pub web_bytes: usize,
+    /// How long reading from one address may take, redirections included.
+    pub web_time: Duration,
     /// How long a search may take.
     pub search_time: Duration,
     /// How long a command may be silent.
@@ -182,6 +200,8 @@ pub struct Limits {
     pub shell_bytes: usize,
     /// Bytes of files that are kept as they were before changes; 0 keeps none.
     pub undo_bytes: u64,
+    /// Files and directories of the workspace that the model is told of at first; 0 for none.
+    pub tree_entries: usize,
 }
 
 impl Default for Limits {
@@ -192,11 +212,15 @@ impl Default for Limits {
             line_chars: 2000,
             read_chars: 160_000,
             output_chars: 40_000,
+            kept_output_bytes: 64 << 20,
             files: 2000,
+            web_bytes: 10 << 20,
+            web_time: Duration::from_secs(30),
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,
             undo_bytes: 512 << 20,
+            tree_entries: 200,
         }
     }
 }

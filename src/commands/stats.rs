@@ -89,11 +89,9 @@ impl Stats {
             Event::Retry(_) => self.retries += 1,
             Event::AnswerFinished { usage, .. } => {
                 self.answers += 1;
-                self.usage.input += usage.input;
-                self.usage.cached += usage.cached;
-                self.usage.output += usage.output;
-                self.usage.thoughts += usage.thoughts;
+                self.spent(*usage);
             }
+            Event::Compressed(short) => self.spent(short.usage),
             Event::CallStarted(started) => {
                 let call = (started.call.name.clone(), started.question.is_some());
                 self.calls.insert(started.call.id.clone(), call);
@@ -106,6 +104,13 @@ impl Stats {
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
             _ => {}
         }
+    }
+
+    fn spent(&mut self, usage: Usage) {
+        self.usage.input += usage.input;
+        self.usage.cached += usage.cached;
+        self.usage.output += usage.output;
+        self.usage.thoughts += usage.thoughts;
     }
 
     fn finished(&mut self, call: &str, outcome: &ToolOutcome) {

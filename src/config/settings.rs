@@ -232,6 +232,8 @@ pub struct Tools {
     pub confirmation_required: Vec<String>,
     /// Commands.
     pub shell: Shell,
+    /// Reading the web.
+    pub web_fetch: WebFetch,
     /// Characters of output that the model is given of one call. `None`: as many as the limit
     /// `output-chars` says; 0 or less in the files is [`usize::MAX`].
     #[serde(deserialize_with = "take::threshold")]
@@ -246,6 +248,14 @@ pub struct Shell {
     /// `shell-idle-seconds` says.
     #[serde(deserialize_with = "take::seconds")]
     pub inactivity_timeout: Option<u64>,
+}
+
+/// Reading the web: a key of this program's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WebFetch {
+    /// Whether this machine itself and private networks may be read from.
+    pub allow_private: bool,
 }
 
 /// What may not be loosened.

@@ -2,6 +2,8 @@
 //!
 //! A script is JSON Lines; the README describes it for its users.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,9 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Call, Chunk, Error, Finish, FinishReason, Message, Model, Part, Prompt, Retry};
+use super::{
+    Call, Chunk, Error, Finish, FinishReason, Message, Model, Part, Prompt, Retry, Usage, tokens,
+};
 use crate::sync::Mutex;
 
 /// What is played without a script: it reads a file, proposes an edit, and runs a command.
@@ -21,12 +25,23 @@ const DEMO: &str = include_str!("replay/demo.jsonl");
 /// Plays a script.
 pub struct Replay {
     lines: Vec<Line>,
+    /// How many tokens it can be told, if that is limited; it then counts them too.
+    input_limit: Option<u64>,
     state: Mutex<State>,
 }
 
-/// What is said to one prompt.
+/// A line of a script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Written {
+    when: Option<String>,
+    answers: Option<Vec<Arc<[Step]>>>,
+    /// Instead of both, for all of the script.
+    input_limit: Option<u64>,
+}
+
+/// What is said to one prompt.
+#[derive(Debug)]
 struct Line {
     /// The line is for prompts with this text in them, however often. A line without it is for
     /// the next prompt that no other line is for, once.
@@ -75,8 +90,8 @@ enum Step {
 
 #[derive(Default)]
 struct State {
-    /// The line whose answers are being given.
-    current: Option<usize>,
+    /// By the hash of each prompt: the line whose answers are being given, and how many were.
+    given: HashMap<u64, (Option<usize>, usize)>,
     /// Which lines without `when` have been used: all before this.
     next: usize,
 }
@@ -93,8 +108,11 @@ impl Replay {
     /// The embedded demonstration.
     pub fn demo() -> Self {
         // A test reads it; were it wrong all the same, it would say nothing.
-        Self::from_script(DEMO)
-            .unwrap_or_else(|_| Self { lines: Vec::new(), state: Mutex::default() })
+        Self::from_script(DEMO).unwrap_or_else(|_| Self {
+            lines: Vec::new(),
+            input_limit: None,
+            state: Mutex::default(),
+        })
     }
 
     /// A script's text.
@@ -103,9 +121,29 @@ impl Replay {
             let line = line.trim();
             !line.is_empty() && !line.starts_with('#')
         });
-        let lines = lines
-            .map(|(n, line)| serde_json::from_str(line).with_context(|| format!("line {}", n + 1)));
-        Ok(Self { lines: lines.collect::<Result<_, _>>()?, state: Mutex::default() })
+        let mut replay = Self { lines: Vec::new(), input_limit: None, state: Mutex::default() };
+        for (n, line) in lines {
+            let line = serde_json::from_str(line).with_context(|| format!("line {}", n + 1))?;
+            match line {
+                Written { input_limit: Some(limit), .. } => replay.input_limit = Some(limit),
+                Written { when, answers: Some(answers), .. } => {
+                    replay.lines.push(Line { when, answers });
+                }
+                Written { .. } => anyhow::bail!("line {}: missing field `answers`", n + 1),
+            }
+        }
+        Ok(replay)
+    }
+
+    /// How many tokens the prompt has, if that is counted.
+    fn counted(&self, prompt: &Prompt) -> Result<u64, Error> {
+        let Some(limit) = self.input_limit else { return Ok(0) };
+        match tokens::of_prompt(prompt) {
+            tokens if tokens > limit => Err(Error::ContextTooLong(format!(
+                "the conversation has {tokens} tokens, and the model takes {limit}"
+            ))),
+            tokens => Ok(tokens),
+        }
     }
 
     /// The answer that comes next.
@@ -117,14 +155,21 @@ impl Replay {
         let asked =
             prompt.messages.iter().rposition(|message| matches!(**message, Message::User(_)));
         let (before, since) = prompt.messages.split_at(asked.map_or(0, |asked| asked + 1));
-        let given =
-            since.iter().filter(|message| matches!(***message, Message::Assistant(_))).count();
+        let prompt = before.last().and_then(said).unwrap_or_default();
         let mut state = self.state.lock();
-        if given == 0 {
-            let prompt = before.last().and_then(said).unwrap_or_default();
-            state.current = self.line_for(&prompt, &mut state.next);
-        }
-        let Some(line) = state.current.and_then(|current| self.lines.get(current)) else {
+        let key = {
+            let mut hasher = DefaultHasher::new();
+            prompt.hash(&mut hasher);
+            hasher.finish()
+        };
+        // Not told from the number of answers since: those before may have been compressed.
+        let goes_on = since.iter().any(|message| matches!(**message, Message::Assistant(_)));
+        let (line, given) = match state.given.get(&key) {
+            Some((line, given)) if goes_on => (*line, given + 1),
+            _ => (self.line_for(&prompt, &mut state.next), usize::from(goes_on)),
+        };
+        state.given.insert(key, (line, given));
+        let Some(line) = line.and_then(|line| self.lines.get(line)) else {
             return Err(Error::BadAnswer(
                 "the replay script has no line for this prompt".to_owned(),
             ));
@@ -152,16 +197,22 @@ impl Model for Replay {
         Ok(())
     }
 
+    fn input_limit(&self) -> Option<u64> {
+        self.input_limit
+    }
+
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        let steps = match self.answer(&prompt) {
-            Ok(steps) => steps,
-            Err(error) => return stream::once(async { Err(error) }).boxed(),
-        };
+        let (steps, input) =
+            match self.counted(&prompt).and_then(|input| Ok((self.answer(&prompt)?, input))) {
+                Ok(answer) => answer,
+                Err(error) => return stream::once(async { Err(error) }).boxed(),
+            };
         let finish = steps.iter().find_map(|step| match step {
             Step::Finish(reason) => Some(reason.clone()),
             _ => None,
         });
-        let finish = Finish { reason: finish.unwrap_or_default(), ..Finish::default() };
+        let usage = Usage { input, ..Usage::default() };
+        let finish = Finish { reason: finish.unwrap_or_default(), usage, native: None };
         let count = steps.len();
         let chunks = stream::iter(0..count).then(move |n| play(steps[n].clone())).try_flatten();
         let chunks = chunks.chain(stream::once(async { Ok(Chunk::Finish(finish)) }));

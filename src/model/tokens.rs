@@ -1,6 +1,6 @@
 //! How many tokens a text is about, where nobody counts them.
 
-use super::{Message, Part, Prompt};
+use super::{Message, Part, Prompt, ToolDeclaration};
 use crate::media::Media;
 
 const IMAGE: u64 = 3000;
@@ -9,11 +9,14 @@ const DOCUMENT: u64 = 25_800;
 
 /// Of a whole prompt.
 pub fn of_prompt(prompt: &Prompt) -> u64 {
-    let tools = prompt.tools.iter().map(|tool| {
-        of_text(&tool.name) + of_text(&tool.description) + of_text(&tool.parameters.to_string())
-    });
+    let tools = prompt.tools.iter().map(of_tool);
     let messages = prompt.messages.iter().map(|message| of_message(message));
     of_text(&prompt.system) + tools.sum::<u64>() + messages.sum::<u64>()
+}
+
+/// Of what the model is told of a tool.
+pub fn of_tool(tool: &ToolDeclaration) -> u64 {
+    of_text(&tool.name) + of_text(&tool.description) + of_text(&tool.parameters.to_string())
 }
 
 /// Whether a prompt has images and the like, of which nobody knows by their looks.
@@ -50,6 +53,11 @@ pub fn of_text(text: &str) -> u64 {
     // Every other character begins with one byte that is not a continuation.
     let others = text.bytes().filter(|byte| *byte >= 0xC0).count() as u64;
     (ascii + others * 6).div_ceil(4)
+}
+
+/// How many characters so many tokens are, if they are ASCII.
+pub fn in_chars(tokens: u64) -> u64 {
+    tokens.saturating_mul(4)
 }
 
 fn of_part(part: &Part) -> u64 {

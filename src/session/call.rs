@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use super::{Session, instructions};
-use crate::model::Call;
+use crate::model::{Call, tokens};
 use crate::permission::{Request, Scope, Verdict};
 use crate::sync::Mutex;
 use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
@@ -20,11 +20,18 @@ use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, To
 /// How long a cancelled call has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Characters that a tool which reads may say beyond its limit, to say what is missing.
+const READ_MORE: usize = 20_000;
+
 /// How many calls that only read run at once.
 const TOGETHER: usize = 8;
 
+/// The least that the model is told of a call that says more, in characters.
+const LEAST: usize = 2000;
+
 /// Runs the calls of one answer: neighbours that only read together, all else one by one.
 pub(super) async fn run_all(session: &Session, calls: Vec<Call>, cancel: &CancellationToken) {
+    let room = session.room_for(calls.len());
     let mut rest = VecDeque::from(calls);
     while !rest.is_empty() {
         if cancel.is_cancelled() {
@@ -39,15 +46,15 @@ pub(super) async fn run_all(session: &Session, calls: Vec<Call>, cancel: &Cancel
         let prepared = batch.into_iter().map(|call| prepare(session, call, cancel));
         let prepared = join_all(prepared).await;
         // Polled in order, and so announced in order.
-        join_all(prepared.into_iter().map(|ready| run(session, ready, Caller::Model, cancel)))
-            .await;
+        let run = |ready| run(session, ready, Caller::Model, room, cancel);
+        join_all(prepared.into_iter().map(run)).await;
     }
 }
 
 /// Runs one call that the user's prompt asks for.
 pub(super) async fn run_for_prompt(session: &Session, call: Call, cancel: &CancellationToken) {
     let ready = prepare(session, call, cancel).await;
-    run(session, ready, Caller::Prompt, cancel).await;
+    run(session, ready, Caller::Prompt, session.room_for(1), cancel).await;
 }
 
 /// A call and what would happen, or why it cannot.
@@ -84,9 +91,16 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
     Ready { call, kind: spec.kind, tool, invocation }
 }
 
-async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &CancellationToken) {
+/// Runs one call; the model is told at most `room` characters of what comes of it.
+async fn run(
+    session: &Session,
+    ready: Ready,
+    caller: Caller,
+    room: usize,
+    cancel: &CancellationToken,
+) {
     let Ready { call, kind, tool, invocation } = ready;
-    let id = call.id.clone();
+    let (id, name) = (call.id.clone(), call.name.clone());
     let verdict = {
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
         match (caller, access) {
@@ -128,6 +142,7 @@ async fn run(session: &Session, ready: Ready, caller: Caller, cancel: &Cancellat
             }
         }
     };
+    let outcome = session.fit(&name, kind, room, outcome).await;
     if matches!(outcome, ToolOutcome::Done(_)) {
         cancel.run_until_cancelled(session.instruct_about(&id, &places)).await;
     }
@@ -304,12 +319,42 @@ impl Session {
         ToolContext {
             workspace: Arc::clone(&self.workspace),
             processes: Arc::clone(&self.processes),
+            outputs: Arc::clone(&self.outputs),
             limits: Arc::clone(&self.limits),
             cancel: cancel.clone(),
             progress: Arc::new(progress),
             preimages: Arc::clone(&self.preimages),
             changed: Arc::new(changed),
         }
+    }
+
+    /// Characters that each of so many calls may say, so that together they take no more than half
+    /// of what the model's window still has room for.
+    fn room_for(&self, calls: usize) -> usize {
+        let Some(window) = self.input_limit() else { return usize::MAX };
+        let left = window.saturating_sub(self.size()) / 2;
+        let chars = usize::try_from(tokens::in_chars(left)).unwrap_or(usize::MAX);
+        (chars / calls.max(1)).max(LEAST)
+    }
+
+    /// What came of a call, no longer than the model is given of one.
+    async fn fit(
+        &self,
+        tool: &str,
+        kind: Kind,
+        room: usize,
+        mut outcome: ToolOutcome,
+    ) -> ToolOutcome {
+        let text = match &mut outcome {
+            ToolOutcome::Done(output) => &mut output.text,
+            ToolOutcome::Failed(error) => &mut error.message,
+            ToolOutcome::Rejected | ToolOutcome::Cancelled => return outcome,
+        };
+        // Tools that read keep to a limit of their own, and say how to read on.
+        let read = self.limits.read_chars.saturating_add(READ_MORE);
+        let max = if kind.only_reads() { read } else { self.limits.output_chars };
+        *text = self.outputs.fit(tool, std::mem::take(text), max.min(room)).await;
+        outcome
     }
 
     pub(super) fn finish_call(&self, call: String, outcome: ToolOutcome) {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::compress::{self, Compressed};
 use super::event::{Event, PromptPart, StopReason};
 use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
@@ -52,6 +53,15 @@ impl CommandTurn<'_> {
     pub fn forget(&self) {
         self.session.log.append(Event::Forgotten);
         self.session.forget_places();
+        self.session.compress_as_ever();
+    }
+
+    /// Lets the model be told in short what came before. `about` is what the user wants that to be
+    /// about, if anything.
+    pub async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
+        // The command is dropped if it is cancelled.
+        let compressed = compress::compress(self.session, about, &CancellationToken::new()).await;
+        compressed.map_err(|why| why.to_string())
     }
 
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
@@ -60,6 +70,7 @@ impl CommandTurn<'_> {
         let opened = tokio::task::spawn_blocking(move || models.open(&wanted)).await;
         let model = opened.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
         *self.session.model.lock() = model;
+        self.session.compress_as_ever();
         self.session.log.append(Event::ModelChanged { model: id.to_owned() });
         Ok(())
     }
@@ -136,6 +147,20 @@ impl CommandTurn<'_> {
         Ok(())
     }
 
+    /// Says something before the command has ended: Markdown.
+    pub fn say(&self, text: String) {
+        self.session.log.append(Event::Output(text));
+    }
+
+    /// Has the user log in to an MCP server, or finishes a login that has begun with the address
+    /// that the user's browser ended up at. What came of it.
+    pub async fn log_in(&self, server: &str, address: Option<&str>) -> Result<String, String> {
+        match address {
+            Some(address) => self.session.servers.finish_login(server, address).await,
+            None => self.session.servers.login(server, &|said| self.say(said)).await,
+        }
+    }
+
     /// Has an MCP server put a prompt together; what it is.
     pub async fn server_prompt(
         &self,
@@ -150,6 +175,30 @@ impl CommandTurn<'_> {
 }
 
 const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";
+
+/// A prompt's text, if that is a command: also one of a server that is only getting ready.
+pub(super) async fn find(
+    session: &Session,
+    prompt: &[PromptPart],
+    cancel: &CancellationToken,
+) -> Option<(String, String)> {
+    let found = of(session, prompt);
+    if found.is_some() || !looks_like_one(prompt) {
+        return found;
+    }
+    session.servers.start();
+    if !session.servers.pending().is_empty() {
+        session.await_servers(cancel).await;
+    }
+    of(session, prompt)
+}
+
+/// Whether a prompt begins with a slash and a word.
+fn looks_like_one(prompt: &[PromptPart]) -> bool {
+    let Some(PromptPart::Text(begins)) = prompt.first() else { return false };
+    let name = begins.trim_start().strip_prefix('/').unwrap_or_default();
+    name.starts_with(|c: char| !c.is_whitespace() && c != '/')
+}
 
 /// A prompt's text, if that is a command.
 pub(super) fn of(session: &Session, prompt: &[PromptPart]) -> Option<(String, String)> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::compress::Compressed;
 use crate::model::{self, Call, FinishReason, Native, Part, Retry, Usage};
 use crate::permission::{Mode, Question, Scope};
 use crate::tools::preimages::FileChange;
@@ -81,6 +82,8 @@ pub enum Event {
     Asked(Vec<Part>),
     /// The model is told this too: with the result of a call, or else with the prompt.
     Told { call: Option<String>, text: String },
+    /// What came before is told the model in short from now on.
+    Compressed(Arc<Compressed>),
     /// The model forgets all that came before.
     Forgotten,
     /// Another model answers from now on; its id.

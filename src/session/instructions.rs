@@ -14,6 +14,7 @@ use super::Session;
 use super::event::Event;
 use super::memory::{Memory, MemoryFile};
 use super::prompt::system;
+use crate::model::tokens;
 use crate::sync::Mutex;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Access, Invocation, Kind, Location};
@@ -22,6 +23,8 @@ use crate::tools::{Access, Invocation, Kind, Location};
 pub(super) struct Instructions {
     pub(super) memory: Memory,
     workspace: Arc<Workspace>,
+    /// How many files and directories the model is told of at first.
+    tree_entries: usize,
     /// Files are read under the lock: those who wait want the same ones.
     known: Mutex<Known>,
     /// Directories of the workspace that calls of this turn have touched.
@@ -48,8 +51,9 @@ struct News {
 }
 
 impl Instructions {
-    pub(super) fn new(memory: Memory, workspace: Arc<Workspace>) -> Self {
-        Self { memory, workspace, known: Mutex::default(), touched: Mutex::default() }
+    pub(super) fn new(memory: Memory, workspace: Arc<Workspace>, tree_entries: usize) -> Self {
+        let (known, touched) = (Mutex::default(), Mutex::default());
+        Self { memory, workspace, tree_entries, known, touched }
     }
 
     /// Reads the files again, those in `more` too.
@@ -68,7 +72,7 @@ impl Instructions {
         });
         let untold = untold.collect();
         let told = known.system.is_some().then(|| changes(&before, &known.files)).flatten();
-        let begin = || (system(&self.workspace) + &written(&known.files)).into();
+        let begin = || (system(&self.workspace, self.tree_entries) + &written(&known.files)).into();
         let system = known.system.clone().unwrap_or_else(begin);
         known.system = Some(Arc::clone(&system));
         News { system, told, untold }
@@ -90,6 +94,13 @@ impl Instructions {
             new.extend(below);
         }
         new
+    }
+}
+
+impl Instructions {
+    /// How many tokens the system instruction has.
+    pub(super) fn tokens(&self) -> u64 {
+        self.known.lock().system.as_deref().map_or(0, tokens::of_text)
     }
 }
 
@@ -134,7 +145,7 @@ impl Session {
         let instructions = Arc::clone(&self.instructions);
         let Ok(news) = tokio::task::spawn_blocking(move || instructions.read(more)).await else {
             // A fault, and the log says which. Better an agent that follows less than none.
-            return system(&self.instructions.workspace).into();
+            return system(&self.instructions.workspace, 0).into();
         };
         for notice in news.untold {
             self.log.append(Event::Notice(notice));

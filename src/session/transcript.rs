@@ -6,14 +6,17 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
+use super::compress::{BEGINNING, Compressed, Record};
+use super::conversation::Conversation;
 use super::event::{Answer, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
 use super::log::Reader;
-use crate::model::{Assistant, Call, Message, Part, ToolResult};
+use crate::model::{Assistant, Call, Message, Native, Part, ToolResult};
 
 /// What has been folded in so far.
 pub(super) struct Transcript {
     log: Reader,
-    messages: Vec<Arc<Message>>,
+    conversation: Conversation,
+    record: Record,
     /// How often the model has answered, forgotten or not.
     answers: usize,
     /// Prompts whose turn has not come.
@@ -45,7 +48,8 @@ impl Transcript {
     pub(super) fn new(log: Reader) -> Self {
         Self {
             log,
-            messages: Vec::new(),
+            conversation: Conversation::default(),
+            record: Record::default(),
             answers: 0,
             queued: HashMap::new(),
             running: None,
@@ -62,10 +66,23 @@ impl Transcript {
     }
 
     /// The conversation up to now.
-    pub(super) fn messages(&mut self) -> Vec<Arc<Message>> {
+    pub(super) fn conversation(&mut self) -> &Conversation {
         self.catch_up();
         self.flush();
-        self.messages.clone()
+        &self.conversation
+    }
+
+    /// How many tokens the model is told, and `beside` tells how many that are not messages. What is
+    /// still being put together does not count.
+    pub(super) fn size(&mut self, beside: impl FnOnce() -> u64) -> u64 {
+        self.catch_up();
+        self.conversation.size(beside)
+    }
+
+    /// What is known of the conversation without asking a model.
+    pub(super) fn record(&mut self) -> &Record {
+        self.catch_up();
+        &self.record
     }
 
     /// How often the model has answered.
@@ -76,6 +93,7 @@ impl Transcript {
 
     fn catch_up(&mut self) {
         while let Some(event) = self.log.try_next() {
+            self.record.fold(&event);
             self.fold(&event);
         }
     }
@@ -87,7 +105,7 @@ impl Transcript {
             }
             Event::TurnStarted { turn } => {
                 self.flush();
-                self.running = Some((*turn, self.messages.len()));
+                self.running = Some((*turn, self.conversation.messages().len()));
                 let prompt = self.queued.remove(turn).unwrap_or_default();
                 self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
                 self.user = user(&prompt);
@@ -95,16 +113,13 @@ impl Transcript {
             Event::CommandStarted { .. } => self.user.clear(),
             Event::Asked(prompt) => self.user.clone_from(prompt),
             Event::Told { call, text } => self.tell(call.as_deref(), text),
+            Event::Compressed(short) => self.compress(short),
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
-            Event::AnswerFinished { calls, native, .. } => {
-                self.answers += 1;
-                self.flush_user();
-                let text = mem::take(&mut self.text);
-                let answer = Assistant { text, calls: calls.clone(), native: native.clone() };
-                self.messages.push(Arc::new(Message::Assistant(answer)));
-                self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
+            Event::AnswerFinished { calls, native, usage, .. } => {
+                self.answered(calls, native.clone());
+                self.conversation.count(*usage);
             }
             Event::CallStarted(started) if started.caller == Caller::Prompt => {
                 self.mentioned.push(started.call.id.clone());
@@ -142,6 +157,15 @@ impl Transcript {
         }
     }
 
+    fn answered(&mut self, calls: &[Call], native: Option<Native>) {
+        self.answers += 1;
+        self.flush_user();
+        let text = mem::take(&mut self.text);
+        let answer = Assistant { text, calls: calls.to_vec(), native };
+        self.conversation.push(Message::Assistant(answer));
+        self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
+    }
+
     fn tell(&mut self, call: Option<&str>, text: &str) {
         match call {
             Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
@@ -152,10 +176,19 @@ impl Transcript {
         }
     }
 
+    fn compress(&mut self, short: &Arc<Compressed>) {
+        self.flush();
+        let (before, now) = self.conversation.compress(short);
+        if let Some((_, begins)) = &mut self.running {
+            // In the middle of a turn, its prompt comes right after the new beginning.
+            *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
+        }
+    }
+
     /// Keeps nothing but the prompts that wait.
     fn forget(&mut self) {
         self.flush();
-        self.messages.clear();
+        self.conversation.clear();
         self.restored.clear();
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
@@ -168,7 +201,7 @@ impl Transcript {
         if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
             self.flush();
             if matches!(reason, StopReason::Refused(_)) {
-                self.messages.truncate(begins);
+                self.conversation.truncate(begins);
             }
         }
     }
@@ -194,7 +227,7 @@ impl Transcript {
         if !self.text.is_empty() {
             let text = mem::take(&mut self.text);
             let answer = Assistant { text, ..Assistant::default() };
-            self.messages.push(Arc::new(Message::Assistant(answer)));
+            self.conversation.push(Message::Assistant(answer));
         }
         if !self.calls.is_empty() {
             let calls = mem::take(&mut self.calls);
@@ -211,7 +244,7 @@ impl Transcript {
                 result
             };
             let results = calls.into_iter().map(result).collect();
-            self.messages.push(Arc::new(Message::Results(results)));
+            self.conversation.push(Message::Results(results));
         }
     }
 
@@ -221,7 +254,7 @@ impl Transcript {
                 let files = mem::take(&mut self.restored).join("\n");
                 self.user.push(Part::Text(format!("{RESTORED}{files}")));
             }
-            self.messages.push(Arc::new(Message::User(mem::take(&mut self.user))));
+            self.conversation.push(Message::User(mem::take(&mut self.user)));
         }
         self.mentioned.clear();
     }

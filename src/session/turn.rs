@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
-use super::{Session, call, command, consent, mention, resources};
+use super::{Session, call, command, compress, consent, mention, resources};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
 pub(super) async fn run(
@@ -15,7 +15,7 @@ pub(super) async fn run(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> StopReason {
-    if let Some((name, text)) = command::of(session, prompt) {
+    if let Some((name, text)) = command::find(session, prompt, cancel).await {
         return command::run(session, name, &text, cancel).await;
     }
     if let [PromptPart::Shell(command)] = prompt {
@@ -65,7 +65,7 @@ async fn shell(session: &Session, command: &str, cancel: &CancellationToken) -> 
 /// Asks the model, and runs the calls it asks for, until it asks for none.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopReason {
     session.await_servers(cancel).await;
-    let Some(system) = cancel.run_until_cancelled(session.instruct()).await else {
+    let Some(mut system) = cancel.run_until_cancelled(session.instruct()).await else {
         return StopReason::Cancelled { answering: true };
     };
     for _ in 0..session.max_rounds {
@@ -74,14 +74,11 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
         {
             return StopReason::MaxSessionRounds(most);
         }
-        let asking = ask_model(session, Arc::clone(&system));
-        let Some(answer) = cancel.run_until_cancelled(asking).await else {
-            return StopReason::Cancelled { answering: true };
-        };
-        let (calls, reason) = match answer {
-            Ok(answer) => answer,
-            Err(model::Error::Refused(why)) => return StopReason::Refused(why),
-            Err(error) => return StopReason::Failed(error),
+        let (calls, reason) = match answer(session, &mut system, cancel).await {
+            None => return StopReason::Cancelled { answering: true },
+            Some(Ok(answer)) => answer,
+            Some(Err(model::Error::Refused(why))) => return StopReason::Refused(why),
+            Some(Err(error)) => return StopReason::Failed(error),
         };
         if !calls.is_empty() {
             call::run_all(session, calls, cancel).await;
@@ -99,15 +96,44 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
     StopReason::MaxRounds(session.max_rounds)
 }
 
-/// Streams one answer of the model; what is left to do is the calls it asks for.
-async fn ask_model(
+/// One answer of the model, to a conversation that is compressed first if it is too long for it;
+/// none if the turn is cancelled.
+async fn answer(
     session: &Session,
-    system: Arc<str>,
-) -> Result<(Vec<Call>, FinishReason), model::Error> {
+    system: &mut Arc<str>,
+    cancel: &CancellationToken,
+) -> Option<Answer> {
+    if compress::if_needed(session, cancel).await {
+        *system = session.instruct().await;
+    }
+    let asking = ask_model(session, Arc::clone(system));
+    let answer = cancel.run_until_cancelled(asking).await?;
+    if !matches!(answer, Err(model::Error::ContextTooLong(_))) {
+        return Some(answer);
+    }
+    match compress::compress(session, "", cancel).await {
+        Ok(_) => {}
+        Err(compress::Failure::Cancelled) => return None,
+        Err(why) => {
+            let notice =
+                format!("The conversation is too long, and could not be compressed: {why}");
+            session.log.append(Event::Notice(notice));
+            return Some(answer);
+        }
+    }
+    *system = session.instruct().await;
+    cancel.run_until_cancelled(ask_model(session, Arc::clone(system))).await
+}
+
+/// The calls that the model asks for, and why its answer ended; or why there is none.
+type Answer = Result<(Vec<Call>, FinishReason), model::Error>;
+
+/// Streams one answer of the model; what is left to do is the calls it asks for.
+async fn ask_model(session: &Session, system: Arc<str>) -> Answer {
     session.servers.fresh().await;
     let prompt = Prompt {
         system,
-        messages: session.transcript.lock().messages(),
+        messages: session.transcript.lock().conversation().messages().to_vec(),
         tools: session.tools.declarations(),
     };
     let mut chunks = session.answering().stream(prompt);

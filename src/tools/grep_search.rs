@@ -225,7 +225,7 @@ fn look_up(cx: &ToolContext, args: &Args) -> (String, Result<Place, ToolError>) 
         let dirs = cx.workspace.trees().cloned().collect();
         return (label, Ok(Place { name: ".".to_owned(), dirs, file: None }));
     };
-    let Target { label: name, path, found } = Target::look_up(&cx.workspace, path, args.respect());
+    let Target { label: name, path, found } = Target::to_read(cx, path, args.respect());
     if name != "." {
         let _ = write!(label, " within {name}");
     }

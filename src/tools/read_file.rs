@@ -97,9 +97,7 @@ impl Tool for ReadFile {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
         let lines = args.lines()?;
-        let target = blocking(cx, move |cx| {
-            Ok(Target::look_up(&cx.workspace, &args.file_path, Respect::ALL))
-        });
+        let target = blocking(cx, move |cx| Ok(Target::to_read(cx, &args.file_path, Respect::ALL)));
         let target = target.await?;
         let summary = target.summary(lines.map(|lines| lines.first));
         let found = match &target.found {

@@ -130,9 +130,9 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         End::Silent => {
             running.end().await;
             let seconds = cx.limits.shell_idle.as_secs();
-            let text = shorten(&output.text(), cx.limits.output_chars).into_owned();
             let message = format!(
-                "The command was ended because it wrote nothing for {seconds} s.\nOutput: {text}"
+                "The command was ended because it wrote nothing for {seconds} s.\nOutput: {}",
+                output.text()
             );
             Err(ToolError::new("shell_idle", message))
         }
@@ -193,7 +193,7 @@ fn report(
     let mut text = if written.is_empty() {
         "Output: (empty)".to_owned()
     } else {
-        format!("Output: {}", shorten(&written, limits.output_chars).trim_end())
+        format!("Output: {}", written.trim_end())
     };
     let mut ended = String::new();
     if let Some(code) = code.filter(|code| *code != 0) {

@@ -5,7 +5,16 @@ use std::borrow::Cow;
 /// At most `max_chars` characters of a text, and a line that says how much is missing: the first
 /// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
 /// little.
-pub(super) fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
+pub(crate) fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
+    shorten_with(text, max_chars, |missing| format!("{missing} characters left out"))
+}
+
+/// The same, with other words in that line for the number of characters that are missing.
+pub(super) fn shorten_with(
+    text: &str,
+    max_chars: usize,
+    left_out: impl FnOnce(usize) -> String,
+) -> Cow<'_, str> {
     // A character is at least a byte.
     if text.len() <= max_chars {
         return Cow::Borrowed(text);
@@ -19,7 +28,7 @@ pub(super) fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
     let tail = whole_lines_at_end(text, nth_from_end(text, max_chars - first));
     let missing = chars - head.chars().count() - tail.chars().count();
     let line_end = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
-    Cow::Owned(format!("{head}{line_end}[... {missing} characters left out ...]\n{tail}"))
+    Cow::Owned(format!("{head}{line_end}[... {} ...]\n{tail}", left_out(missing)))
 }
 
 /// One line of at most `max_chars` characters, whatever is in the text.

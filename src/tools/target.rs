@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::shorten::one_line;
 use super::workspace::{Respect, Workspace};
-use super::{Summary, ToolError};
+use super::{Summary, ToolContext, ToolError};
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;
@@ -37,6 +37,15 @@ impl Target {
         }
     }
 
+    /// The same for a path that is only read: long output that is kept for the model is inside.
+    pub(super) fn to_read(cx: &ToolContext, path: &str, respect: Respect) -> Self {
+        let Some(kept) = cx.outputs.find(path) else {
+            return Self::look_up(&cx.workspace, path, respect);
+        };
+        let found = metadata(&kept);
+        Self { label: one_line(path, LABEL_CHARS), path: kept, found }
+    }
+
     /// The label, and the place if it is inside.
     pub(super) fn summary(&self, line: Option<usize>) -> Summary {
         let summary = Summary::new(&self.label);
@@ -64,7 +73,15 @@ impl Target {
 }
 
 fn check(workspace: &Workspace, real: &Path, respect: Respect) -> Result<Metadata, ToolError> {
-    let found = fs::metadata(real).map_err(|err| match err.kind() {
+    let found = metadata(real)?;
+    match workspace.ignored_by(real, respect) {
+        Some(rules) => Err(ignored(real, rules)),
+        None => Ok(found),
+    }
+}
+
+fn metadata(real: &Path) -> Result<Metadata, ToolError> {
+    fs::metadata(real).map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => {
             ToolError::new("file_not_found", format!("File not found: {}", real.display()))
         }
@@ -72,11 +89,7 @@ fn check(workspace: &Workspace, real: &Path, respect: Respect) -> Result<Metadat
             "read_content_failure",
             format!("{} cannot be looked at: {err}", real.display()),
         ),
-    })?;
-    match workspace.ignored_by(real, respect) {
-        Some(rules) => Err(ignored(real, rules)),
-        None => Ok(found),
-    }
+    })
 }
 
 /// Why an ignored file is not read.

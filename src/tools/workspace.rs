@@ -1,6 +1,7 @@
 //! Paths that stay inside: every path from a model or a peer goes through here first.
 
 mod ignores;
+mod tree;
 
 use std::ffi::OsStr;
 use std::fs;

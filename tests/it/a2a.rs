@@ -3,6 +3,7 @@
 mod acp;
 mod attach;
 mod attached;
+mod compressed;
 mod errors;
 mod guard;
 mod http;
@@ -21,3 +22,4 @@ mod tasks;
 mod together;
 mod token;
 mod turns;
+mod web;

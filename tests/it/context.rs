@@ -1,10 +1,11 @@
 //! A project with instruction files in every place: what the model is sent, beside what it should be.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use expect_test::expect_file;
+use expect_test::{expect, expect_file};
 use serde_json::json;
 use tandem::model::{Call, Chunk};
 use tandem::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
@@ -94,6 +95,87 @@ async fn the_model_is_sent_what_is_written_in_every_place() {
     );
     let sent = sent.replace(&home.display().to_string(), "/home/me");
     expect_file!["../../fixtures/context/nested.sent.txt"].assert_eq(&sent);
+}
+
+#[tokio::test]
+async fn the_model_is_told_once_what_is_in_the_workspace() {
+    let dir = TempDir::new().unwrap();
+    for (most, told) in [(200, true), (0, false)] {
+        fs::write(dir.path().join("first.txt"), "").unwrap();
+        let (spy, _) = Spy::new([reads(&[]), reads(&[])].concat());
+        let mut parts = parts(Arc::clone(&spy) as _);
+        parts.workspace = Arc::new(Workspace::new(dir.path(), &[]).unwrap());
+        parts.limits.tree_entries = most;
+        let session = Session::new(parts);
+        turn(&session, text("Hello.")).await;
+        let before = spy.system.lock().unwrap().clone();
+        fs::remove_file(dir.path().join("first.txt")).unwrap();
+        turn(&session, text("Again.")).await;
+        assert_eq!(*spy.system.lock().unwrap(), before);
+        assert_eq!(before.contains("\nfirst.txt\n"), told, "{before}");
+    }
+}
+
+#[test]
+fn the_files_nearest_to_the_roots_are_named_first() {
+    let dir = TempDir::new().unwrap();
+    let dir = fs::canonicalize(dir.path()).unwrap();
+    let files = [
+        ".gitignore",
+        ".git/config",
+        "b.txt",
+        "a/one.rs",
+        "a/deep/two.rs",
+        "a/deep/er/three.rs",
+        "target/debug",
+        "node_modules/x/index.js",
+        "line\nbreak",
+        "z/empty",
+    ];
+    for file in files {
+        fs::create_dir_all(dir.join(file).parent().unwrap()).unwrap();
+        fs::write(dir.join(file), "").unwrap();
+    }
+    fs::write(dir.join(".gitignore"), "target\n/node_modules\n").unwrap();
+    fs::remove_file(dir.join("z/empty")).unwrap();
+    symlink(&dir, dir.join("a/around")).unwrap();
+    let tree = |most| Workspace::new(&dir, &[]).unwrap().tree(most);
+    expect![[r"
+        .gitignore
+        a/
+          around
+          deep/
+            er/
+              three.rs
+            two.rs
+          one.rs
+        b.txt
+        line break
+        z/
+    "]]
+    .assert_eq(&tree(200));
+    expect![[r"
+        .gitignore
+        a/
+          around
+          deep/
+            …
+          …
+        b.txt
+        line break
+        z/
+          …
+    "]]
+    .assert_eq(&tree(7));
+
+    let more = TempDir::new().unwrap();
+    for n in 0..100 {
+        fs::write(more.path().join(format!("{n:03}")), "").unwrap();
+    }
+    let more = fs::canonicalize(more.path()).unwrap();
+    let both = Workspace::new(&dir, std::slice::from_ref(&more)).unwrap().tree(200);
+    assert!(both.starts_with(&format!("{}:\n.gitignore\n", dir.display())), "{both}");
+    assert!(both.ends_with("\n058\n059\n…\n"), "{both}");
 }
 
 /// A prompt in a project of these files: what the model is told of it, and what people are. The

@@ -12,8 +12,9 @@ use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::consent::Consent;
 use tandem::permission::{Mode, Setup};
-use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session};
+use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
 use tandem::tools::mcp::{self, Hub};
+use tandem::tools::outputs::Outputs;
 use tandem::tools::preimages::Preimages;
 use tandem::tools::process::Processes;
 use tandem::tools::scratch::Scratch;
@@ -108,6 +109,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,
+        upkeep: Upkeep::default(),
         max_session_rounds: None,
         notices: Vec::new(),
     }
@@ -119,6 +121,7 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
     ToolContext {
         workspace: Arc::new(workspace),
         processes: Processes::new(|_, _| false),
+        outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
         preimages: Arc::new(Preimages::new(scratch, limits.undo_bytes)),
         limits: Arc::new(limits),
         cancel: CancellationToken::new(),
@@ -134,6 +137,28 @@ pub(crate) fn servers(processes: &Arc<Processes>) -> mcp::Setup {
         roots: Vec::new(),
         limits: mcp::Limits::default(),
         load: Arc::new(Vec::new),
+        logins: logins(),
+    }
+}
+
+/// Of a user who logs in nowhere.
+pub(crate) fn logins() -> mcp::Logins {
+    mcp::Logins { store: Arc::new(NoTokens), open: Arc::new(|_| Box::pin(std::future::pending())) }
+}
+
+struct NoTokens;
+
+impl mcp::TokenStore for NoTokens {
+    fn load(&self, _: &str) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn save(&self, _: &str, _: Option<&str>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn lock(&self, _: &str) -> Result<Box<dyn Send>, String> {
+        Ok(Box::new(()))
     }
 }
 

@@ -308,3 +308,23 @@ async fn with_an_a2a_port_others_may_answer() {
     assert!(ran.status.success());
     assert!(ran.home.path().join("workspace/b.txt").exists());
 }
+
+#[tokio::test]
+async fn a_conversation_that_is_compressed_on_the_way_is_said_beside_the_answer() {
+    let read = |n: u32| json!([{ "call": { "name": "read_file", "args": { "file_path": format!("{n}.txt") } } }]);
+    let mut answers: Vec<Value> = (0..6).map(read).collect();
+    answers.push(json!([{ "text": "Read." }]));
+    let script = vec![
+        json!({ "input_limit": 24_000 }),
+        json!({ "when": "Write the snapshot", "answers": [[{ "text": "All is well." }]] }),
+        json!({ "when": "", "answers": answers }),
+    ];
+    let content = "What is in it.\n".repeat(600);
+    let setup =
+        (0..6).fold(Setup::script(script), |setup, n| setup.file(&format!("{n}.txt"), &content));
+    let ran = ran(setup, "read them").await;
+    assert_eq!(ran.stdout, "Read.\n");
+    assert!(ran.stderr.starts_with("tandem: Compressing the conversation of 1"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("\ntandem: context compressed from 1"), "{}", ran.stderr);
+    assert!(ran.status.success());
+}

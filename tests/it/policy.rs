@@ -1,5 +1,6 @@
 //! What may run without a question.
 
+mod bash;
 mod file;
 mod lines;
 mod places;
@@ -8,7 +9,7 @@ mod remembered;
 mod written;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use tandem::permission::rules::{Part, judge};
@@ -47,18 +48,6 @@ impl Workspace {
         symlink("sub/deep", root.join("link-deep")).unwrap();
         symlink("/nowhere/at/all", root.join("dangling")).unwrap();
         Self { root, _dir: dir }
-    }
-
-    /// A directory of programs: the canary, which sings when it is run.
-    fn bin(&self) -> PathBuf {
-        let bin = self.root.with_file_name("bin");
-        let canary = bin.join("canary");
-        if !canary.exists() {
-            fs::create_dir(&bin).unwrap();
-            fs::write(&canary, "#!/bin/sh\n: > \"$SANG\"\n").unwrap();
-            fs::set_permissions(&canary, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        bin
     }
 
     fn judge(&self, line: &str) -> Result<Vec<Part>, String> {

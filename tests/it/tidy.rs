@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("sync", &[]),
     ("media", &[]),
+    ("net", &["sync"]),
     ("protocol", &[]),
     ("rpc", &["protocol", "sync"]),
     ("model", &["media", "sync"]),
-    ("tools", &["media", "sync"]),
+    ("tools", &["media", "net", "sync"]),
     ("permission", &["tools", "sync"]),
     ("session", &["model", "tools", "permission", "media", "sync"]),
     ("commands", &["session", "tools", "model", "permission", "sync"]),
-    ("frontends", &["protocol", "rpc", "commands", "session", "sync"]),
+    ("frontends", &["protocol", "rpc", "commands", "session", "net", "sync"]),
     ("config", &["model", "permission", "tools", "sync"]),
 ];
 const MAX_LINES: usize = 400;

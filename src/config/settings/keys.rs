@@ -70,6 +70,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.exclude", &["excludeTools"], Add, Counts),
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
+    key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
     key("mcp.allowed", &["allowMCPServers"], Replace, No),

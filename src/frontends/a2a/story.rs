@@ -167,6 +167,7 @@ impl Story {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::Compressed(_)
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten

@@ -92,6 +92,7 @@ impl Telling<'_> {
             Event::Thought(text) => self.thought(&AgentThought::read(text)),
             Event::Retry(retry) => self.remark("Retrying", retry.to_string()),
             Event::Notice(notice) => self.remark("Note", notice.clone()),
+            Event::Compressed(short) => self.remark("Note", short.to_string()),
             Event::AnswerFinished { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)

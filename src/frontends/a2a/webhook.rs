@@ -18,10 +18,11 @@ use axum::body::Bytes;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::net::{Lookup, system_lookup};
 use crate::sync::Mutex;
 
-use attempt::{Courier, Failure, system_lookup, wait};
-pub use attempt::{Found, Lookup, check_header};
+pub use attempt::check_header;
+use attempt::{Courier, Failure, wait};
 pub use place::{Target, check};
 
 /// How much is kept for webhooks, and how patiently it is delivered.
@@ -124,7 +125,7 @@ impl Webhooks {
 
     /// Looks names up in a way of one's own.
     pub fn with_lookup(allow_loopback: bool, limits: Limits, lookup: Lookup) -> Self {
-        let courier = Courier::new(allow_loopback, limits.timeout, lookup);
+        let courier = Courier::new(place::reach(allow_loopback), limits.timeout, lookup);
         let shared = Shared { courier, limits, lanes: Mutex::default() };
         Self(Arc::new(Owner(Arc::new(shared))))
     }

@@ -88,6 +88,7 @@ impl View {
             }
             Event::Retry(retry) => self.say(Voice::Thought, &format!("**Retrying** {retry}\n")),
             Event::Notice(notice) => self.say(Voice::Thought, &format!("**Note** {notice}\n")),
+            Event::Compressed(short) => self.say(Voice::Thought, &format!("**Note** {short}\n")),
             Event::CallStarted(started) => {
                 let id = &started.call.id;
                 let plans = self.client.plans.load(Ordering::Relaxed);

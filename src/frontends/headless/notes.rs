@@ -28,6 +28,7 @@ impl<'a> Notes<'a> {
     pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Notice(notice) => self.say("tandem: ", notice),
+            Event::Compressed(short) => self.say("tandem: ", &short.to_string()),
             Event::CallStarted(started) if self.progress && started.question.is_none() => {
                 let tool = format!("* {}: ", line(&started.call.name, SHOWN));
                 self.say(&tool, label(started));

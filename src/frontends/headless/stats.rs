@@ -86,14 +86,10 @@ impl Stats {
             }
             Event::AnswerFinished { usage, .. } => {
                 let latency = at - self.asked;
-                let asked = self.asked();
-                asked.requests += 1;
-                asked.latency += latency;
-                asked.usage.input += usage.input;
-                asked.usage.cached += usage.cached;
-                asked.usage.output += usage.output;
-                asked.usage.thoughts += usage.thoughts;
+                self.asked().latency += latency;
+                self.spent(*usage);
             }
+            Event::Compressed(short) => self.spent(short.usage),
             Event::CallStarted(started) => {
                 let name = started.call.name.clone();
                 if started.question.is_none() {
@@ -115,6 +111,15 @@ impl Stats {
             }
             _ => {}
         }
+    }
+
+    fn spent(&mut self, usage: Usage) {
+        let asked = self.asked();
+        asked.requests += 1;
+        asked.usage.input += usage.input;
+        asked.usage.cached += usage.cached;
+        asked.usage.output += usage.output;
+        asked.usage.thoughts += usage.thoughts;
     }
 
     fn asked(&mut self) -> &mut Asked {

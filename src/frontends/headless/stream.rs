@@ -54,6 +54,7 @@ impl Stream {
             }
             Event::Retry(retry) => self.warning(&retry.to_string()),
             Event::Notice(notice) => self.warning(notice),
+            Event::Compressed(short) => self.warning(&short.to_string()),
             Event::CallStarted(started) => {
                 let call = &started.call;
                 self.calls.push(call.id.clone());

@@ -121,6 +121,10 @@ impl State {
             Event::Thought(more) => self.grow(more, true),
             Event::Retry(retry) => self.retry(retry, at),
             Event::Notice(notice) => self.note(Tone::Aside, notice.clone()),
+            Event::Compressed(short) => {
+                self.note(Tone::Aside, short.to_string());
+                self.usage = None;
+            }
             Event::AnswerFinished { usage, .. } => {
                 self.close();
                 self.tokens += usage.input.saturating_sub(usage.cached) + usage.output;

@@ -1,6 +1,5 @@
 //! Reaching a server: as a program or over HTTP, up to the end of the handshake.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -14,10 +13,11 @@ use rmcp::model::{
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService,
 };
+use rmcp::transport::AuthClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
 use rmcp::transport::{IntoTransport, Transport};
 use tokio::io::AsyncReadExt as _;
@@ -30,10 +30,13 @@ use super::super::plain::plain;
 use super::super::process::{Life, Program};
 use super::super::shorten::one_line;
 use super::World;
+use super::auth;
 use super::config::{Reach, ServerConfig};
 use super::connection::{Connection, Hearing};
+use super::http::{self, Headers, OLD, Web, is_old};
 use super::lines::Capped;
 use super::listener::{Changes, Listener};
+use super::login::has_token;
 use crate::sync::Mutex;
 
 /// How long a program that hung up may take to end, to be asked how.
@@ -107,8 +110,26 @@ pub(super) async fn connect(
             }
         }
         Reach::Http { url, headers } => {
-            let transport = over_http(url, headers, world).map_err(Trouble::Lasting)?;
-            shake_hands(listener, transport, patience, discover).await
+            let client = http::client(url).map_err(Trouble::Lasting)?;
+            let known = if has_token(headers) {
+                None
+            } else {
+                auth::manager(url, &world.logins).await.map_err(Trouble::Login)?
+            };
+            let headers = sent(headers).map_err(Trouble::Lasting)?;
+            let web = Web(client.clone());
+            let shook = if let Some(tokens) = known {
+                let client = AuthClient::new(web, tokens);
+                let transport = over_http(client, url, headers.clone(), world);
+                shake_hands(listener, transport, patience, discover).await
+            } else {
+                let transport = over_http(web, url, headers.clone(), world);
+                shake_hands(listener, transport, patience, discover).await
+            };
+            if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
+                return Err(Trouble::Lasting(OLD.to_owned()));
+            }
+            shook
         }
     }
 }
@@ -172,28 +193,32 @@ impl Body {
     }
 }
 
-fn over_http(
-    url: &str,
-    headers: &[(String, String)],
-    world: &World,
-) -> Result<impl Transport<RoleClient> + 'static, String> {
-    let client = super::http::client(url)?;
-    let mut sent = HashMap::new();
-    for (name, value) in headers {
+/// Headers as they are sent.
+fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
+    let header = |(name, value): &(String, String)| {
         let wrong = || format!("its header `{}` cannot be sent", name.escape_debug());
         let name = HeaderName::try_from(name).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
         value.set_sensitive(true);
-        sent.insert(name, value);
-    }
+        Ok((name, value))
+    };
+    headers.iter().map(header).collect()
+}
+
+fn over_http(
+    client: impl StreamableHttpClient + Sync,
+    url: &str,
+    headers: Headers,
+    world: &World,
+) -> impl Transport<RoleClient> + 'static {
     let mut again = ExponentialBackoff::default();
     again.max_times = Some(REOPENED);
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
-        .custom_headers(sent)
+        .custom_headers(headers)
         .max_sse_event_size(world.limits.message_bytes);
     config.retry_config = Arc::new(again);
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    Ok(IntoTransport::<RoleClient, _, _>::into_transport(transport))
+    IntoTransport::<RoleClient, _, _>::into_transport(transport)
 }
 
 async fn shake_hands(
@@ -242,7 +267,19 @@ fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
             Trouble::OtherWay
         }
         ClientInitializeError::ConnectionClosed(_) => Trouble::Passing("it hung up".to_owned()),
-        other => Trouble::Passing(causes(other)),
+        // Not all that want a login say how.
+        other => match in_short(other) {
+            why if why.contains("HTTP 401") => Trouble::Login("wants you to log in".to_owned()),
+            why => Trouble::Passing(why),
+        },
+    }
+}
+
+/// Without what carried the message, which is of no interest and has a long name.
+fn in_short(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => causes(&*error.error),
+        other => causes(other),
     }
 }
 

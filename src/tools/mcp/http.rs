@@ -1,9 +1,31 @@
 //! The HTTP client for servers that are web services.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Client, Url, redirect};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
 
 /// Redirections of one request.
 const REDIRECTS: usize = 5;
+
+/// How long a server may take to show that it is of the old kind.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What is said of a server of the old kind.
+pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
+    which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such \
+    as the program `mcp-remote`";
+
+/// Headers of a request.
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// A client for the server at this address. What is sent goes there, and nowhere else.
 pub(super) fn client(url: &str) -> Result<Client, String> {
@@ -31,5 +53,121 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
         attempt.follow()
     } else {
         attempt.stop()
+    }
+}
+
+/// Whether a server that has answered no message is one of the old kind: a stream begins at its
+/// address, to which nothing has been posted.
+pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> bool {
+    let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(LOOK);
+    let Ok(answer) = asked.send().await else { return false };
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    answer.status().is_success() && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+}
+
+/// The same client, which knows what servers say that have forgotten a session: many that were
+/// started anew say with an error for no message at all that they do not know it, for which nobody
+/// would be waiting.
+#[derive(Clone)]
+pub(super) struct Web(pub(super) Client);
+
+type Failure = StreamableHttpError<reqwest::Error>;
+type Stream = BoxStream<'static, Result<Sse, SseError>>;
+
+impl StreamableHttpClient for Web {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let most = usize::MAX;
+        self.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, most)
+            .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let id = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let in_session = session_id.is_some();
+        let answer = self
+            .0
+            .post_message_with_max_sse_event_size(uri, message, session_id, token, headers, most)
+            .await?;
+        match (answer, id) {
+            (
+                StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session),
+                Some(id),
+            ) if error.id.is_none() => {
+                if in_session {
+                    return Err(StreamableHttpError::SessionExpired);
+                }
+                let error = ServerJsonRpcMessage::error(error.error, Some(id));
+                Ok(StreamableHttpPostResponse::Json(error, session))
+            }
+            (answer, _) => Ok(answer),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        self.0.delete_session(uri, session_id, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Stream, Failure> {
+        let most = usize::MAX;
+        self.get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, most).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<Stream, Failure> {
+        let goes_on = last.is_some();
+        let opened = self
+            .0
+            .get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, most)
+            .await;
+        opened.map_err(|failure| match failure {
+            // It does not know what is to go on. To ask again helps nobody who waits for the answer.
+            StreamableHttpError::Client(error)
+                if goes_on && error.status().is_some_and(|status| status.is_client_error()) =>
+            {
+                StreamableHttpError::ServerDoesNotSupportSse
+            }
+            failure => failure,
+        })
     }
 }

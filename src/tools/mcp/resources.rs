@@ -245,7 +245,8 @@ async fn read(server: &Server, uri: String, cx: &ToolContext) -> Result<ToolOutp
     for contents in result.contents {
         gathered.resource(contents);
     }
-    let text = gathered.told(&server.config.name, &cx.limits);
+    let text = gathered.told(&server.config.name);
+    let text = cx.outputs.fit(READ_RESOURCE, text, cx.limits.output_chars).await;
     let shown = gathered.shown(&cx.limits);
     Ok(ToolOutput { text, media: gathered.into_media(), shown })
 }

@@ -125,6 +125,10 @@ pub(super) fn failed(server: &Server, failure: Failure) -> ToolError {
                  may have had part of its effect."
             ),
         ),
+        Failure::Login => ToolError::new(
+            "mcp_server_down",
+            format!("The MCP server `{name}` wants the user to log in again: `/mcp auth {name}`."),
+        ),
         Failure::Other(why) => {
             let why = server.config.concealed(&why);
             ToolError::new("mcp_tool_error", format!("The MCP server `{name}`: {why}."))
@@ -144,7 +148,7 @@ fn output(
 ) -> Result<ToolOutput, ToolError> {
     let failed = result.is_error == Some(true);
     let gathered = Gathered::of(result.content).or_structured(result.structured_content);
-    let text = gathered.told(&server.config.name, limits);
+    let text = gathered.told(&server.config.name);
     let shown = gathered.shown(limits);
     if failed {
         let message = format!("The tool failed. {text}");

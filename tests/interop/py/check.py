@@ -6,8 +6,8 @@ import sys
 import traceback
 
 URI = 'https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md'
-BASE = os.environ['TANDEM_URL']
-WORKSPACE = os.environ['TANDEM_WORKSPACE']
+BASE = os.environ.get('TANDEM_URL', '')
+WORKSPACE = os.environ.get('TANDEM_WORKSPACE', '')
 ONLY = os.environ.get('ONLY', '')
 
 failed = False

@@ -1,6 +1,8 @@
 //! Servers that are web services: streamable HTTP.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -14,7 +16,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Stage, calls, error, limits, notices, outcome, says};
 
-/// What is said to a message; nothing: that it has come.
+/// What is said to a message; nothing: that it has come. To what is none (`null`), nothing: that it
+/// is not taken.
 type Answer = Arc<dyn Fn(&Value) -> Option<Response> + Send + Sync>;
 
 /// A web service that keeps the headers of what it was sent.
@@ -35,12 +38,10 @@ impl Service {
             let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
             async move {
                 seen.lock().unwrap().push(sent);
-                match serde_json::from_slice::<Value>(&body) {
-                    Ok(message) => {
-                        answer(&message).unwrap_or_else(|| StatusCode::ACCEPTED.into_response())
-                    }
-                    Err(_) => StatusCode::METHOD_NOT_ALLOWED.into_response(),
-                }
+                let message = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+                let status = [StatusCode::ACCEPTED, StatusCode::METHOD_NOT_ALLOWED]
+                    [usize::from(message.is_null())];
+                answer(&message).unwrap_or_else(|| status.into_response())
             }
         }));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -77,23 +78,28 @@ fn events(messages: &[Value]) -> Response {
 
 /// A service with one tool, `t`, of which this comes.
 async fn with_tool(called: impl Fn(&Value) -> Response + Send + Sync + 'static) -> Service {
-    Service::new(move |message| {
-        let tools = json!([{ "name": "t", "inputSchema": { "type": "object" } }]);
-        Some(match message["method"].as_str()? {
-            "initialize" => result(
-                message,
-                json!({
-                    "protocolVersion": "2025-06-18",
-                    "capabilities": { "tools": {} },
-                    "serverInfo": { "name": "web", "version": "1" },
-                }),
-            ),
-            "tools/list" => result(message, json!({ "tools": tools })),
-            "tools/call" => called(message),
-            _ => return None,
-        })
+    Service::new(move |message| match message["method"].as_str()? {
+        "tools/call" => Some(called(message)),
+        _ => answer_of_one_with_tool(message),
     })
     .await
+}
+
+/// What such a service says before it is called.
+pub(super) fn answer_of_one_with_tool(message: &Value) -> Option<Response> {
+    let tools = json!([{ "name": "t", "inputSchema": { "type": "object" } }]);
+    Some(match message["method"].as_str()? {
+        "initialize" => result(
+            message,
+            json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "web", "version": "1" },
+            }),
+        ),
+        "tools/list" => result(message, json!({ "tools": tools })),
+        _ => return None,
+    })
 }
 
 fn says_text(text: &str) -> Value {
@@ -142,7 +148,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
     .await;
     for stream in [true, false] {
         let answers = vec![calls("mcp_web_t", json!({ "stream": stream })), says("done")];
-        let short = Limits { call: std::time::Duration::from_secs(10), ..limits() };
+        let short = Limits { call: Duration::from_secs(10), ..limits() };
         let stage = service.stage(answers, short);
         let error = error(&stage.turn().await);
         assert!(error.starts_with("mcp_tool_error: The MCP server `web`"), "{error}");
@@ -159,8 +165,8 @@ async fn one_that_wants_a_login_says_how() {
     .await;
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await);
-    let said = "The MCP server `web` wants you to log in: give `web` a token in the `headers` of its \
-        settings, then `/mcp reload`";
+    let said = "The MCP server `web` wants you to log in: say `/mcp auth web`, or give it a token in its \
+        `headers`";
     assert_eq!(told, [said]);
 }
 
@@ -170,7 +176,7 @@ async fn what_goes_wrong_is_said_without_secrets() {
         Some((StatusCode::NOT_FOUND, "nothing for 0123456789 at key=a-secret").into_response())
     })
     .await;
-    let slow = Limits { again: std::time::Duration::from_mins(1), ..limits() };
+    let slow = Limits { again: Duration::from_mins(1), ..limits() };
     let stage = service.stage(vec![says("hi")], slow.clone());
     let told = notices(&stage.turn().await);
     let [told] = &told[..] else { panic!("{told:?}") };
@@ -182,6 +188,65 @@ async fn what_goes_wrong_is_said_without_secrets() {
     let stage = Stage::with(vec![says("hi")], slow, |_| vec![gone]);
     let told = notices(&stage.turn().await).join("\n");
     assert!(told.contains("is down: ") && !told.contains("a-secret"), "{told}");
+}
+
+/// As servers say it that do not know a session: for no message at all.
+fn no_session() -> Response {
+    let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
+    let said = json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string();
+    (StatusCode::BAD_REQUEST, [("content-type", "application/json")], said).into_response()
+}
+
+#[tokio::test]
+async fn one_that_has_forgotten_the_session_is_begun_with_anew() {
+    let calls_before = AtomicUsize::new(0);
+    let service = with_tool(move |message| match calls_before.fetch_add(1, Ordering::Relaxed) {
+        0 => no_session(),
+        _ => result(message, says_text("known again")),
+    })
+    .await;
+    let short = Limits { call: Duration::from_secs(20), ..limits() };
+    let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], short);
+    let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
+    assert_eq!(output.shown, Some(Content::Markdown("known again".to_owned())));
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_and_is_forgotten_is_not_waited_for() {
+    let service = Service::new(|message| {
+        if message.is_null() {
+            return Some(no_session());
+        }
+        let begun = ([("content-type", "text/event-stream")], "id: 1\ndata:\n\n");
+        match message["method"].as_str() {
+            Some("tools/call") => Some(begun.into_response()),
+            _ => answer_of_one_with_tool(message),
+        }
+    })
+    .await;
+    let answers = vec![calls("mcp_web_t", json!({})), says("done")];
+    let stage = service.stage(answers, limits());
+    let before = Instant::now();
+    let error = error(&stage.turn().await);
+    assert!(error.contains("broke off its answer"), "{error}");
+    assert!(before.elapsed() < Duration::from_secs(8), "{:?}", before.elapsed());
+}
+
+#[tokio::test]
+async fn one_of_the_old_kind_is_recognised() {
+    let service = Service::new(|message| {
+        let begun = ([("content-type", "text/event-stream")], "event: endpoint\ndata: /m\n\n");
+        Some(if message.is_null() {
+            begun.into_response()
+        } else {
+            (StatusCode::NOT_FOUND, "Cannot POST /sse").into_response()
+        })
+    })
+    .await;
+    let stage = service.stage(vec![says("hi")], limits());
+    let told = notices(&stage.turn().await).join("\n");
+    assert!(told.contains("is down: it speaks only HTTP with SSE"), "{told}");
+    assert!(!told.contains("tried again"), "{told}");
 }
 
 #[tokio::test]

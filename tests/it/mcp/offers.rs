@@ -41,6 +41,17 @@ async fn a_prompt_is_a_command() {
 }
 
 #[tokio::test]
+async fn a_prompt_of_a_server_that_is_only_getting_ready_is_waited_for() {
+    let stage = Stage::new("s", "plain", vec![says("reviewed"), says("hm")]);
+    let turn = stage.session.prompt(text("/review a.rs"), Origin::Editor);
+    stage.follow(turn, &ONCE).await;
+    assert_eq!(stage.told_last(), "user: Review a.rs well.");
+    let turn = stage.session.prompt(text("/usr/bin is a path"), Origin::Editor);
+    stage.follow(turn, &ONCE).await;
+    assert_eq!(stage.told_last(), "user: /usr/bin is a path");
+}
+
+#[tokio::test]
 async fn prompts_of_one_name_are_told_apart() {
     let stage = Stage::with(vec![says("hi")], limits(), |home| {
         vec![server(home, "a", "plain"), server(home, "b", "plain")]

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use expect_test::expect_file;
+use proptest::prelude::*;
 use tandem::permission::policy::{Policy, Tier, parse};
 use tandem::permission::{Loaded, Mode, Saved, Setup, Store, Verdict};
 
+use super::lines::{pieces, sensible};
 use super::questions::Session;
 
 /// What is written down, as it would be read.
@@ -84,5 +86,62 @@ fn described(verdict: &Verdict) -> (&'static str, String) {
         Verdict::Ask(question) => ("ask", question.reason()),
         Verdict::Deny(why) if why.starts_with("Plan mode") => ("deny", String::new()),
         Verdict::Deny(why) => ("deny", why.clone()),
+    }
+}
+
+/// How strict a verdict is.
+fn strictness(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Allow => 0,
+        Verdict::Ask(question) if question.every_time() => 2,
+        Verdict::Ask(_) => 1,
+        Verdict::Deny(_) => 3,
+    }
+}
+
+/// Rules of all decisions that meet each other, and lines that they are about.
+const MIXED: &str = r#"
+rule = [
+  { toolName = "run_shell_command", commandPrefix = ["rm", "git push", "cat"], decision = "allow", priority = 100 },
+  { toolName = "run_shell_command", commandPrefix = ["git push -f", "cd"], decision = "deny", priority = 300 },
+  { toolName = "run_shell_command", commandPrefix = ["ls", "sleep"], decision = "ask_user", priority = 200 },
+  { toolName = "run_shell_command", commandRegex = "(rm -rf|echo hi)", decision = "deny", priority = 400, modes = ["yolo", "autoEdit"] },
+  { toolName = "run_shell_command", argsPattern = "README", decision = "deny", priority = 500 },
+]
+"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn more_text_never_gets_a_milder_verdict_under_any_rules(
+        line in sensible(),
+        more in prop_oneof![sensible(), pieces()],
+    ) {
+        thread_local!(static SESSIONS: [Session; 4] =
+            Mode::ALL.map(|(_, mode)| {
+                let session = under(mode, MIXED, "mixed.toml");
+                assert_eq!(session.permissions.news(), Vec::<String>::new());
+                assert_eq!(strictness(&session.run("git push -f")), 3);
+                session
+            }));
+        SESSIONS.with(|sessions| {
+            for session in sessions {
+                let alone = strictness(&session.run(&line));
+                for join in ["; ", " && ", " || ", " | ", " & ", "\n"] {
+                    let longer = format!("{line}{join}{more}");
+                    let verdict = session.run(&longer);
+                    // A line that nobody can make out is asked about, whatever is forbidden.
+                    let clear = session.workspace.judge(&longer).is_ok();
+                    let least = if clear { alone } else { alone.min(1) };
+                    prop_assert!(strictness(&verdict) >= least, "{longer:?}: {verdict:?}");
+                }
+            }
+            Ok(())
+        })?;
     }
 }

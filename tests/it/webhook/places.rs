@@ -82,7 +82,7 @@ fn addresses_inside_a_network_are_refused_even_where_loopback_is_allowed() {
         ("[3fff::1]", "documentation"),
         ("[4000::1]", "reserved"),
         ("[fc00::1]", "private"),
-        ("[fd00:ec2::254]", "private"),
+        ("[fd00:ec2::254]", "a cloud"),
         ("[fe80::1]", "link-local"),
         ("[febf::1]", "link-local"),
         ("[fec0::1]", "private"),

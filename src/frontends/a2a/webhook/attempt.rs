@@ -1,41 +1,18 @@
 //! One attempt to deliver a notification, and when another may follow.
 
-use std::error::Error;
-use std::fmt;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use futures::future::{self, BoxFuture};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, redirect};
-use tokio::net::lookup_host;
+use reqwest::{Client, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::place::{is_this_machine, judge};
 use super::{Delivery, Limits};
+use crate::net::{self, Lookup, Reach};
 
-const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
 /// How long a connection may stay open with nothing to send. Connections are kept to save the next
 /// notification a handshake; they lead to an address that has been judged.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// Finds the addresses of a name.
-pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
-/// The addresses of a name, in the order in which they are tried.
-pub type Found = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
-
-/// Asks the operating system.
-pub(super) fn system_lookup() -> Lookup {
-    Arc::new(|name| {
-        Box::pin(async move {
-            let found = lookup_host((name, 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    })
-}
 
 /// What went wrong. The words name no more of an address than its host.
 #[derive(Debug)]
@@ -54,19 +31,19 @@ pub(super) enum Failure {
 pub(super) struct Courier {
     /// Made when first needed: loading certificates takes a while.
     client: OnceLock<Client>,
-    allow_loopback: bool,
+    reach: Reach,
     timeout: Duration,
     lookup: Lookup,
 }
 
 impl Courier {
-    pub(super) fn new(allow_loopback: bool, timeout: Duration, lookup: Lookup) -> Self {
-        Self { client: OnceLock::new(), allow_loopback, timeout, lookup }
+    pub(super) fn new(reach: Reach, timeout: Duration, lookup: Lookup) -> Self {
+        Self { client: OnceLock::new(), reach, timeout, lookup }
     }
 
     pub(super) async fn attempt(&self, delivery: &Delivery) -> Result<(), Failure> {
         // The resolver judges names only.
-        delivery.target.judge(self.allow_loopback).map_err(Failure::Final)?;
+        delivery.target.judge(self.reach).map_err(Failure::Final)?;
         let headers = headers(&delivery.headers).map_err(Failure::Final)?;
         let request = self
             .client()?
@@ -84,23 +61,15 @@ impl Courier {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        // Fails only if a provider is installed, which will do.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let judged =
-            Judged { lookup: Arc::clone(&self.lookup), allow_loopback: self.allow_loopback };
-        let client = Client::builder()
-            .user_agent(AGENT)
-            .redirect(redirect::Policy::none())
-            .referer(false)
+        let client = net::client(Arc::clone(&self.lookup), self.reach)
             // A proxy would look the name up once more.
             .no_proxy()
-            .dns_resolver(judged)
             // Shared among a name's addresses, so that one that is dead leaves time for the next.
             .connect_timeout(self.timeout / 2)
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build()
-            .map_err(|error| Failure::Final(format!("no HTTP client: {}", cause(&error))))?;
+            .map_err(|error| Failure::Final(format!("no HTTP client: {}", net::cause(&error))))?;
         Ok(self.client.get_or_init(|| client))
     }
 }
@@ -125,88 +94,16 @@ fn judge_response(response: &Response) -> Result<(), Failure> {
 }
 
 fn lost(error: &reqwest::Error) -> Failure {
-    if let Some(refused) = refused(error) {
+    if let Some(refused) = net::refused(error) {
         return Failure::Final(refused.to_string());
     }
-    let why = cause(error);
+    let why = net::cause(error);
     if error.is_builder() { Failure::Final(why) } else { passing(why) }
 }
 
 fn passing(why: String) -> Failure {
     Failure::Passing { why, asked: None }
 }
-
-fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a Refused> {
-    loop {
-        if let Some(refused) = error.downcast_ref() {
-            return Some(refused);
-        }
-        error = error.source()?;
-    }
-}
-
-/// The innermost error: the outer ones say the whole address, and only that something failed.
-fn cause(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else { return "the request failed".to_owned() };
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
-}
-
-/// Finds a name's addresses once and lets none through that may not be connected to: the
-/// connection is made to what is let through, and the name is not looked up again.
-struct Judged {
-    lookup: Lookup,
-    allow_loopback: bool,
-}
-
-impl Resolve for Judged {
-    fn resolve(&self, name: Name) -> Resolving {
-        let name = name.as_str().to_owned();
-        let allow_loopback = self.allow_loopback;
-        let found = if is_this_machine(&name) {
-            // Not everywhere does the system know these names, and elsewhere they must not lead.
-            let both = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-            Box::pin(future::ready(Ok(both)))
-        } else {
-            (self.lookup)(name.clone())
-        };
-        Box::pin(async move { let_through(&name, found.await?, allow_loopback) })
-    }
-}
-
-fn let_through(
-    name: &str,
-    found: Vec<IpAddr>,
-    allow_loopback: bool,
-) -> Result<Addrs, Box<dyn Error + Send + Sync>> {
-    let mut why = None;
-    let mut good = Vec::new();
-    for address in found {
-        match judge(address, allow_loopback) {
-            // Port 0 stands for the one that the address of the webhook says.
-            Ok(()) => good.push(SocketAddr::new(address, 0)),
-            Err(is) => why = Some(Refused(format!("{name} leads to {address}, {is}"))),
-        }
-    }
-    if !good.is_empty() {
-        return Ok(Box::new(good.into_iter()));
-    }
-    Err(why.map_or_else(|| format!("{name} has no address").into(), Into::into))
-}
-
-/// Why no address of a name may be connected to.
-#[derive(Debug)]
-struct Refused(String);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Refused {}
 
 /// Whether a header can be sent, for a client's token before it is accepted; a sentence that does
 /// not say the value if not.

@@ -76,7 +76,7 @@ impl Connection {
         let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
             Failure::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
         })??;
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        let (mut ours, theirs) = tokio::io::duplex(BUFFER);
         let (told, peer) = oneshot::channel();
         let max_line = agent.line_bytes;
         let carrying = tokio::spawn(async move {
@@ -87,10 +87,16 @@ impl Connection {
                 let _ = told.send(peer);
                 Deaf
             });
-            tokio::select! {
-                _ = served => false,
-                ended = carry(socket, ours) => ended,
-            }
+            tokio::pin!(served);
+            let ended = tokio::select! {
+                _ = &mut served => return false,
+                ended = carry(socket, &mut ours) => ended,
+            };
+            // What the agent has said last is still to be read; what is said to it reaches nobody.
+            let _ = ours.shutdown().await;
+            let mut nobody = tokio::io::sink();
+            let _ = tokio::join!(served, tokio::io::copy(&mut ours, &mut nobody));
+            ended
         });
         let gone = |_| Failure::ForNow(format!("{agent} has hung up"));
         let peer = peer.await.map_err(gone)?;
@@ -148,7 +154,7 @@ fn refused(err: &tungstenite::Error, agent: &Agent) -> Failure {
 
 /// Carries lines between the calls and the socket until one of them ends; whether the agent has
 /// said that it ends.
-async fn carry(socket: WebSocketStream<TcpStream>, stream: DuplexStream) -> bool {
+async fn carry(socket: WebSocketStream<TcpStream>, stream: &mut DuplexStream) -> bool {
     let (mut out, mut input) = socket.split();
     let (from, mut to) = tokio::io::split(stream);
     let reading = async {

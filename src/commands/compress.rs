@@ -1,0 +1,28 @@
+//! `/compress`: what came before is told the model in short.
+
+use super::{Argument, Command, Reply, Request};
+
+pub(super) const COMMAND: Command = Command {
+    name: "compress",
+    description: "let the model sum up the conversation so far, and go on from that",
+    arguments: &[Argument {
+        name: "about",
+        description: "what the summary is to be about above all",
+        is_required: false,
+    }],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(compress(request))),
+};
+
+async fn compress(request: Request<'_>) -> Result<Reply, String> {
+    let short = request.turn.compress(request.args).await;
+    let short = short.map_err(|why| format!("The conversation is as it was: {why}."))?;
+    let files = match short.changed.len() {
+        0 => String::new(),
+        files => format!(" Files that the agent has changed: {files}."),
+    };
+    Ok(Reply::Say(format!(
+        "The newest messages are as they were, and so is what you said; the rest is a summary.{files}"
+    )))
+}

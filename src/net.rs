@@ -1,0 +1,123 @@
+//! Requests to addresses that others have named: they reach what everybody reaches, not what only
+//! this machine does.
+//!
+//! A name is looked up once, what it leads to is judged, and the connection is made to that: a name
+//! that leads elsewhere the next time is of no use.
+
+mod place;
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use futures::future::{self, BoxFuture};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Client, ClientBuilder, redirect};
+use tokio::net::lookup_host;
+
+pub use self::place::{Reach, is_this_machine, judge, judge_host};
+
+/// Sent as `User-Agent`.
+pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
+
+/// Finds the addresses of a name.
+pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
+/// The addresses of a name, in the order in which they are tried.
+pub type Found = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+
+/// Asks the operating system.
+pub fn system_lookup() -> Lookup {
+    Arc::new(|name| {
+        Box::pin(async move {
+            let found = lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    })
+}
+
+/// A client that connects to nothing out of reach and follows no redirects. Literal addresses are
+/// the caller's to judge, with [`judge_host`].
+pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
+    // Fails only if a provider is installed, which will do.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Client::builder()
+        .user_agent(AGENT)
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .dns_resolver(Judged { lookup, reach })
+}
+
+/// Why a request was not made, if what its name leads to is out of reach.
+pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a Refused> {
+    loop {
+        if let Some(refused) = error.downcast_ref() {
+            return Some(refused);
+        }
+        error = error.source()?;
+    }
+}
+
+/// The innermost error: the outer ones say the whole address, and only that something failed.
+pub fn cause(error: &reqwest::Error) -> String {
+    let Some(mut cause) = error.source() else { return "the request failed".to_owned() };
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// Finds a name's addresses once and lets none through that may not be connected to: the
+/// connection is made to what is let through, and the name is not looked up again.
+struct Judged {
+    lookup: Lookup,
+    reach: Reach,
+}
+
+impl Resolve for Judged {
+    fn resolve(&self, name: Name) -> Resolving {
+        let name = name.as_str().to_owned();
+        let reach = self.reach;
+        let found = if is_this_machine(&name) {
+            // Not everywhere does the system know these names, and elsewhere they must not lead.
+            let both = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            Box::pin(future::ready(Ok(both)))
+        } else {
+            (self.lookup)(name.clone())
+        };
+        Box::pin(async move { let_through(&name, found.await?, reach) })
+    }
+}
+
+fn let_through(
+    name: &str,
+    found: Vec<IpAddr>,
+    reach: Reach,
+) -> Result<Addrs, Box<dyn Error + Send + Sync>> {
+    let mut why = None;
+    let mut good = Vec::new();
+    for address in found {
+        match judge(address, reach) {
+            // Port 0 stands for the one that the request's address says.
+            Ok(()) => good.push(SocketAddr::new(address, 0)),
+            Err(is) => why = Some(Refused(format!("{name} leads to {address}, {is}"))),
+        }
+    }
+    if !good.is_empty() {
+        return Ok(Box::new(good.into_iter()));
+    }
+    Err(why.map_or_else(|| format!("{name} has no address").into(), Into::into))
+}
+
+/// Why no address of a name may be connected to.
+#[derive(Debug)]
+pub struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Refused {}

@@ -1,0 +1,138 @@
+//! Where an address leads: out into the world, or inside.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use reqwest::Url;
+
+/// How far requests may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// To addresses that everybody can reach.
+    #[default]
+    Public,
+    /// And to this machine itself.
+    Loopback,
+    /// And into private networks; never to where a cloud keeps the secrets of its machines.
+    Private,
+}
+
+const PRIVATE: &str = "a private address";
+const SHARED: &str = "an address that a provider shares among its customers";
+const LINK_LOCAL: &str = "a link-local address, where clouds keep the secrets of their machines";
+const METADATA: &str = "an address where a cloud answers its machines";
+const UNSPECIFIED: &str = "an unspecified address";
+const LOOPBACK: &str = "this machine itself";
+const MULTICAST: &str = "a multicast address";
+const BROADCAST: &str = "the broadcast address";
+const BENCHMARK: &str = "an address for benchmarks";
+const DOCUMENTATION: &str = "an address for documentation";
+const RESERVED: &str = "a reserved address";
+
+/// Networks that are refused, with the length of their prefix in bits; the first that fits counts.
+const REFUSED_V4: &[(Ipv4Addr, u32, &str)] = &[
+    (Ipv4Addr::UNSPECIFIED, 32, UNSPECIFIED),
+    (Ipv4Addr::UNSPECIFIED, 8, RESERVED),
+    (Ipv4Addr::new(10, 0, 0, 0), 8, PRIVATE),
+    (Ipv4Addr::new(100, 64, 0, 0), 10, SHARED),
+    (Ipv4Addr::new(127, 0, 0, 0), 8, LOOPBACK),
+    (Ipv4Addr::new(168, 63, 129, 16), 32, METADATA),
+    (Ipv4Addr::new(169, 254, 0, 0), 16, LINK_LOCAL),
+    (Ipv4Addr::new(172, 16, 0, 0), 12, PRIVATE),
+    (Ipv4Addr::new(192, 0, 0, 0), 24, RESERVED),
+    (Ipv4Addr::new(192, 0, 2, 0), 24, DOCUMENTATION),
+    (Ipv4Addr::new(192, 88, 99, 0), 24, RESERVED),
+    (Ipv4Addr::new(192, 168, 0, 0), 16, PRIVATE),
+    (Ipv4Addr::new(198, 18, 0, 0), 15, BENCHMARK),
+    (Ipv4Addr::new(198, 51, 100, 0), 24, DOCUMENTATION),
+    (Ipv4Addr::new(203, 0, 113, 0), 24, DOCUMENTATION),
+    (Ipv4Addr::new(224, 0, 0, 0), 4, MULTICAST),
+    (Ipv4Addr::BROADCAST, 32, BROADCAST),
+    (Ipv4Addr::new(240, 0, 0, 0), 4, RESERVED),
+];
+
+/// The same for IPv6. What is in none of these must be global unicast, which is `2000::/3`.
+const REFUSED_V6: &[(Ipv6Addr, u32, &str)] = &[
+    (Ipv6Addr::UNSPECIFIED, 128, UNSPECIFIED),
+    (Ipv6Addr::LOCALHOST, 128, LOOPBACK),
+    (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 0), 48, BENCHMARK),
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128, METADATA),
+    // Teredo, which leads to any IPv4 address, and other protocols' own addresses.
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, RESERVED),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, DOCUMENTATION),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, DOCUMENTATION),
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, PRIVATE),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, LINK_LOCAL),
+    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, PRIVATE),
+    (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, MULTICAST),
+];
+
+/// Whether a name means this machine by definition: `localhost` and all that is below it.
+pub fn is_this_machine(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
+}
+
+/// Whether a request may go to this address; else what the address is.
+pub fn judge(address: IpAddr, reach: Reach) -> Result<(), String> {
+    if reach != Reach::Public && address.is_loopback() {
+        return Ok(());
+    }
+    let inside = |why: &str| reach == Reach::Private && matches!(why, PRIVATE | SHARED);
+    match address {
+        IpAddr::V4(address) => match judge_v4(address) {
+            Err(why) if !inside(why) => Err(why.to_owned()),
+            _ => Ok(()),
+        },
+        IpAddr::V6(address) => match judge_v6(address) {
+            Err(why) if !inside(&why) => Err(why),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Judges the host of an address as far as it is known without looking it up: a literal address
+/// never comes before a resolver. The parser has brought each spelling of one into its usual form.
+pub fn judge_host(url: &Url, reach: Reach) -> Result<(), String> {
+    let host = url.host_str().unwrap_or_default();
+    let literal = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    let known = is_this_machine(host).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    literal.or(known).map_or(Ok(()), |address| judge(address, reach))
+}
+
+fn judge_v4(address: Ipv4Addr) -> Result<(), &'static str> {
+    let refused = REFUSED_V4
+        .iter()
+        .find(|(network, length, _)| (address.to_bits() ^ network.to_bits()) >> (32 - length) == 0);
+    refused.map_or(Ok(()), |(.., why)| Err(why))
+}
+
+fn judge_v6(address: Ipv6Addr) -> Result<(), String> {
+    let within = |(network, length): (Ipv6Addr, u32)| {
+        (address.to_bits() ^ network.to_bits()) >> (128 - length) == 0
+    };
+    let refused = REFUSED_V6.iter().find(|(network, length, _)| within((*network, *length)));
+    if let Some((.., why)) = refused {
+        return Err((*why).to_owned());
+    }
+    let Some((inner, routed)) = embedded(address) else {
+        let global = within((Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3));
+        return if global { Ok(()) } else { Err(RESERVED.to_owned()) };
+    };
+    judge_v4(inner).map_err(|why| format!("another form of {inner}, {why}"))?;
+    if routed { Ok(()) } else { Err(RESERVED.to_owned()) }
+}
+
+/// The IPv4 address in which an IPv6 address ends up, and whether such addresses are in use.
+fn embedded(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
+    let [.., a, b] = address.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    match address.segments() {
+        // Mapped, and the NAT64 that everybody knows.
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some((v4(a, b), true)),
+        // 6to4.
+        [0x2002, high, low, ..] => Some((v4(high, low), true)),
+        // Compatible with IPv4, which nobody is any more.
+        [0, 0, 0, 0, 0, 0, ..] => Some((v4(a, b), false)),
+        _ => None,
+    }
+}

@@ -1,0 +1,50 @@
+//! What is set up, as the parts of a session take it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::config::{self, Credentials, Settings, Trust};
+use crate::net::{self, Reach};
+use crate::session::{Memory, Places};
+use crate::tools::workspace::Filtering;
+use crate::tools::{self, Tool, WebSetup};
+
+/// What the model may call, but for what servers offer.
+pub(super) fn tools(settings: &Settings, memory: &Memory) -> Vec<Arc<dyn Tool>> {
+    let mut tools = tools::all();
+    tools.push(tools::web_fetch(web(settings)));
+    tools.extend(memory.user_file().map(tools::save_memory));
+    tools
+}
+
+/// How far requests to the web may go.
+fn web(settings: &Settings) -> WebSetup {
+    let private = settings.tools.web_fetch.allow_private;
+    let reach = if private { Reach::Private } else { Reach::Public };
+    WebSetup { reach, lookup: net::system_lookup() }
+}
+
+/// Which ignore files count.
+pub(super) fn filtering(settings: &Settings) -> Filtering {
+    let filtering = &settings.context.file_filtering;
+    Filtering {
+        git: filtering.respect_git_ignore,
+        own: filtering.respect_gemini_ignore,
+        more: filtering.custom_ignore_file_paths.iter().map(PathBuf::from).collect(),
+    }
+}
+
+/// What people have written down for the model, but for folders that they have said not to trust.
+pub(super) fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
+    let (context, env) = (&settings.context, credentials.env());
+    let places = Places {
+        names: context.file_name.clone(),
+        user: [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect(),
+        home: env.home(),
+        markers: context.memory_boundary_markers.clone(),
+        all_roots: context.load_memory_from_include_directories,
+        ..Places::default()
+    };
+    let credentials = Arc::clone(credentials);
+    Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
+}

@@ -1,0 +1,103 @@
+//! The messages that the model is told, and how much that is.
+
+use std::sync::Arc;
+
+use super::compress::{Compressed, beginning, prompt_again};
+use crate::model::{Message, Usage, tokens};
+
+/// The messages, oldest first.
+#[derive(Clone, Default)]
+pub(super) struct Conversation {
+    messages: Vec<Arc<Message>>,
+    /// How many tokens they have, estimated.
+    tokens: u64,
+    /// How many there were with the system instruction and the tools, as the provider counted, and
+    /// what the estimate was then.
+    counted: Option<(u64, u64)>,
+    /// What the conversation begins with in place of what came before.
+    begins: Option<Arc<Compressed>>,
+}
+
+impl Conversation {
+    pub(super) fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    pub(super) fn begins(&self) -> Option<&Arc<Compressed>> {
+        self.begins.as_ref()
+    }
+
+    /// How many tokens the messages have, estimated.
+    pub(super) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// How many tokens the model is told, with what is said beside the messages: as the provider
+    /// counted, and an estimate of what has come since.
+    pub(super) fn size(&self, beside: impl FnOnce() -> u64) -> u64 {
+        match self.counted {
+            Some((counted, then)) => counted + self.tokens.saturating_sub(then),
+            None => self.tokens + beside(),
+        }
+    }
+
+    pub(super) fn push(&mut self, message: Message) {
+        self.tokens += tokens::of_message(&message);
+        self.messages.push(Arc::new(message));
+    }
+
+    /// The provider has counted what it was told and has said. Some do not.
+    pub(super) fn count(&mut self, usage: Usage) {
+        if usage.input > 0 {
+            self.counted = Some((usage.input + usage.output, self.tokens));
+        }
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        let gone: u64 = self.messages.iter().skip(len).map(|it| tokens::of_message(it)).sum();
+        self.messages.truncate(len);
+        self.tokens -= gone;
+        self.counted = self.counted.filter(|(_, then)| *then <= self.tokens);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Where the newest messages begin that have at most so many tokens. The last is one of them,
+    /// and none is a result without its call.
+    pub(super) fn split(&self, tokens: u64) -> usize {
+        let mut split = self.messages.len();
+        let mut sum = 0;
+        for (at, message) in self.messages.iter().enumerate().rev() {
+            sum += tokens::of_message(message);
+            if sum > tokens && split < self.messages.len() {
+                break;
+            }
+            if !matches!(**message, Message::Results(_)) {
+                split = at;
+            }
+        }
+        split
+    }
+
+    /// Puts what has been said in short in the place of all but the newest messages; where those
+    /// began, and where they begin now.
+    pub(super) fn compress(&mut self, short: &Arc<Compressed>) -> (usize, usize) {
+        let before = self.messages.len().saturating_sub(short.kept);
+        let kept = self.messages.split_off(before);
+        let mut messages = beginning(short);
+        // In the middle of a turn, its prompt comes before what is kept of it.
+        if !matches!(kept.first().map(|first| &**first), Some(Message::User(_))) {
+            messages.push(prompt_again(&self.messages));
+        }
+        let now = messages.len();
+        *self = Self { begins: Some(Arc::clone(short)), ..Self::default() };
+        for message in messages {
+            self.push(message);
+        }
+        self.tokens += kept.iter().map(|message| tokens::of_message(message)).sum::<u64>();
+        self.messages.extend(kept);
+        (before, now)
+    }
+}

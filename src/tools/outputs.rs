@@ -1,0 +1,169 @@
+//! Output that is too long for the model: it is given the beginning and the end, and the rest is in
+//! a file that it can read.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::preimages::ContentId;
+use super::scratch::Scratch;
+use super::shorten::{shorten, shorten_with};
+use crate::sync::Mutex;
+
+/// Where it is kept, in the session's own directory.
+const DIRECTORY: &str = "outputs";
+
+/// The outputs of one session.
+pub struct Outputs {
+    scratch: Arc<Scratch>,
+    /// Bytes that are kept; of more, the oldest files go.
+    max_bytes: u64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// How many there have been.
+    count: u64,
+    /// The oldest first.
+    files: VecDeque<Output>,
+    bytes: u64,
+}
+
+struct Output {
+    path: PathBuf,
+    size: u64,
+    content: ContentId,
+}
+
+impl Outputs {
+    /// Keeps at most `max_bytes` bytes.
+    pub fn new(scratch: Arc<Scratch>, max_bytes: u64) -> Self {
+        Self { scratch, max_bytes, kept: Mutex::default() }
+    }
+
+    /// At most about `max_chars` characters of what a tool has to say; if that is not all, all of it
+    /// is written into a file, and the text says where.
+    pub async fn fit(self: &Arc<Self>, tool: &str, text: String, max_chars: usize) -> String {
+        // A character is at least a byte.
+        if text.len() <= max_chars || text.chars().count() <= max_chars {
+            return text;
+        }
+        let (outputs, tool) = (Arc::clone(self), tool.to_owned());
+        let fit = move || match outputs.keep(&tool, &text) {
+            Some(path) => shorten_with(&text, max_chars, |missing| {
+                format!(
+                    "{missing} characters left out; all of it is in {}, which {CAN_READ}",
+                    path.display()
+                )
+            })
+            .into_owned(),
+            None => shorten(&text, max_chars).into_owned(),
+        };
+        tokio::task::spawn_blocking(fit).await.unwrap_or_default()
+    }
+
+    /// Writes a text into a file that the model can read; none if it is too long for any, or cannot
+    /// be written. The same text is in one file, however often it comes.
+    pub fn keep(&self, tool: &str, text: &str) -> Option<PathBuf> {
+        self.save(tool, text).unwrap_or_else(|err| {
+            tracing::warn!(%err, "a long output is not kept");
+            None
+        })
+    }
+
+    /// The file that a path from the model leads to, if it is one of these.
+    pub(super) fn find(&self, path: &str) -> Option<PathBuf> {
+        let kept = self.kept.lock();
+        let found = kept.files.iter().find(|file| Path::new(path) == file.path);
+        found.map(|file| file.path.clone())
+    }
+
+    fn save(&self, tool: &str, text: &str) -> io::Result<Option<PathBuf>> {
+        let size = text.len() as u64;
+        if size > self.max_bytes {
+            return Ok(None);
+        }
+        let content = ContentId::of(text.as_bytes());
+        let mut kept = self.kept.lock();
+        if let Some(known) = kept.files.iter().find(|known| known.content == content) {
+            return Ok(Some(known.path.clone()));
+        }
+        let directory = self.scratch.dir()?.join(DIRECTORY);
+        fs::create_dir_all(&directory)?;
+        while kept.bytes + size > self.max_bytes {
+            let Some(oldest) = kept.files.pop_front() else { break };
+            kept.bytes -= oldest.size;
+            fs::remove_file(oldest.path)?;
+        }
+        kept.count += 1;
+        let name = tool.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(40);
+        let name = format!("{}-{}.txt", name.collect::<String>(), kept.count);
+        let path = directory.join(name);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(text.as_bytes())?;
+        kept.files.push_back(Output { path: path.clone(), size, content });
+        kept.bytes += size;
+        Ok(Some(path))
+    }
+}
+
+/// How the model gets at such a file.
+pub(crate) const CAN_READ: &str =
+    "read_file (start_line, end_line) and grep_search (dir_path) can read";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn files(parent: &Path) -> Vec<String> {
+        let session = fs::read_dir(parent).unwrap().next().unwrap().unwrap().path();
+        let files = fs::read_dir(session.join(DIRECTORY)).unwrap();
+        let mut names: Vec<_> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_in_a_file_that_only_the_user_can_read() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Arc::new(Scratch::new(Some(parent.path().to_owned())));
+        let outputs = Arc::new(Outputs::new(Arc::clone(&scratch), 1000));
+        assert_eq!(outputs.fit("x", "äöü".to_owned(), 3).await, "äöü");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        let said = outputs.fit("../x y", "0123456789abcdef".to_owned(), 10).await;
+        let path = scratch.dir().unwrap().join("outputs/xy-1.txt");
+        assert_eq!(
+            said,
+            format!(
+                "01\n[... 6 characters left out; all of it is in {}, which read_file (start_line, \
+                 end_line) and grep_search (dir_path) can read ...]\n89abcdef",
+                path.display()
+            )
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "0123456789abcdef");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(outputs.find(&path.display().to_string()), Some(path));
+        assert_eq!(outputs.find("xy-1.txt"), None);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_go_when_there_are_too_many() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Arc::new(Scratch::new(Some(parent.path().to_owned())));
+        let outputs = Arc::new(Outputs::new(scratch, 100));
+        for text in ["1", "2", "2", "3"] {
+            outputs.fit("a", text.repeat(40), 10).await;
+        }
+        assert_eq!(files(parent.path()), ["a-2.txt", "a-3.txt"]);
+        let said = outputs.fit("a", "x".repeat(101), 10).await;
+        assert!(said.contains("[... 91 characters left out ...]"), "{said}");
+        assert_eq!(files(parent.path()), ["a-2.txt", "a-3.txt"]);
+    }
+}

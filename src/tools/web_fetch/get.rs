@@ -1,0 +1,202 @@
+//! Gets what is at an address: within limits, and from nowhere that only this machine reaches.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION,
+};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use tokio::time::timeout;
+
+use super::Setup;
+use crate::net;
+
+/// What is read best, first.
+const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
+/// Redirections of one request.
+const REDIRECTS: usize = 5;
+/// How long connecting may take, among the addresses of a name.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Gets what is asked for.
+pub(super) struct Web {
+    setup: Setup,
+    clients: OnceLock<Clients>,
+}
+
+/// Made when first needed: loading certificates takes a while.
+struct Clients {
+    direct: Client,
+    /// By way of the proxies that the environment names. It looks their names up, and they all
+    /// others.
+    proxied: Client,
+    proxies: Matcher,
+}
+
+/// What was there.
+#[derive(Debug)]
+pub(super) struct Got {
+    /// Where in the end.
+    pub(super) url: Url,
+    /// What it is said to be: a header's value.
+    pub(super) content_type: Option<String>,
+    pub(super) bytes: Vec<u8>,
+    /// Whether there is more of it.
+    pub(super) cut: bool,
+}
+
+impl Web {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self { setup, clients: OnceLock::new() }
+    }
+
+    /// Gets what is at an address. The error says why not, for the model and for people.
+    pub(super) async fn get(
+        &self,
+        url: Url,
+        max_bytes: usize,
+        time: Duration,
+    ) -> Result<Got, String> {
+        timeout(time, self.follow(url, max_bytes)).await.unwrap_or_else(|_| {
+            let seconds = time.as_secs();
+            Err(format!("it took longer than {seconds} s (`--limit web-seconds=N`)"))
+        })
+    }
+
+    async fn follow(&self, mut url: Url, max_bytes: usize) -> Result<Got, String> {
+        for _ in 0..=REDIRECTS {
+            let response = self.ask(&url).await?;
+            let Some(next) = moved(&response, &url)? else {
+                return receive(response, url, max_bytes).await;
+            };
+            url = next;
+        }
+        Err(format!("it redirects more than {REDIRECTS} times"))
+    }
+
+    async fn ask(&self, url: &Url) -> Result<Response, String> {
+        let reach = self.setup.reach;
+        // The resolver judges names only.
+        net::judge_host(url, reach)
+            .map_err(|why| format!("{} is {why}. {PRIVATE}", url.host_str().unwrap_or_default()))?;
+        let clients = self.clients()?;
+        let uri = url.as_str().parse().map_err(|err| format!("it is no address: {err}"))?;
+        let client = if clients.proxies.intercept(&uri).is_some() {
+            self.judge_for_proxy(url).await?;
+            &clients.proxied
+        } else {
+            &clients.direct
+        };
+        let request = client.get(url.clone()).header(ACCEPT, WANTED);
+        // A few bytes could else become many.
+        let request = request.header(ACCEPT_ENCODING, "identity");
+        request.send().await.map_err(|error| match net::refused(&error) {
+            Some(refused) => format!("{refused}. {PRIVATE}"),
+            None => net::cause(&error),
+        })
+    }
+
+    /// A proxy finds the name's addresses by itself: what is known here of a name that leads
+    /// inside is all that can be said.
+    async fn judge_for_proxy(&self, url: &Url) -> Result<(), String> {
+        let name = url.domain().unwrap_or_default().to_owned();
+        if name.is_empty() {
+            return Ok(());
+        }
+        let Ok(found) = (self.setup.lookup)(name.clone()).await else { return Ok(()) };
+        let judged = found.into_iter().map(|address| net::judge(address, self.setup.reach));
+        match judged.reduce(Result::or) {
+            Some(Err(why)) => Err(format!("{name} leads to {why}. {PRIVATE}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn clients(&self) -> Result<&Clients, String> {
+        if let Some(clients) = self.clients.get() {
+            return Ok(clients);
+        }
+        let Setup { lookup, reach } = &self.setup;
+        let made = |builder: reqwest::ClientBuilder| {
+            let builder = builder.connect_timeout(CONNECT).pool_max_idle_per_host(1);
+            builder.build().map_err(|error| format!("no HTTP client: {}", net::cause(&error)))
+        };
+        let direct = made(net::client(lookup.clone(), *reach).no_proxy())?;
+        let proxied = made(
+            Client::builder()
+                .user_agent(net::AGENT)
+                .redirect(redirect::Policy::none())
+                .referer(false),
+        )?;
+        let clients = Clients { direct, proxied, proxies: Matcher::from_env() };
+        Ok(self.clients.get_or_init(|| clients))
+    }
+}
+
+/// What can be done about a refused address.
+const PRIVATE: &str = "Only what everybody can reach is read, unless the user sets \
+    `tools.webFetch.allowPrivate`";
+
+/// Where the answer sends whoever asked; nowhere, if it is what was asked for.
+fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
+    let status = response.status();
+    let moves = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    if !moves {
+        return Ok(None);
+    }
+    let location = header(response.headers(), LOCATION);
+    let location =
+        location.ok_or_else(|| format!("it answered {status} and does not say where"))?;
+    let next = from.join(&location).map_err(|err| format!("it redirects to no address: {err}"))?;
+    let next = super::urls::read(next.as_str())?;
+    if is_same_site(from, &next) {
+        return Ok(Some(next));
+    }
+    // Who may read the one need not be allowed to read the other.
+    Err(format!("it redirects to {next}; if you want that, call web_fetch with that address"))
+}
+
+/// Whether who may read an address may read this one, too: on the same host, with or without
+/// `www.`, and no less secretly.
+fn is_same_site(from: &Url, to: &Url) -> bool {
+    let host = |url: &Url| {
+        let host = url.host_str().unwrap_or_default();
+        host.strip_prefix("www.").unwrap_or(host).to_owned()
+    };
+    let ports = (from.port_or_known_default(), to.port_or_known_default());
+    let secret = from.scheme() == to.scheme() && ports.0 == ports.1;
+    let made_secret =
+        from.scheme() == "http" && to.scheme() == "https" && ports == (Some(80), Some(443));
+    host(from) == host(to) && (secret || made_secret)
+}
+
+async fn receive(mut response: Response, url: Url, max_bytes: usize) -> Result<Got, String> {
+    let status = response.status();
+    if status != StatusCode::OK && status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
+        return Err(format!("it answered {status}"));
+    }
+    let headers = response.headers();
+    let encoding =
+        header(headers, CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case("identity"));
+    if let Some(encoding) = encoding {
+        return Err(format!("it came compressed ({encoding}), which was not asked for"));
+    }
+    let content_type = header(headers, CONTENT_TYPE);
+    let mut bytes = Vec::new();
+    let mut cut = false;
+    while let Some(more) = response.chunk().await.map_err(|error| net::cause(&error))? {
+        let room = max_bytes - bytes.len();
+        bytes.extend_from_slice(&more[..more.len().min(room)]);
+        if more.len() > room {
+            cut = true;
+            break;
+        }
+    }
+    Ok(Got { url, content_type, bytes, cut })
+}
+
+fn header(headers: &HeaderMap, name: reqwest::header::HeaderName) -> Option<String> {
+    // Names in old encodings are of no use, the rest of the value may be.
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+}

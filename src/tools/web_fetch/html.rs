@@ -1,0 +1,345 @@
+//! A web page as text: its words, with Markdown for headings, links, lists, code and tables.
+//!
+//! The page is gone through once, tag by tag, and no tree is built of it: pages can be written so
+//! that building one takes minutes, and what walks a tree then overflows the stack.
+
+mod tag;
+
+use std::convert::Infallible;
+use std::mem;
+
+use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+use html5gum::{Span, Tokenizer};
+
+use self::tag::{Gap, Tag};
+
+/// Bytes of an address that a link is shown with; longer ones are mostly not for reading.
+const LINK: usize = 1000;
+
+/// Lists in lists that are counted, and those that are indented.
+const LISTS: usize = 100;
+const INDENTED: usize = 8;
+
+/// What people would read of a page. Addresses of links are as the page has them.
+pub(super) fn text(html: &str) -> String {
+    let mut page = Page::default();
+    let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
+        page.take(&event);
+        None::<Infallible>
+    });
+    // Else the insides of scripts would be read as tags.
+    emitter.naively_switch_states(true);
+    Tokenizer::new_with_emitter(html, emitter).for_each(drop);
+    page.finish()
+}
+
+/// Something in a line that is marked when it ends.
+#[derive(Debug, Default)]
+struct Mark {
+    /// Where its first word is, in bytes of the text.
+    from: Option<usize>,
+    href: String,
+}
+
+/// The page, as far as it has been read.
+#[derive(Default)]
+struct Page {
+    text: String,
+    /// What comes before the next word.
+    gap: Gap,
+    /// What stands right before the next word: the marks of a list's item, the edges of cells.
+    before: String,
+    /// The tag that is being read, the attribute of it, and the attributes that count.
+    tag: Tag,
+    attribute: Attribute,
+    href: String,
+    alt: String,
+    /// What nothing is shown of, and how many of the same name it is in.
+    hidden: Option<(&'static str, usize)>,
+    /// The numbers of the items to come; none where they have no numbers.
+    lists: Vec<Option<usize>>,
+    /// Lists that are too deep to be counted.
+    deeper: usize,
+    /// Whether a row of a table is open, and has a cell.
+    row: Option<bool>,
+    preformatted: bool,
+    title: bool,
+    link: Option<Mark>,
+    code: Option<Mark>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Attribute {
+    Href,
+    Alt,
+    #[default]
+    Other,
+}
+
+impl Page {
+    fn take(&mut self, event: &CallbackEvent<'_>) {
+        match *event {
+            CallbackEvent::OpenStartTag { name } => {
+                self.tag = Tag::of(name);
+                self.attribute = Attribute::Other;
+                self.href.clear();
+                self.alt.clear();
+            }
+            CallbackEvent::AttributeName { name } => {
+                self.attribute = match name {
+                    b"href" => Attribute::Href,
+                    b"alt" => Attribute::Alt,
+                    _ => Attribute::Other,
+                };
+            }
+            CallbackEvent::AttributeValue { value } if value.len() <= LINK => {
+                let kept = match self.attribute {
+                    Attribute::Href => &mut self.href,
+                    Attribute::Alt => &mut self.alt,
+                    Attribute::Other => return,
+                };
+                *kept = String::from_utf8_lossy(value).into_owned();
+            }
+            CallbackEvent::CloseStartTag { self_closing } => self.open(self_closing),
+            CallbackEvent::EndTag { name } => self.close(Tag::of(name)),
+            CallbackEvent::String { value } => self.say(&String::from_utf8_lossy(value)),
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, self_closing: bool) {
+        let tag = self.tag;
+        if let Some((name, depth)) = &mut self.hidden {
+            match tag {
+                Tag::Hidden(inner) if inner == *name && !self_closing => *depth += 1,
+                _ if tag.breaks_out() && matches!(*name, "svg" | "select") => self.hidden = None,
+                _ => {}
+            }
+            if self.hidden.is_some() {
+                return;
+            }
+        }
+        match tag {
+            Tag::Block(gap) => self.gap(gap),
+            Tag::Heading(level) => {
+                self.gap(Gap::Paragraph);
+                self.before = format!("{} ", "#".repeat(level));
+            }
+            Tag::Break => self.gap(Gap::Line),
+            Tag::Rule => {
+                self.gap(Gap::Paragraph);
+                self.word("---");
+                self.gap(Gap::Paragraph);
+            }
+            Tag::List { numbered } => self.open_list(numbered),
+            Tag::Item => self.open_item(),
+            Tag::Row => {
+                self.gap(Gap::Line);
+                self.before.clear();
+                self.row = Some(false);
+            }
+            Tag::Cell => {
+                if self.row == Some(true) {
+                    self.gap(Gap::Space);
+                    self.before.push_str("| ");
+                }
+                self.row = Some(true);
+            }
+            Tag::Preformatted => self.fence(true),
+            Tag::Code => self.open_mark(Tag::Code),
+            Tag::Link => self.open_mark(Tag::Link),
+            Tag::Image if !self.alt.trim().is_empty() => {
+                let image = format!(
+                    "[image: {}]",
+                    self.alt.split_whitespace().collect::<Vec<_>>().join(" ")
+                );
+                self.word(&image);
+            }
+            Tag::Title => self.title = true,
+            Tag::Hidden(name) if !self_closing => self.hidden = Some((name, 0)),
+            Tag::Hidden(_) | Tag::Image | Tag::Inline => {}
+        }
+    }
+
+    fn close(&mut self, tag: Tag) {
+        if let Some((name, depth)) = &mut self.hidden {
+            match tag {
+                Tag::Hidden(inner) if inner == *name && *depth == 0 => self.hidden = None,
+                Tag::Hidden(inner) if inner == *name => *depth -= 1,
+                _ => {}
+            }
+            return;
+        }
+        match tag {
+            Tag::Block(gap) => {
+                if gap == Gap::Paragraph {
+                    self.row = None;
+                }
+                self.gap(gap);
+            }
+            Tag::Heading(_) => {
+                self.before.clear();
+                self.gap(Gap::Paragraph);
+            }
+            Tag::List { .. } => {
+                if self.deeper > 0 {
+                    self.deeper -= 1;
+                } else {
+                    self.lists.pop();
+                }
+                self.before.clear();
+                self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+            }
+            Tag::Item => self.gap(Gap::Line),
+            Tag::Row => {
+                self.row = None;
+                self.before.clear();
+                self.gap(Gap::Line);
+            }
+            Tag::Cell => self.gap(Gap::Space),
+            Tag::Preformatted => self.fence(false),
+            Tag::Code | Tag::Link => self.close_mark(tag),
+            Tag::Title => {
+                self.title = false;
+                self.gap(Gap::Paragraph);
+            }
+            Tag::Break | Tag::Rule | Tag::Image | Tag::Inline | Tag::Hidden(_) => {}
+        }
+    }
+
+    fn open_list(&mut self, numbered: bool) {
+        self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+        if self.lists.len() < LISTS {
+            self.lists.push(numbered.then_some(1));
+        } else {
+            self.deeper += 1;
+        }
+    }
+
+    fn open_item(&mut self) {
+        self.gap(Gap::Line);
+        self.before = "  ".repeat(self.lists.len().saturating_sub(1).min(INDENTED));
+        match self.lists.last_mut() {
+            Some(Some(number)) => {
+                self.before.push_str(&format!("{number}. "));
+                *number += 1;
+            }
+            _ => self.before.push_str("- "),
+        }
+    }
+
+    /// The next word is this far from the last, at least.
+    fn gap(&mut self, gap: Gap) {
+        let gap = if self.row.is_some() && gap == Gap::Line { Gap::Space } else { gap };
+        self.gap = self.gap.max(gap);
+    }
+
+    fn say(&mut self, said: &str) {
+        // A drawing may have a title, too; that of the page comes first.
+        let untitled = self.title && !self.text.is_empty();
+        if self.hidden.is_some() || untitled {
+            return;
+        }
+        if self.preformatted {
+            let said =
+                if self.text.ends_with("```\n") { said.trim_start_matches('\n') } else { said };
+            self.text.push_str(said);
+            return;
+        }
+        if said.starts_with(char::is_whitespace) {
+            self.gap(Gap::Space);
+        }
+        for word in said.split_whitespace() {
+            self.word(word);
+            self.gap = Gap::Space;
+        }
+        if !said.ends_with(char::is_whitespace) && self.gap == Gap::Space && has_words(said) {
+            self.gap = Gap::Nothing;
+        }
+    }
+
+    /// Adds what has no space around it.
+    fn word(&mut self, word: &str) {
+        let gap = mem::take(&mut self.gap);
+        if !self.text.is_empty() {
+            self.text.push_str(match gap {
+                Gap::Nothing => "",
+                Gap::Space => " ",
+                Gap::Line => "\n",
+                Gap::Paragraph => "\n\n",
+            });
+        }
+        self.text.push_str(&mem::take(&mut self.before));
+        for mark in [&mut self.link, &mut self.code].into_iter().flatten() {
+            mark.from.get_or_insert(self.text.len());
+        }
+        self.text.push_str(word);
+    }
+
+    fn open_mark(&mut self, tag: Tag) {
+        self.close_mark(tag);
+        if self.preformatted {
+            return;
+        }
+        let href = mem::take(&mut self.href);
+        let mark = Some(Mark { from: None, href });
+        if tag == Tag::Link { self.link = mark } else { self.code = mark }
+    }
+
+    fn close_mark(&mut self, tag: Tag) {
+        let mark = if tag == Tag::Link { self.link.take() } else { self.code.take() };
+        let Some(Mark { from: Some(from), href }) = mark else { return };
+        if tag == Tag::Code {
+            self.insert(from, '`');
+            self.text.push('`');
+        } else if leads_on(&href) {
+            self.insert(from, '[');
+            self.text.push_str(&format!("]({})", href.trim()));
+        }
+    }
+
+    fn insert(&mut self, at: usize, c: char) {
+        self.text.insert(at, c);
+        let froms = [&mut self.link, &mut self.code].into_iter().flatten();
+        for from in froms.filter_map(|mark| mark.from.as_mut()).filter(|from| **from >= at) {
+            *from += c.len_utf8();
+        }
+    }
+
+    fn fence(&mut self, open: bool) {
+        if self.preformatted == open {
+            return;
+        }
+        if open {
+            self.close_mark(Tag::Code);
+            self.close_mark(Tag::Link);
+            self.gap(Gap::Paragraph);
+            self.word("```\n");
+        } else {
+            let end = if self.text.ends_with('\n') { "```" } else { "\n```" };
+            self.text.push_str(end);
+            self.gap(Gap::Paragraph);
+        }
+        self.preformatted = open;
+    }
+
+    fn finish(mut self) -> String {
+        self.fence(false);
+        self.close_mark(Tag::Code);
+        self.close_mark(Tag::Link);
+        self.text
+    }
+}
+
+fn has_words(text: &str) -> bool {
+    !text.trim().is_empty()
+}
+
+/// Whether a link leads away from where it is on the page, to something that can be read.
+fn leads_on(href: &str) -> bool {
+    let href = href.trim().as_bytes();
+    let begins = |with: &str| {
+        href.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes()))
+    };
+    !href.is_empty() && !["#", "javascript:", "data:"].into_iter().any(begins)
+}

@@ -1,0 +1,77 @@
+//! What tags of a page do to its text.
+
+/// What is between two words.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gap {
+    #[default]
+    Nothing,
+    Space,
+    Line,
+    Paragraph,
+}
+
+/// What a tag does to the text.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    #[default]
+    Inline,
+    /// A gap before it and after it.
+    Block(Gap),
+    Heading(usize),
+    Break,
+    Rule,
+    List {
+        numbered: bool,
+    },
+    Item,
+    Row,
+    Cell,
+    Preformatted,
+    Code,
+    Link,
+    Image,
+    Title,
+    /// Nothing in it is shown.
+    Hidden(&'static str),
+}
+
+impl Tag {
+    pub(super) fn of(name: &[u8]) -> Self {
+        match name {
+            b"p" | b"table" | b"blockquote" | b"dl" | b"figure" | b"details" => {
+                Self::Block(Gap::Paragraph)
+            }
+            b"div" | b"section" | b"article" | b"main" | b"nav" | b"aside" | b"header"
+            | b"footer" | b"address" | b"form" | b"fieldset" | b"legend" | b"caption"
+            | b"figcaption" | b"summary" | b"dt" | b"dd" | b"body" | b"center" => {
+                Self::Block(Gap::Line)
+            }
+            [b'h', level @ b'1'..=b'6'] => Self::Heading(usize::from(level - b'0')),
+            b"br" => Self::Break,
+            b"hr" => Self::Rule,
+            b"ul" | b"menu" => Self::List { numbered: false },
+            b"ol" => Self::List { numbered: true },
+            b"li" => Self::Item,
+            b"tr" => Self::Row,
+            b"td" | b"th" => Self::Cell,
+            b"pre" => Self::Preformatted,
+            b"code" | b"kbd" | b"samp" => Self::Code,
+            b"a" => Self::Link,
+            b"img" => Self::Image,
+            b"title" => Self::Title,
+            b"script" => Self::Hidden("script"),
+            b"style" => Self::Hidden("style"),
+            b"noscript" => Self::Hidden("noscript"),
+            b"template" => Self::Hidden("template"),
+            b"iframe" => Self::Hidden("iframe"),
+            b"svg" => Self::Hidden("svg"),
+            b"select" => Self::Hidden("select"),
+            _ => Self::Inline,
+        }
+    }
+
+    /// Whether a browser takes it as the end of a drawing or of a list to choose from.
+    pub(super) fn breaks_out(self) -> bool {
+        matches!(self, Self::Block(_) | Self::Heading(_) | Self::List { .. } | Self::Preformatted)
+    }
+}

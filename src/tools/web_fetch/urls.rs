@@ -1,0 +1,121 @@
+//! The addresses in what the model asks for.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use reqwest::Url;
+
+/// Bytes of an address at most.
+const LONGEST: usize = 4096;
+
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?i)\bhttps?://[^\s<>"'`|\\^{}]+"#).expect("the pattern is fixed")
+});
+
+/// The addresses in a text, each once, in its order. The error names one that cannot be read.
+pub(super) fn of(text: &str) -> Result<Vec<Url>, String> {
+    let mut urls = Vec::new();
+    for found in ADDRESS.find_iter(text) {
+        let url = read(trimmed(found.as_str()))?;
+        if !urls.contains(&url) {
+            urls.push(url);
+        }
+    }
+    Ok(urls)
+}
+
+/// An address that may be asked for. The error says what is wrong with it.
+pub(super) fn read(text: &str) -> Result<Url, String> {
+    if text.len() > LONGEST {
+        return Err(format!("An address is longer than {LONGEST} bytes."));
+    }
+    let mut url = Url::parse(text).map_err(|err| format!("`{text}` is no address: {err}."))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("`{text}` is no address of the web: it must begin with https://."));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("An address with a user's name or password in it is not read.".to_owned());
+    }
+    url.set_fragment(None);
+    Ok(raw(&url).unwrap_or(url))
+}
+
+/// Where GitHub has the file itself that a page of it shows.
+fn raw(url: &Url) -> Option<Url> {
+    if url.host_str() != Some("github.com") {
+        return None;
+    }
+    let mut parts = url.path().trim_start_matches('/').splitn(4, '/');
+    let (owner, repository, view) = (parts.next()?, parts.next()?, parts.next()?);
+    let rest = parts.next().filter(|rest| rest.contains('/') && view == "blob")?;
+    Url::parse(&format!("https://raw.githubusercontent.com/{owner}/{repository}/{rest}")).ok()
+}
+
+/// Without what ends the sentence that it stands in.
+fn trimmed(mut address: &str) -> &str {
+    loop {
+        let kept = address.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
+        let kept = unpaired(kept, '(', ')').or_else(|| unpaired(kept, '[', ']')).unwrap_or(kept);
+        if kept.len() == address.len() {
+            return address;
+        }
+        address = kept;
+    }
+}
+
+/// Without a bracket at its end that was opened before it.
+fn unpaired(address: &str, open: char, close: char) -> Option<&str> {
+    let inner = address.strip_suffix(close)?;
+    (address.matches(open).count() < address.matches(close).count()).then_some(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let found = of(text).unwrap();
+        assert_eq!(found.iter().map(Url::as_str).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn addresses_are_found_in_a_sentence() {
+        check("nothing", &[]);
+        check(
+            "Read https://a.test/x, then HTTP://B.test.",
+            &["https://a.test/x", "http://b.test/"],
+        );
+        check(
+            "[docs](https://a.test/x?y=1&z) or <https://b.test>",
+            &["https://a.test/x?y=1&z", "https://b.test/"],
+        );
+        check("(see https://a.test/Rust_(language))!", &["https://a.test/Rust_(language)"]);
+        check("\"https://a.test/ü\"", &["https://a.test/%C3%BC"]);
+    }
+
+    #[test]
+    fn each_is_there_once_without_a_place_on_the_page() {
+        check("https://a.test/x#one https://a.test/x#two", &["https://a.test/x"]);
+    }
+
+    #[test]
+    fn a_file_on_github_is_read_itself() {
+        check(
+            "https://github.com/o/r/blob/main/src/lib.rs#L3",
+            &["https://raw.githubusercontent.com/o/r/main/src/lib.rs"],
+        );
+        for other in ["https://github.com/o/r/blob/main", "https://github.com/o/r/tree/main/src"] {
+            check(other, &[other]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_says_so() {
+        let check = |text, why: &str| assert!(of(text).unwrap_err().contains(why));
+        check("http://[::1", "is no address");
+        check("https://user:secret@a.test/", "password");
+        check(&format!("https://a.test/{}", "x".repeat(LONGEST)), "longer");
+        assert!(read("file:///etc/passwd").unwrap_err().contains("https"));
+    }
+}

@@ -1,0 +1,113 @@
+//! The files of a workspace at a glance.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::first::First;
+use super::super::shorten::one_line;
+use super::{Ignores, Respect, Workspace};
+
+/// Entries that are named of one directory: one that is full must not hide the others.
+const PER_DIRECTORY: usize = 60;
+
+/// Entries that are looked at in all. There are directories of millions.
+const LOOKED_AT: usize = 20_000;
+
+/// Characters of a name.
+const NAME_CHARS: usize = 100;
+
+impl Workspace {
+    /// Names up to `most` files and directories, those nearest to the roots first and without
+    /// what is ignored: a line each, indented below its directory. `…` stands for more.
+    pub fn tree(&self, most: usize) -> String {
+        let mut tree = Tree { left: most, look: LOOKED_AT, directories: HashMap::new() };
+        tree.fill(self);
+        let mut text = String::new();
+        for root in self.trees() {
+            if self.roots.len() > 1 {
+                text += &format!("{}:\n", root.display());
+            }
+            tree.write(root, 0, &mut text);
+        }
+        text
+    }
+}
+
+/// What is in the directories that were looked into.
+struct Tree {
+    /// How many more may be named.
+    left: usize,
+    /// How many more may be looked at.
+    look: usize,
+    directories: HashMap<PathBuf, Directory>,
+}
+
+struct Directory {
+    entries: Vec<Entry>,
+    /// Whether there are others.
+    more: bool,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    path: PathBuf,
+    is_dir: bool,
+}
+
+impl Tree {
+    /// Looks into the directories, level by level.
+    fn fill(&mut self, workspace: &Workspace) {
+        let roots = workspace.trees().map(|root| (root, workspace.ignores(root, Respect::ALL)));
+        let roots: Vec<_> = roots.collect();
+        let mut waiting: VecDeque<_> =
+            roots.iter().map(|(root, ignores)| ((*root).clone(), ignores)).collect();
+        while let Some((path, ignores)) = waiting.pop_front() {
+            if self.left == 0 || self.look == 0 {
+                return;
+            }
+            let Some(directory) = self.list(&path, ignores) else { continue };
+            let below = directory.entries.iter().filter(|entry| entry.is_dir);
+            waiting.extend(below.map(|entry| (entry.path.clone(), ignores)));
+            self.directories.insert(path, directory);
+        }
+    }
+
+    /// What is in a directory; nothing if it cannot be read.
+    fn list(&mut self, path: &Path, ignores: &Ignores) -> Option<Directory> {
+        let mut first = First::new(self.left.min(PER_DIRECTORY));
+        let mut entries = fs::read_dir(path).ok()?.take(self.look);
+        for entry in entries.by_ref() {
+            self.look -= 1;
+            let Ok(entry) = entry else { continue };
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let path = entry.path();
+            if entry.file_name() != ".git" && ignores.cover_entry(&path, is_dir).is_none() {
+                first.push(Entry { path, is_dir });
+            }
+        }
+        let given = first.given();
+        let entries = first.into_sorted();
+        self.left -= entries.len();
+        Some(Directory { more: given > entries.len() || self.look == 0, entries })
+    }
+
+    fn write(&self, path: &Path, depth: usize, text: &mut String) {
+        let indent = "  ".repeat(depth);
+        let Some(directory) = self.directories.get(path) else {
+            *text += &format!("{indent}…\n");
+            return;
+        };
+        for Entry { path, is_dir } in &directory.entries {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = one_line(&name, NAME_CHARS);
+            *text += &format!("{indent}{name}{}\n", if *is_dir { "/" } else { "" });
+            if *is_dir {
+                self.write(path, depth + 1, text);
+            }
+        }
+        if directory.more {
+            *text += &format!("{indent}…\n");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What is read of the web, and the clients of A2A: asked about, shown to them.
+
+use serde_json::json;
+
+use super::server::{answer, asks, prompt, serve, statuses, tool_call, within};
+use crate::web::asking::{pages, reads};
+
+#[tokio::test]
+async fn a_client_of_a2a_is_asked_with_the_addresses() {
+    let server = pages(1).await;
+    let url = format!("{}/a", server.address());
+    let it = serve(&reads(std::slice::from_ref(&url))).await;
+    let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
+    let asked = events.iter().find(|event| asks(event)).expect("nothing is asked");
+    let (task, call) = (asked["taskId"].clone(), tool_call(asked));
+    let request = &call["confirmation_request"];
+    assert_eq!(request["generic_details"], json!({ "description": url }));
+    let host = server.address().strip_prefix("http://").unwrap();
+    let always = format!("Until the session ends: fetching from `{host}`");
+    assert_eq!(request["options"][1]["description"], always);
+    let say = within(&task, answer(&call["tool_call_id"], "proceed_once"));
+    let events = it.client.stream("message/stream", say).await.rest().await;
+    let ends = statuses(&events);
+    assert!(ends.contains(&"SUCCEEDED"), "{ends:?}");
+}

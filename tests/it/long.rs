@@ -1,0 +1,284 @@
+//! Conversations that are longer than a model's window.
+
+mod compress;
+mod outputs;
+mod trouble;
+
+use std::sync::{Arc, Mutex};
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use serde_json::{Value, json};
+use tandem::model::history::harden;
+use tandem::model::replay::Replay;
+use tandem::model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
+use tandem::session::{Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason};
+use tandem::tools::{self, ToolOutput};
+
+use crate::fakes::{Fake, is_end, parts, text, until};
+
+/// What a model answers to a prompt.
+type Answer = Vec<Result<Chunk, Error>>;
+
+/// A model that answers as a function does, and keeps what it is told.
+struct Says {
+    answer: Box<dyn Fn(&Prompt) -> Answer + Send + Sync>,
+    limit: Option<u64>,
+    told: Mutex<Vec<Prompt>>,
+}
+
+impl Says {
+    fn new(
+        limit: Option<u64>,
+        answer: impl Fn(&Prompt) -> Answer + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { answer: Box::new(answer), limit, told: Mutex::default() })
+    }
+
+    /// All that it was told, as text, a prompt each.
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().iter().map(all_text).collect()
+    }
+}
+
+impl Model for Says {
+    fn id(&self) -> &'static str {
+        "says"
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn input_limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        check(&prompt);
+        let mut answer = (self.answer)(&prompt);
+        self.told.lock().unwrap().push(prompt);
+        if answer.iter().all(Result::is_ok) {
+            answer.push(Ok(Chunk::Finish(Finish::default())));
+        }
+        stream::iter(answer).boxed()
+    }
+}
+
+fn says(text: &str) -> Answer {
+    vec![Ok(Chunk::Text(text.to_owned()))]
+}
+
+fn calls(name: &str, args: Value) -> Answer {
+    vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
+}
+
+fn snapshot(text: &str) -> Answer {
+    says(&format!("<state_snapshot>\n{text}\n</state_snapshot>"))
+}
+
+/// Whether a prompt asks for a summary.
+fn is_summary(prompt: &Prompt) -> bool {
+    prompt.system.starts_with("You keep the memory")
+}
+
+/// Whether the model was told the results of calls last.
+fn goes_on(prompt: &Prompt) -> bool {
+    matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
+}
+
+/// Every message, a line or more each, the system instruction first.
+fn all_text(prompt: &Prompt) -> String {
+    let messages = prompt.messages.iter().map(|message| match &**message {
+        Message::User(parts) => parts.iter().map(part).collect::<Vec<_>>().concat(),
+        Message::Assistant(said) => said.text.clone(),
+        Message::Results(results) => {
+            results.iter().map(|result| result.text.clone()).collect::<Vec<_>>().join("\n")
+        }
+    });
+    format!("{}\n{}", prompt.system, messages.collect::<Vec<_>>().join("\n"))
+}
+
+fn part(part: &Part) -> String {
+    match part {
+        Part::Text(text) => text.clone(),
+        Part::Media(media) => media.mime_type.clone(),
+    }
+}
+
+/// A conversation that every provider takes needs no repair.
+fn check(prompt: &Prompt) {
+    let hardened = harden(&prompt.messages, |_, _| true);
+    let same = hardened.len() == prompt.messages.len()
+        && hardened.iter().zip(&prompt.messages).all(|(a, b)| Arc::ptr_eq(a, b));
+    assert!(same, "{:#?}\nis not\n{hardened:#?}", prompt.messages);
+}
+
+/// A session with a tool `t` whose results are of so many characters, each of its own.
+fn session(model: Arc<dyn Model>, chars: usize) -> Arc<Session> {
+    let count = Arc::new(Mutex::new(0));
+    let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        let text = format!("result {count}: {}", "x".repeat(chars));
+        async move { Ok(ToolOutput::new(text, "")) }
+    });
+    let mut tools = tools::all();
+    tools.push(Arc::new(t));
+    Session::new(Parts { tools, max_rounds: 5000, ..parts(model) })
+}
+
+async fn turn(session: &Arc<Session>, prompt: &str) -> Vec<Arc<Event>> {
+    let mut log = session.events(session.position());
+    session.prompt(text(prompt), Origin::Editor);
+    until(&mut log, is_end).await
+}
+
+fn compressions(events: &[Arc<Event>]) -> Vec<Arc<Compressed>> {
+    let short = |event: &Arc<Event>| match &**event {
+        Event::Compressed(short) => Some(Arc::clone(short)),
+        _ => None,
+    };
+    events.iter().filter_map(short).collect()
+}
+
+/// A model with this window that calls `t` so often a turn, and writes a summary as `summary` says.
+fn model(
+    limit: Option<u64>,
+    rounds: usize,
+    summary: impl Fn(&Prompt) -> Answer + Send + Sync + 'static,
+) -> Arc<Says> {
+    let left = Mutex::new(rounds);
+    Says::new(limit, move |prompt| {
+        if is_summary(prompt) {
+            return summary(prompt);
+        }
+        let mut left = left.lock().unwrap();
+        if !goes_on(prompt) {
+            *left = rounds;
+        }
+        if *left == 0 {
+            return says("Done.");
+        }
+        *left -= 1;
+        calls("t", json!({ "n": *left }))
+    })
+}
+
+fn reason(events: &[Arc<Event>]) -> StopReason {
+    match &**events.last().unwrap() {
+        Event::TurnFinished { reason, .. } => reason.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn notices(events: &[Arc<Event>]) -> Vec<String> {
+    let notice = |event: &Arc<Event>| match &**event {
+        Event::Notice(notice) if !notice.starts_with("Compressing ") => Some(notice.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(notice).collect()
+}
+
+/// What a command says.
+async fn output(session: &Arc<Session>, command: &str) -> String {
+    let events = turn(session, command).await;
+    let output = events.iter().find_map(|event| match &**event {
+        Event::Output(output) => Some(output.clone()),
+        _ => None,
+    });
+    output.unwrap_or_else(|| panic!("{events:?}"))
+}
+
+/// What the model was told last, as texts of messages.
+fn last_told(model: &Says) -> Vec<Message> {
+    let told = model.told.lock().unwrap();
+    told.last().unwrap().messages.iter().map(|message| (**message).clone()).collect()
+}
+
+fn user(message: &Message) -> String {
+    match message {
+        Message::User(parts) => parts.iter().map(part).collect::<Vec<_>>().concat(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A replay script's model that is only asked what keeps every promise.
+struct Checked {
+    replay: Replay,
+    /// What each conversation with it must have in it, word for word.
+    said: Mutex<Vec<String>>,
+    asked: Mutex<usize>,
+}
+
+impl Model for Checked {
+    fn id(&self) -> &'static str {
+        "checked"
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn input_limit(&self) -> Option<u64> {
+        self.replay.input_limit()
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        check(&prompt);
+        *self.asked.lock().unwrap() += 1;
+        assert!(tokens::of_prompt(&prompt) <= self.replay.input_limit().unwrap());
+        if !is_summary(&prompt) {
+            let told = all_text(&prompt);
+            let said = self.said.lock().unwrap();
+            let lost: Vec<_> = said.iter().filter(|said| !told.contains(*said)).collect();
+            assert!(lost.is_empty(), "{lost:?} is lost in {told}");
+        }
+        self.replay.stream(prompt)
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_of_two_thousand_steps_fits_into_a_small_window() {
+    const TURNS: usize = 40;
+    const ROUNDS: usize = 50;
+    let mut script = vec![
+        json!({ "input_limit": 24_000 }),
+        json!({ "when": "Write the snapshot", "answers": [[
+            { "text": "<state_snapshot>\n<overall_goal>All tasks.</overall_goal>\n</state_snapshot>" }
+        ]] }),
+    ];
+    for task in 0..TURNS {
+        let todo = json!({ "description": format!("task {task}"), "status": "in_progress" });
+        let mut answers =
+            vec![json!([{ "call": { "name": "write_todos", "args": { "todos": [todo] } } }])];
+        answers.extend((2..ROUNDS).map(|n| {
+            json!([{ "text": format!("Step {n}.") }, { "call": { "name": "t", "args": { "n": n } } }])
+        }));
+        answers.push(json!([{ "text": format!("Task {task} is done.") }]));
+        script.push(json!({ "when": format!("task {task}:"), "answers": answers }));
+    }
+    let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+    let model = Arc::new(Checked {
+        replay: Replay::from_script(&script).unwrap(),
+        said: Mutex::default(),
+        asked: Mutex::default(),
+    });
+    let session = session(Arc::clone(&model) as _, 600);
+    let mut count = 0;
+    for task in 0..TURNS {
+        let prompt = format!("Please do task {task}: all {} steps of it.", task + 1000);
+        model.said.lock().unwrap().push(prompt.clone());
+        let events = turn(&session, &prompt).await;
+        let done = Event::Text(format!("Task {task} is done."));
+        assert!(events.contains(&Arc::new(done)), "{:?}", events.last());
+        for short in compressions(&events) {
+            count += 1;
+            assert!(short.before >= 12_000 && short.after < 8_000, "{short}");
+            let todo = format!("task {task}");
+            assert!(short.todos.iter().all(|it| it.description == todo) || count == 1, "{short:?}");
+            assert_eq!(short.unsaid, 0);
+        }
+    }
+    assert!(count >= 40, "compressed {count} times");
+    assert_eq!(*model.asked.lock().unwrap(), TURNS * ROUNDS + count);
+}
