@@ -76,6 +76,11 @@ pub async fn run(service: Service) -> anyhow::Result<Option<i32>> {
 }
 
 async fn show(service: Service) -> anyhow::Result<Option<i32>> {
+    anyhow::ensure!(
+        terminal::kind() != "dumb",
+        "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
+         PROMPT` does without"
+    );
     let signals = Signals::listen()?;
     let terminal = Terminal::take().context("the terminal cannot be used")?;
     let (columns, rows) = size();

@@ -88,18 +88,20 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     let mut below = Vec::new();
     below.extend(todos(&state.todos, columns));
     below.extend(queue_and_spinner(state, columns, now));
+    let status = status::rows(state, columns, now);
+    let room = height.saturating_sub(status.len());
     let mut frame = match state.dialogs.front() {
         Some(dialog) if dialog.ready(now) || state.input.is_empty() => {
-            question::rows(dialog, state.dialogs.len(), columns, height.saturating_sub(3))
+            question::rows(dialog, state.dialogs.len(), columns, room)
         }
         _ => match &state.offer {
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
                 login::rows(offer, columns, now)
             }
-            _ => composer(state, columns, height),
+            _ => composer(state, columns, room),
         },
     };
-    frame.rows.extend(status::rows(state, columns, now));
+    frame.rows.extend(status);
     let room = height.saturating_sub(frame.rows.len());
     let cut_off = below.len().saturating_sub(room);
     below.drain(..cut_off);
@@ -295,7 +297,8 @@ fn composer(state: &State, columns: usize, height: usize) -> Frame {
     let marked = shell && row == 0 && shown.from_the_start;
     let column = if marked { column.saturating_sub(1) } else { column };
     let cursor = Some((2 + row, column + 2));
-    rows.extend(offered(state, columns));
+    let room = height.saturating_sub(rows.len());
+    rows.extend(offered(state, columns).into_iter().take(room));
     Frame { rows, cursor }
 }
 

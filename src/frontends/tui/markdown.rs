@@ -91,6 +91,8 @@ struct Page {
     code: Option<Highlighter>,
     table: Option<Table>,
     links: Vec<String>,
+    /// Whether a quote begins here.
+    quoted: bool,
 }
 
 impl Page {
@@ -105,6 +107,7 @@ impl Page {
             code: None,
             table: None,
             links: Vec::new(),
+            quoted: false,
         }
     }
 
@@ -147,6 +150,7 @@ impl Page {
             Tag::BlockQuote(_) => {
                 self.gap();
                 self.margins.push(Margin::bar("▏ ", DIM));
+                self.quoted = true;
             }
             Tag::CodeBlock(kind) => {
                 self.gap();
@@ -253,9 +257,12 @@ impl Page {
         self.spans.push(Span::styled(text.to_owned(), now.patch(style)));
     }
 
-    /// An empty row before a block, but for the first and the first of an item.
+    /// An empty row before a block, but for the first, and the first of an item or of a quote.
     fn gap(&mut self) {
         self.flush();
+        if std::mem::take(&mut self.quoted) {
+            return;
+        }
         let begins = self.margins.last().is_some_and(|margin| margin.first != margin.rest);
         if !self.rows.is_empty() && !begins {
             let bars = self.margins.iter().flat_map(|margin| margin.rest.clone());
@@ -270,6 +277,7 @@ impl Page {
     }
 
     fn flush_even_empty(&mut self) {
+        self.quoted = false;
         let spans = std::mem::take(&mut self.spans);
         let mut margin = Margin::default();
         for outer in &mut self.margins {

@@ -109,6 +109,11 @@ pub(super) fn size() -> (usize, usize) {
     }
 }
 
+/// What the terminal says it is.
+pub(super) fn kind() -> String {
+    std::env::var("TERM").unwrap_or_default()
+}
+
 /// Whether a terminal breaks its rows anew when it gets narrower, as far as its variables tell:
 /// nothing asks it. Most do.
 pub(super) fn reflows(var: impl Fn(&str) -> Option<String>) -> bool {

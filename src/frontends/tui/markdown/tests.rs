@@ -79,6 +79,13 @@ fn tables_fit() {
 }
 
 #[test]
+fn a_quote_begins_with_what_is_quoted() {
+    check("a\n\n> b\n>\n> c\n\nd", 20, &["a", "", "▏ b", "▏", "▏ c", "", "d"]);
+    check("- a\n  > b", 20, &["• a", "", "  ▏ b"]);
+    check("> # a\n> - b", 20, &["▏ a", "▏", "▏ • b"]);
+}
+
+#[test]
 fn nothing_breaks_on_a_screen_of_one_column() {
     let text = "# 日本\n\n- a\n  - b\n    > c\n\n```\ncode\n```\n\n| a | b |\n|-|-|\n| c | d |";
     for columns in 0..6 {

@@ -112,6 +112,13 @@ fn rows_that_fill_the_width_lose_nothing() {
 }
 
 #[test]
+fn a_row_that_is_too_wide_stays_one_row() {
+    let mut stage = Stage::new(5, 6);
+    stage.update(&["above it"], &["one two three", "日本語日本語"], Some((0, 0)));
+    stage.check(&["above…", "one t…", "日本…"], (1, 0));
+}
+
+#[test]
 fn what_is_the_same_is_not_written() {
     let mut stage = Stage::new(5, 10);
     let frame = || Frame { rows: vec![Line::raw("a"), Line::raw("b")], cursor: Some((1, 1)) };
