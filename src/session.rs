@@ -292,6 +292,11 @@ impl Session {
         self.permissions.mode()
     }
 
+    /// Which modes there can be.
+    pub fn modes(&self) -> Vec<Mode> {
+        self.permissions.modes().collect()
+    }
+
     /// Changes how much is allowed without a question. What is being asked stays asked. An error
     /// says why the mode cannot be.
     pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
