@@ -57,7 +57,7 @@ use self::state::{About, Elsewhere, State};
 use self::terminal::{Terminal, size};
 use self::wait::{changed, next_key, until};
 pub use crate::protocol::attach::{Listed, Wanted};
-use crate::session::Entry;
+use crate::session::{Entry, SessionCommand};
 
 /// How often, at the most, the screen is drawn for what comes by itself.
 const FRAME: Duration = Duration::from_millis(30);
@@ -97,6 +97,8 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         height: rows,
         files: None,
         finding: false,
+        commands: None,
+        listing: false,
         replies: FuturesUnordered::new(),
         login: service.login,
         entering: None,
@@ -138,6 +140,10 @@ struct Ui {
     files: Option<Vec<String>>,
     /// Whether they are being looked for.
     finding: bool,
+    /// The commands that only this session has, once they have been asked for.
+    commands: Option<Vec<SessionCommand>>,
+    /// Whether they are being looked for.
+    listing: bool,
     /// What was asked of the session, and what follows.
     replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,

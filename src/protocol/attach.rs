@@ -31,6 +31,8 @@ pub const ANSWER: &str = "attach/answer";
 pub const SET_MODE: &str = "attach/setMode";
 /// What a prompt can mention, files and what MCP servers have: [`Files`] to the names.
 pub const FILES: &str = "attach/files";
+/// The commands that only this session has: null to the session's own list of them.
+pub const COMMANDS: &str = "attach/commands";
 
 /// The code of an error that says in `data.details`, for the person, why something is not done.
 pub const REFUSED: i64 = -32000;

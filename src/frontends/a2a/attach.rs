@@ -15,9 +15,9 @@ use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
 use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
-    Opening, PROMPT, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION, Version,
-    Wanted,
+    ANSWER, Answering, CANCEL, COMMANDS, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open,
+    Opened, Opening, PROMPT, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
+    Version, Wanted,
 };
 use crate::protocol::jsonrpc::{Error, Params};
 use crate::rpc::{self, Responder};
@@ -127,6 +127,7 @@ impl rpc::Handler for Seat {
         match method {
             EVENTS => self.events(joined, params, responder),
             FILES => self.files(joined, params, responder),
+            COMMANDS => self.commands(joined, params, responder),
             PROMPT => responder.send(self.prompt(joined, params)),
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
@@ -238,6 +239,18 @@ impl Seat {
             let mut names = session.files(files.most.min(FILES_NAMED));
             names.extend(session.resources());
             responder.send(Ok(names));
+            drop(slot);
+        });
+    }
+
+    fn commands(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
+        let slot = match self.asked::<()>(params) {
+            Ok(((), slot)) => slot,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let session = Arc::clone(&joined.context.session);
+        tokio::task::spawn_blocking(move || {
+            responder.send(Ok(session.own_commands()));
             drop(slot);
         });
     }

@@ -17,7 +17,6 @@ use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
 use super::signals::{Came, Signals};
 use super::{Quit, Ui, editor, now, prompt, signals};
-use crate::commands::Registry;
 use crate::session::Mode;
 
 /// Ctrl+C twice within this time quits.
@@ -128,31 +127,45 @@ impl Ui {
         }
     }
 
-    /// Offers what the word at the cursor may become.
+    /// Offers what the word at the cursor may become. Files and the session's own commands come and
+    /// go: they are looked for each time a name begins.
     pub(super) fn offer(&mut self) {
+        self.show_offer();
+        let (names_command, names_file, begins) = match complete::wanted(&self.state.input) {
+            Some(Wanted::Command(typed)) => (true, false, typed == "/"),
+            Some(Wanted::File(typed, _)) => (false, true, typed.is_empty()),
+            None => return,
+        };
+        if names_command && !self.listing && (begins || self.commands.is_none()) {
+            self.listing = true;
+            self.when(self.session.commands(), |ui, commands| {
+                ui.listing = false;
+                ui.commands = Some(commands.unwrap_or_default());
+                ui.show_offer();
+            });
+        }
+        if names_file && !self.finding && (begins || self.files.is_none()) {
+            self.finding = true;
+            self.when(self.session.files(FILES), |ui, files| {
+                ui.finding = false;
+                ui.files = Some(files.unwrap_or_default());
+                ui.show_offer();
+            });
+        }
+    }
+
+    /// The same, of what is known.
+    fn show_offer(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
             Some(Wanted::Command(typed)) => {
-                let session = self.session.session();
-                let prompts = session.map(|session| Registry::default().prompts(session));
-                complete::commands(typed, &prompts.unwrap_or_default())
+                complete::commands(typed, self.commands.as_deref().unwrap_or_default())
             }
             Some(Wanted::File(typed, from)) => match &self.files {
                 Some(files) => complete::files(typed, from, files),
                 None => None,
             },
-            None => return self.state.completion = None,
+            None => None,
         };
-        let file = matches!(complete::wanted(&self.state.input), Some(Wanted::File(..)));
-        let begins = matches!(complete::wanted(&self.state.input), Some(Wanted::File("", _)));
-        // Files come and go: they are looked for each time a name begins.
-        if file && !self.finding && (begins || self.files.is_none()) {
-            self.finding = true;
-            self.when(self.session.files(FILES), |ui, files| {
-                ui.finding = false;
-                ui.files = Some(files.unwrap_or_default());
-                ui.offer();
-            });
-        }
     }
 
     fn complete(&mut self) {

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use super::input::Input;
 use super::local::LOCAL;
 use super::wrap::clean;
-use crate::commands::{Command, PromptCommand, Registry};
+use crate::commands::{Command, Registry};
+use crate::session::SessionCommand;
 
 /// How many are offered.
 const MOST: usize = 8;
@@ -73,17 +74,17 @@ pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
     Some(Wanted::File(name, at))
 }
 
-/// The commands, and the prompts of MCP servers, that begin like this.
-pub(super) fn commands(typed: &str, prompts: &[PromptCommand]) -> Option<Completion> {
+/// The commands, and those that only this session has, that begin like this.
+pub(super) fn commands(typed: &str, own: &[SessionCommand]) -> Option<Completion> {
     let local = LOCAL
         .iter()
         .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
-    known.extend(prompts.iter().map(|prompt| {
-        let takes = if prompt.prompt.arguments.is_empty() { "" } else { " " };
-        let text = format!("/{}{takes}", prompt.name);
-        Candidate { text: clean(&text), help: clean(&prompt.description()) }
+    known.extend(own.iter().map(|command| {
+        let takes = if command.arguments.is_empty() { "" } else { " " };
+        let text = format!("/{}{takes}", command.name);
+        Candidate { text: clean(&text), help: clean(&command.description) }
     }));
     let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);

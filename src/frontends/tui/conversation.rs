@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 
 use super::remote::Remote;
 use crate::session::{
-    Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, TurnId,
+    Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, SessionCommand, TurnId,
 };
 
 /// How many events are taken in before it is looked for keys again.
@@ -143,6 +143,18 @@ impl Conversation {
         match self {
             Self::Here(session, _) => ready(session.set_mode(mode)).boxed(),
             Self::There(remote) => remote.set_mode(mode),
+        }
+    }
+
+    /// The commands that only this session has.
+    pub(super) fn commands(&self) -> Reply<Vec<SessionCommand>> {
+        match self {
+            Self::Here(session, _) => {
+                let session = Arc::clone(session);
+                let found = tokio::task::spawn_blocking(move || session.own_commands());
+                async move { Ok(found.await.unwrap_or_default()) }.boxed()
+            }
+            Self::There(remote) => remote.commands(),
         }
     }
 

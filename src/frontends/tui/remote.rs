@@ -23,10 +23,10 @@ use self::link::{Ask, Link, open};
 use self::socket::Connection;
 use super::conversation::{News, Reply};
 use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, FILES, Files, Listed, Open, Opened, Opening, PROMPT, Prompt,
-    SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
+    ANSWER, Answering, CANCEL, COMMANDS, FILES, Files, Listed, Open, Opened, Opening, PROMPT,
+    Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
 };
-use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, TurnId};
+use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, SessionCommand, TurnId};
 
 /// How many news wait for the screen before no more are asked for.
 const AHEAD: usize = 2;
@@ -151,6 +151,10 @@ impl Remote {
 
     pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
         self.ask(SET_MODE, &SetMode { mode: mode.to_string() })
+    }
+
+    pub(super) fn commands(&self) -> Reply<Vec<SessionCommand>> {
+        self.ask(COMMANDS, &())
     }
 
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {

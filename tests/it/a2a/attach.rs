@@ -142,6 +142,22 @@ async fn what_can_be_mentioned_is_files_and_what_servers_have() {
 }
 
 #[tokio::test]
+async fn the_users_own_commands_are_offered() {
+    let command = "description = \"Writes a message\"\nprompt = \"Write: {{args}}\"\n";
+    let setup = hello().file("../.gemini/commands/git/commit.toml", command);
+    let it = shared(&setup).await;
+    let mut seat = Seat::open(it.client, "a").await;
+    let argument = json!(
+        { "name": "args", "description": "what goes into the prompt", "is_required": false }
+    );
+    let expected = json!([{
+        "name": "git:commit", "description": "Writes a message", "usage": "[ARGS]",
+        "arguments": [argument],
+    }]);
+    assert_eq!(seat.result("attach/commands", Value::Null).await, expected);
+}
+
+#[tokio::test]
 async fn another_version_is_told_so() {
     let it = shared(&hello()).await;
     let mut socket = attach(it.client).await;
