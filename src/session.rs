@@ -15,6 +15,7 @@ mod fill;
 mod gate;
 mod instructions;
 mod log;
+mod loops;
 mod memory;
 mod mention;
 mod prompt;
@@ -296,6 +297,11 @@ impl Session {
     /// How much is allowed without a question.
     pub fn mode(&self) -> Mode {
         self.permissions.mode()
+    }
+
+    /// Which modes there can be.
+    pub fn modes(&self) -> Vec<Mode> {
+        self.permissions.modes().collect()
     }
 
     /// Changes how much is allowed without a question. What is being asked stays asked. An error

@@ -156,7 +156,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "mcp enable SERVER",
             "mcp disable SERVER",
             "commands",
-        "stats",
+            "stats",
             "compress [ABOUT]",
             "clear"
         ]

@@ -42,7 +42,9 @@ struct Keys {
 
 /// What is known of files.
 #[derive(Default)]
-pub(super) struct Cache(BTreeMap<PathBuf, (Stamp, Arc<Result<Written, String>>)>);
+pub(super) struct Cache(Known);
+
+type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<Written, String>>)>;
 
 /// By what it is seen that a file has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,12 +62,12 @@ impl Found {
 impl Cache {
     /// The commands that there are now, by their names; of two of one name that of the later place.
     pub(super) fn look(&mut self, places: &[Place], limits: &Limits) -> Vec<Found> {
-        let mut known = BTreeMap::new();
+        let mut known = Known::new();
         let mut found = BTreeMap::new();
         for place in places {
-            let mut files = Vec::new();
-            walk(&place.dir, &place.dir, place.owner, &mut (&mut files, limits.files));
-            for (name, file) in files {
+            let mut walk = Walk { place, most: limits.files, found: Vec::new() };
+            walk.through(&place.dir);
+            for (name, file) in walk.found {
                 let read = self.read(&file, limits, &mut known);
                 let owner = place.owner;
                 found.insert(name.clone(), Found { name, file, owner, read });
@@ -80,7 +82,7 @@ impl Cache {
         &self,
         file: &Path,
         limits: &Limits,
-        known: &mut BTreeMap<PathBuf, (Stamp, Arc<Result<Written, String>>)>,
+        known: &mut Known,
     ) -> Arc<Result<Written, String>> {
         let data = fs::metadata(file).ok();
         let modified = data.as_ref().and_then(|data| data.modified().ok());
@@ -95,30 +97,41 @@ impl Cache {
     }
 }
 
-/// The names and paths of the files below a directory, in their order. A project's links lead no
-/// further than its directory.
-fn walk(top: &Path, dir: &Path, owner: Owner, found: &mut (&mut Vec<(String, PathBuf)>, usize)) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    let inside = |path: &Path| match owner {
-        Owner::User => true,
-        Owner::Project | Owner::Unjudged => {
-            let real = |path: &Path| path.canonicalize().ok();
-            real(path).zip(real(top)).is_some_and(|(path, top)| path.starts_with(top))
+/// A look through a place.
+struct Walk<'a> {
+    place: &'a Place,
+    /// How many files are wanted.
+    most: usize,
+    /// Their names and paths.
+    found: Vec<(String, PathBuf)>,
+}
+
+impl Walk<'_> {
+    /// Finds the files below a directory, in their order.
+    fn through(&mut self, dir: &Path) {
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        let top = &self.place.dir;
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') || self.found.len() >= self.most || !self.inside(&path) {
+                continue;
+            }
+            let depth = path.strip_prefix(top).map_or(0, |below| below.components().count());
+            if path.is_dir() && depth < DEEPEST {
+                self.through(&path);
+            } else if path.is_file() && path.extension().is_some_and(|it| it == "toml") {
+                self.found.extend(self::name(top, &path).map(|name| (name, path)));
+            }
         }
-    };
-    for path in paths {
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if hidden || found.0.len() >= found.1 || !inside(&path) {
-            continue;
-        }
-        let depth = path.strip_prefix(top).map_or(0, |below| below.components().count());
-        if path.is_dir() && depth < DEEPEST {
-            walk(top, &path, owner, found);
-        } else if path.is_file() && path.extension().is_some_and(|it| it == "toml") {
-            found.0.extend(name(top, &path).map(|name| (name, path)));
-        }
+    }
+
+    /// Whether it is where it seems to be: a project's links lead no further than its directory.
+    fn inside(&self, path: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        self.place.owner == Owner::User
+            || real(path).zip(real(&self.place.dir)).is_some_and(|(it, top)| it.starts_with(top))
     }
 }
 
@@ -147,7 +160,7 @@ fn read(file: &Path, most: usize) -> Result<Written, String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("{place} is not UTF-8"))?;
     let keys: Keys = toml::from_str(&text).map_err(|err| {
         let at = err.span().map_or(0, |span| span.start.min(text.len()));
-        let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1;
         format!("{place}:{line}: {}", err.message())
     })?;
     if keys.prompt.trim().is_empty() {

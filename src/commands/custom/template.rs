@@ -57,11 +57,13 @@ impl Prompt {
 
     /// The command lines that it runs, as they are written.
     pub(super) fn shells(&self) -> Vec<&str> {
-        let shell = |part| match part {
-            &Part::Shell(ref command) => Some(command.as_str()),
-            Part::Text(_) | Part::File(_) => None,
-        };
-        self.0.iter().filter_map(shell).collect()
+        let mut shells = Vec::new();
+        for part in &self.0 {
+            if let Part::Shell(command) = part {
+                shells.push(command.as_str());
+            }
+        }
+        shells
     }
 
     /// What it comes to, given these arguments: in a command line they are one word.

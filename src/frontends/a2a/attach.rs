@@ -15,9 +15,9 @@ use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
 use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, COMMANDS, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open,
-    Opened, Opening, PROMPT, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
-    Version, Wanted,
+    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
+    Opened, Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn,
+    VERSION, Version, Wanted,
 };
 use crate::protocol::jsonrpc::{Error, Params};
 use crate::rpc::{self, Responder};
@@ -127,7 +127,7 @@ impl rpc::Handler for Seat {
         match method {
             EVENTS => self.events(joined, params, responder),
             FILES => self.files(joined, params, responder),
-            COMMANDS => self.commands(joined, params, responder),
+            PROMPTS => self.prompts(joined, params, responder),
             PROMPT => responder.send(self.prompt(joined, params)),
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
@@ -174,6 +174,7 @@ impl Seat {
             directory: directory(&context),
             model: session.model(),
             mode: session.mode().to_string(),
+            modes: session.modes().iter().map(ToString::to_string).collect(),
             frame_bytes: self.server.options.body,
         };
         let joined = Joined { context, number, origin: Origin::Attached(number) };
@@ -243,14 +244,19 @@ impl Seat {
         });
     }
 
-    fn commands(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
+    fn prompts(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
         let slot = match self.asked::<()>(params) {
             Ok(((), slot)) => slot,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
         let session = Arc::clone(&joined.context.session);
         tokio::task::spawn_blocking(move || {
-            responder.send(Ok(session.own_commands()));
+            let offered = session.own_commands().into_iter().map(|command| Offered {
+                takes: !command.arguments.is_empty(),
+                description: command.description,
+                name: command.name,
+            });
+            responder.send(Ok(offered.collect::<Vec<_>>()));
             drop(slot);
         });
     }

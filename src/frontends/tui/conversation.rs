@@ -6,8 +6,9 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use super::remote::Remote;
+use crate::protocol::attach::Offered;
 use crate::session::{
-    Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, SessionCommand, TurnId,
+    Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, TurnId,
 };
 
 /// How many events are taken in before it is looked for keys again.
@@ -83,6 +84,14 @@ impl Conversation {
         }
     }
 
+    /// The modes that there can be; none if that is not known.
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        match self {
+            Self::Here(session, _) => session.modes(),
+            Self::There(remote) => remote.modes(),
+        }
+    }
+
     /// How many tokens the model can be told, if that is known.
     pub(super) fn input_limit(&self) -> Option<u64> {
         match self {
@@ -146,18 +155,6 @@ impl Conversation {
         }
     }
 
-    /// The commands that only this session has.
-    pub(super) fn commands(&self) -> Reply<Vec<SessionCommand>> {
-        match self {
-            Self::Here(session, _) => {
-                let session = Arc::clone(session);
-                let found = tokio::task::spawn_blocking(move || session.own_commands());
-                async move { Ok(found.await.unwrap_or_default()) }.boxed()
-            }
-            Self::There(remote) => remote.commands(),
-        }
-    }
-
     /// The files of the workspace, as prompts mention them; at most so many.
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
         match self {
@@ -170,6 +167,26 @@ impl Conversation {
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.files(most),
+        }
+    }
+
+    /// The commands that only this session has.
+    pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
+        match self {
+            Self::Here(session, _) => {
+                let session = Arc::clone(session);
+                let found = tokio::task::spawn_blocking(move || {
+                    let commands = session.own_commands().into_iter();
+                    let offered = commands.map(|command| Offered {
+                        takes: !command.arguments.is_empty(),
+                        description: command.description,
+                        name: command.name,
+                    });
+                    offered.collect()
+                });
+                async move { Ok(found.await.unwrap_or_default()) }.boxed()
+            }
+            Self::There(remote) => remote.prompts(),
         }
     }
 }

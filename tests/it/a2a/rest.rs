@@ -170,8 +170,10 @@ async fn the_users_own_commands_are_listed_and_executed() {
     ] {
         let commands = listed["commands"].as_array().unwrap();
         let own = commands.iter().find(|command| command["name"] == "git:commit").unwrap();
-        assert_eq!((&own["description"], &own["arguments"][0]["name"]),
-            (&json!("Writes"), &json!("args")));
+        assert_eq!(
+            (&own["description"], &own["arguments"][0]["name"]),
+            (&json!("Writes"), &json!("args"))
+        );
     }
     let asked = json!({ "command": "git:commit", "args": ["a", "note"] });
     let streamed = it.client.post("/executeCommand", &asked).await;
