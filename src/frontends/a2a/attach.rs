@@ -127,7 +127,7 @@ impl rpc::Handler for Seat {
         match method {
             EVENTS => self.events(joined, params, responder),
             FILES => self.files(joined, params, responder),
-            PROMPTS => self.prompts(joined, params, responder),
+            PROMPTS => self.prompts(joined, responder),
             PROMPT => responder.send(self.prompt(joined, params)),
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
@@ -244,9 +244,9 @@ impl Seat {
         });
     }
 
-    fn prompts(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
-        let slot = match self.asked::<()>(params) {
-            Ok(((), slot)) => slot,
+    fn prompts(&self, joined: &Joined, responder: Responder) {
+        let slot = match self.slot() {
+            Ok(slot) => slot,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
         let session = Arc::clone(&joined.context.session);
@@ -266,9 +266,14 @@ impl Seat {
         &self,
         params: Params<'_>,
     ) -> Result<(T, OwnedSemaphorePermit), Error> {
-        let slot = Arc::clone(&self.waiting).try_acquire_owned();
-        let slot = slot.map_err(|_| refused(format!("{WAITING} calls wait already")))?;
+        let slot = self.slot()?;
         Ok((params.parse()?, slot))
+    }
+
+    /// A place among the calls that wait.
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let slot = Arc::clone(&self.waiting).try_acquire_owned();
+        slot.map_err(|_| refused(format!("{WAITING} calls wait already")))
     }
 
     fn prompt(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
