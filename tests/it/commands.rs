@@ -150,6 +150,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "mcp list",
             "mcp desc",
             "mcp schema",
+            "mcp auth SERVER [ADDRESS]",
             "mcp reload [SERVER]",
             "mcp enable SERVER",
             "mcp disable SERVER",
