@@ -250,6 +250,12 @@ impl Permissions {
         *self.mode.lock()
     }
 
+    /// Which modes there can be.
+    pub fn modes(&self) -> impl Iterator<Item = Mode> {
+        let yolo = self.setup.no_yolo.is_none();
+        Mode::ALL.into_iter().map(|(_, mode)| mode).filter(move |mode| yolo || *mode != Mode::Yolo)
+    }
+
     /// Changes how much is allowed without a question. An error says why that cannot be.
     pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
         if let (Mode::Yolo, Some(why)) = (mode, &self.setup.no_yolo) {
@@ -335,12 +341,17 @@ impl Permissions {
         };
         match check.verdict() {
             Verdict::Ask(question) => Verdict::Ask(Question {
-                scopes: if self.setup.always { question.scopes } else { Vec::new() },
+                scopes: self.offered(question.scopes),
                 can_save: self.setup.always && self.setup.can_save,
                 ..question
             }),
             verdict => verdict,
         }
+    }
+
+    /// Those of the scopes in which "always" is offered.
+    pub fn offered(&self, scopes: Vec<Scope>) -> Vec<Scope> {
+        if self.setup.always { scopes } else { Vec::new() }
     }
 
     /// Whether the model need not know of a tool, because a rule denies every call of it.

@@ -1,6 +1,8 @@
 //! Conversations that are longer than a model's window.
 
 mod compress;
+mod loops;
+mod masks;
 mod outputs;
 mod trouble;
 
@@ -8,11 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
+use tandem::media::Media;
 use tandem::model::history::harden;
 use tandem::model::replay::Replay;
 use tandem::model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
-use tandem::session::{Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason};
-use tandem::tools::{self, ToolOutput};
+use tandem::session::{
+    Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason, TurnId,
+};
+use tandem::tools::{self, Tool, ToolOutput};
 
 use crate::fakes::{Fake, is_end, parts, text, until};
 

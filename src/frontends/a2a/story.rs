@@ -74,7 +74,8 @@ pub(super) fn state(reason: &StopReason) -> TaskState {
         StopReason::EndTurn
         | StopReason::MaxTokens
         | StopReason::MaxRounds(_)
-        | StopReason::MaxSessionRounds(_) => TaskState::Completed,
+        | StopReason::MaxSessionRounds(_)
+        | StopReason::Looping(_) => TaskState::Completed,
         StopReason::Cancelled { .. } => TaskState::Canceled,
         StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
     }
@@ -168,6 +169,7 @@ impl Story {
             | Event::Asked(_)
             | Event::Told { .. }
             | Event::Compressed(_)
+            | Event::Masked(_)
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten
