@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
-pub use self::compress::Compressed;
+pub use self::compress::{Compressed, Masked};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };

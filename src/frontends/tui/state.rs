@@ -158,6 +158,7 @@ impl State {
             Event::Asked(_)
             | Event::Told { .. }
             | Event::FileChanged { .. }
+            | Event::Masked(_)
             | Event::FileRestored { .. } => {}
         }
     }
