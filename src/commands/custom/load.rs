@@ -161,7 +161,7 @@ fn read(file: &Path, most: usize) -> Result<Written, String> {
     let keys: Keys = toml::from_str(&text).map_err(|err| {
         let at = err.span().map_or(0, |span| span.start.min(text.len()));
         let line = memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1;
-        format!("{place}:{line}: {}", err.message())
+        format!("{place}:{line}: {}", err.message().replace('\n', " "))
     })?;
     if keys.prompt.trim().is_empty() {
         return Err(format!("{place}: its `prompt` is empty"));
