@@ -15,6 +15,7 @@ mod model;
 mod permissions;
 mod prompts;
 mod restore;
+mod shells;
 mod stats;
 mod tools;
 
@@ -35,6 +36,7 @@ const ALL: &[Command] = &[
     model::COMMAND,
     permissions::COMMAND,
     restore::COMMAND,
+    shells::COMMAND,
     tools::COMMAND,
     mcp::COMMAND,
     stats::COMMAND,

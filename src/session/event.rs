@@ -80,7 +80,8 @@ pub enum Event {
     Output(String),
     /// A command asks the model this, in place of what the user said.
     Asked(Vec<Part>),
-    /// The model is told this too: with the result of a call, or else with the prompt.
+    /// The model is told this too: with the result of a call, or else with the prompt, or with what
+    /// it is told next.
     Told { call: Option<String>, text: String },
     /// What came before is told the model in short from now on.
     Compressed(Arc<Compressed>),

@@ -39,6 +39,8 @@ pub(super) struct Transcript {
     objections: HashMap<String, String>,
     /// What else the model is told with the results of calls.
     told: HashMap<String, String>,
+    /// What the model is told with the next results of calls, or with the next prompt.
+    later: Vec<String>,
     /// The files that the user has put back since the model was last asked, and the calls whose
     /// changes that took back.
     restored: Vec<String>,
@@ -61,6 +63,7 @@ impl Transcript {
             begun: HashSet::new(),
             objections: HashMap::new(),
             told: HashMap::new(),
+            later: Vec::new(),
             restored: Vec::new(),
         }
     }
@@ -171,8 +174,9 @@ impl Transcript {
             Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
                 self.told.entry(id.to_owned()).or_default().push_str(text);
             }
-            // What the prompt mentions is told with the prompt.
-            _ => self.user.push(Part::Text(text.to_owned())),
+            // What is known before the model is asked is told with the prompt.
+            _ if !self.user.is_empty() => self.user.push(Part::Text(text.to_owned())),
+            _ => self.later.push(text.to_owned()),
         }
     }
 
@@ -190,6 +194,7 @@ impl Transcript {
         self.flush();
         self.conversation.clear();
         self.restored.clear();
+        self.later.clear();
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }
@@ -243,7 +248,10 @@ impl Transcript {
                 result.text.extend(told.get(&result.call).map(String::as_str));
                 result
             };
-            let results = calls.into_iter().map(result).collect();
+            let mut results: Vec<_> = calls.into_iter().map(result).collect();
+            if let Some(last) = results.last_mut() {
+                last.text.extend(mem::take(&mut self.later));
+            }
             self.conversation.push(Message::Results(results));
         }
     }
@@ -254,6 +262,7 @@ impl Transcript {
                 let files = mem::take(&mut self.restored).join("\n");
                 self.user.push(Part::Text(format!("{RESTORED}{files}")));
             }
+            self.user.extend(self.later.drain(..).map(Part::Text));
             self.conversation.push(Message::User(mem::take(&mut self.user)));
         }
         self.mentioned.clear();
