@@ -55,7 +55,7 @@ pub struct Command {
     pub arguments: &'static [Argument],
     /// What it is a group of, if it is one.
     pub sub_commands: &'static [Self],
-    /// Whether it may ask the model, so that much may be said before it ends.
+    /// Whether it may ask the model or the user, so that things are said before it ends.
     pub asks_model: bool,
     run: Option<Run>,
 }

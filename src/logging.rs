@@ -12,7 +12,8 @@ use std::str::FromStr as _;
 
 use anyhow::Context as _;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
@@ -46,9 +47,15 @@ pub fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
     let queue = Queue::new(output);
     let lines = queue.clone();
     let layer = fmt::layer().with_ansi(colour).with_writer(move || lines.clone());
-    tracing_subscriber::registry().with(layer.with_filter(filter)).init();
+    let layer = layer.with_filter(filter).with_filter(filter_fn(tells_no_secret));
+    tracing_subscriber::registry().with(layer).init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(Logs(Some(queue)))
+}
+
+/// Whether something may be logged. What rmcp says of logins in detail has codes in it, and tokens.
+fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() <= Level::INFO || !metadata.target().starts_with("rmcp::transport::auth")
 }
 
 /// Logs nothing, where there is no place that people could read it in.

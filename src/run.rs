@@ -224,6 +224,7 @@ impl Making {
                 roots: workspace.roots().to_owned(),
                 limits: limits.mcp,
                 load: Arc::new(move || servers::of(&again(), &directory)),
+                logins: config::mcp_logins(&self.credentials),
             },
         );
         Ok(Session::new(Parts {

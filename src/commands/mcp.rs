@@ -1,6 +1,6 @@
 //! `/mcp`: the MCP servers, what they offer, and how it stands with them.
 
-use super::{Argument, Command, Reply, Request, first};
+use super::{Argument, Command, Reply, Request, first, word};
 use crate::session::ServerStatus;
 
 /// How many names of one kind are listed.
@@ -37,6 +37,21 @@ pub(super) const COMMAND: Command = Command {
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Schemas)) })),
+        },
+        Command {
+            name: "auth",
+            description: "log in to a server, in your browser",
+            arguments: &[
+                SERVER,
+                Argument {
+                    name: "address",
+                    description: "where the browser ended up, if it could not come back by itself",
+                    is_required: false,
+                },
+            ],
+            sub_commands: &[],
+            asks_model: true,
+            run: Some(|request| Box::pin(auth(request))),
         },
         Command {
             name: "reload",
@@ -133,6 +148,12 @@ fn names(what: &str, mut names: Vec<String>, detail: Detail) -> String {
         Detail::Names => format!("- {count} {what}: {}\n", names.join(", ")),
         _ => format!("- {count} {what}:\n  - {}\n", names.join("\n  - ")),
     }
+}
+
+async fn auth(request: Request<'_>) -> Result<Reply, String> {
+    let (server, address) = word(request.args);
+    let address = Some(address).filter(|address| !address.is_empty());
+    request.turn.log_in(server, address).await.map(Reply::Say)
 }
 
 async fn reload(request: Request<'_>) -> Result<Reply, String> {

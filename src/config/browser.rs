@@ -43,7 +43,7 @@ pub(super) fn programs(env: &Env) -> Result<Vec<Program>, String> {
         } else {
             "neither DISPLAY, WAYLAND_DISPLAY nor BROWSER is set"
         };
-        return Err(format!("There is no browser to ask for a key in: {why}."));
+        return Err(format!("No browser can be opened: {why}."));
     }
     Ok(programs)
 }

@@ -21,7 +21,7 @@ use self::answer::Answer;
 use self::learnt::Learnt;
 use self::messages::Listener;
 use self::request::Request;
-use super::asking::{self, Api, Trouble};
+use super::asking::{self, Api, Client, Trouble};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
@@ -39,14 +39,12 @@ pub struct Anthropic {
 
 struct Inner {
     model: catalog::Model,
-    connect: Connect,
-    options: Options,
+    client: Client,
     thinking: thinking::Asked,
     /// How many tokens an answer may have.
     max_tokens: u64,
     /// What else the user wants in every request.
     more: Map<String, Value>,
-    http: Http,
     learnt: Mutex<Learnt>,
 }
 
@@ -73,10 +71,8 @@ impl Anthropic {
             thinking: thinking.map_err(Error::Rejected)?,
             max_tokens,
             more,
-            http: Http::new(options.connect_timeout),
             model,
-            connect,
-            options,
+            client: Client::new(connect, options),
             learnt: Mutex::default(),
         };
         Ok(Self { name, inner: Arc::new(inner) })
@@ -89,8 +85,7 @@ impl Model for Anthropic {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        let endpoint = (self.inner.connect)().map_err(Error::NotAuthenticated)?;
-        endpoint.check()
+        self.inner.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
@@ -114,22 +109,8 @@ impl Model for Anthropic {
 impl Api for Inner {
     type Answer = Answer;
 
-    fn options(&self) -> &Options {
-        &self.options
-    }
-
-    fn http(&self) -> &Http {
-        &self.http
-    }
-
-    fn endpoint(&self) -> Result<Endpoint, String> {
-        (self.connect)()
-    }
-
-    async fn look(&self) {}
-
-    async fn prepare(&self, _: &Endpoint) -> Result<(), Failure> {
-        Ok(())
+    fn client(&self) -> &Client {
+        &self.client
     }
 
     fn request(
@@ -154,7 +135,7 @@ impl Api for Inner {
     }
 
     fn begin(&self) -> Answer {
-        Answer::new(self.options.max_answer)
+        Answer::new(self.client.options.max_answer)
     }
 
     fn is_shown(answer: &Answer) -> bool {
@@ -199,7 +180,7 @@ impl Api for Inner {
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-        call::list(&self.http, endpoint, 1000).await
+        call::list(&self.client.http, endpoint, 1000).await
     }
 }
 

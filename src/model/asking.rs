@@ -7,7 +7,7 @@ use reqwest::Request;
 
 use super::again::Again;
 use super::emit::{self, Emit};
-use super::endpoint::Endpoint;
+use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::Options;
 use super::report::Report;
@@ -25,19 +25,19 @@ pub(super) trait Api: Send + Sync + 'static {
     /// An answer as far as it has come.
     type Answer: Assemble + Send;
 
-    fn options(&self) -> &Options;
-
-    fn http(&self) -> &Http;
-
-    /// Where it is now; or what is missing and what to do.
-    fn endpoint(&self) -> Result<Endpoint, String>;
+    /// How it is reached.
+    fn client(&self) -> &Client;
 
     /// Finds out, beside the request that runs, what may be of use later. It is given up when that
     /// has ended.
-    fn look(&self) -> impl Future<Output = ()> + Send;
+    fn look(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 
     /// Finds out what must be known for a request.
-    fn prepare(&self, endpoint: &Endpoint) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn prepare(&self, _: &Endpoint) -> impl Future<Output = Result<(), Failure>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// The request for an answer, as far as it has come; `nudge` is said beside what the user said
     /// last.
@@ -69,6 +69,31 @@ pub(super) trait Api: Send + Sync + 'static {
         &self,
         endpoint: &Endpoint,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
+}
+
+/// How an API is reached.
+pub(super) struct Client {
+    connect: Connect,
+    pub(super) options: Options,
+    pub(super) http: Http,
+}
+
+impl Client {
+    /// Nothing is connected yet.
+    pub(super) fn new(connect: Connect, options: Options) -> Self {
+        let http = Http::new(options.connect_timeout);
+        Self { connect, options, http }
+    }
+
+    /// Where it is now; or what is missing and what to do.
+    pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
+        (self.connect)()
+    }
+
+    /// Whether it can be asked at all.
+    pub(super) fn ready(&self) -> Result<(), Error> {
+        self.endpoint().map_err(Error::NotAuthenticated)?.check()
+    }
 }
 
 /// What to do with an answer that has ended.
@@ -186,14 +211,14 @@ impl<A: Api> Asking<A> {
     /// Makes one request and takes what it brings.
     async fn exchange(&mut self, answer: &mut A::Answer) -> Result<(), Trouble> {
         let api = Arc::clone(&self.api);
-        let endpoint = api.endpoint();
+        let Client { options, http, .. } = api.client();
+        let endpoint = api.client().endpoint();
         let endpoint = endpoint.map_err(|why| Failure::terminal(Error::NotAuthenticated(why)))?;
         self.endpoint = Some(endpoint.clone());
         api.prepare(&endpoint).await.map_err(|failure| self.nobody(failure, &endpoint))?;
         let request = api.request(&endpoint, &self.prompt, self.nudge, answer);
         let request = request.map_err(Failure::terminal)?;
-        let options = api.options();
-        let sent = api.http().send(request, options.idle).await;
+        let sent = http.send(request, options.idle).await;
         let response = sent.map_err(|failure| self.nobody(failure, &endpoint))?;
         if !response.status().is_success() {
             let report = Report::of(response, options.idle).await;
@@ -223,7 +248,7 @@ impl<A: Api> Asking<A> {
     /// Makes ready to ask again, or gives up.
     async fn recover(&mut self, trouble: Trouble, shown: bool) -> Result<(), Error> {
         let api = Arc::clone(&self.api);
-        let options = api.options();
+        let options = &api.client().options;
         let discard = shown.then(Vec::new);
         match trouble {
             Trouble::Learnt if !shown => Ok(()),
@@ -253,21 +278,14 @@ impl<A: Api> Asking<A> {
         self.worthless += 1;
         self.nudge = again.nudge;
         let failure = Failure::passing(again.reason, Error::BadAnswer(again.error.to_owned()));
-        let policy = &self.api.options().content_retry;
+        let policy = &self.api.client().options.content_retry;
         self.emit.retry(failure, policy, self.worthless, shown.then(Vec::new)).await
     }
 
     /// The error, with the models that there are.
-    async fn with_models(&self, mut error: Error) -> Error {
+    async fn with_models(&self, error: Error) -> Error {
         let Some(endpoint) = &self.endpoint else { return error };
-        let models = self.api.models(endpoint).await.unwrap_or_default();
-        if !models.is_empty() {
-            let more = if models.len() > NAMED { ", …" } else { "" };
-            let names = models[..models.len().min(NAMED)].join(", ");
-            let there_are = format!(" There are: {names}{more}.");
-            error.text_mut().push_str(&there_are);
-        }
-        error
+        naming(error, &self.api.models(endpoint).await.unwrap_or_default())
     }
 
     fn redact(&self, text: &mut String) {
@@ -275,6 +293,17 @@ impl<A: Api> Asking<A> {
             endpoint.redact(text);
         }
     }
+}
+
+/// The error, with the models that there are, if that is known.
+pub(super) fn naming(mut error: Error, models: &[String]) -> Error {
+    if !models.is_empty() {
+        let more = if models.len() > NAMED { ", …" } else { "" };
+        let names = models[..models.len().min(NAMED)].join(", ");
+        let there_are = format!(" There are: {names}{more}.");
+        error.text_mut().push_str(&there_are);
+    }
+    error
 }
 
 fn endless() -> Error {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use self::known::Known;
 use self::messages::Listener;
 use self::streamed::Streamed;
-use super::asking::{self, Api, Trouble, Verdict};
+use super::asking::{self, Api, Client, Trouble, Verdict};
 use super::chat::answer::Answer;
 use super::chat::{self, schema};
 use super::endpoint::{Connect, Endpoint};
@@ -39,11 +39,9 @@ pub struct Ollama {
 
 struct Inner {
     model: catalog::Model,
-    connect: Connect,
-    options: Options,
+    client: Client,
     /// How much it thinks, if the user says so.
     think: Option<Value>,
-    http: Http,
     /// What the server says of the model.
     known: Mutex<Option<Arc<Known>>>,
     /// Whether Ollama has made a call of what the model wrote.
@@ -62,9 +60,9 @@ impl Ollama {
             level => json!(level),
         });
         let name = Provider::Ollama.qualify(&model.id);
-        let http = Http::new(options.connect_timeout);
         let (known, makes_calls) = (Mutex::default(), Mutex::default());
-        let inner = Inner { model, connect, options, think, http, known, makes_calls };
+        let inner =
+            Inner { model, client: Client::new(connect, options), think, known, makes_calls };
         Ok(Self { name, inner: Arc::new(inner) })
     }
 }
@@ -75,7 +73,7 @@ impl Model for Ollama {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        (self.inner.connect)().map_err(Error::NotAuthenticated)?.check()
+        self.inner.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
@@ -90,26 +88,16 @@ impl Model for Ollama {
 impl Api for Inner {
     type Answer = Streamed;
 
-    fn options(&self) -> &Options {
-        &self.options
+    fn client(&self) -> &Client {
+        &self.client
     }
-
-    fn http(&self) -> &Http {
-        &self.http
-    }
-
-    fn endpoint(&self) -> Result<Endpoint, String> {
-        (self.connect)()
-    }
-
-    async fn look(&self) {}
 
     /// Asks how long the context is, and what the model can do: both are wanted for a request.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), Failure> {
         if self.known.lock().as_ref().is_some_and(|known| known.url == endpoint.url) {
             return Ok(());
         }
-        let known = known::find(&self.http, endpoint, &self.model).await?;
+        let known = known::find(&self.client.http, endpoint, &self.model).await?;
         *self.known.lock() = Some(Arc::new(known));
         Ok(())
     }
@@ -135,7 +123,7 @@ impl Api for Inner {
     }
 
     fn begin(&self) -> Streamed {
-        Streamed(Answer::new(self.options.max_answer))
+        Streamed(Answer::new(self.client.options.max_answer))
     }
 
     fn is_shown(Streamed(answer): &Streamed) -> bool {
@@ -169,14 +157,14 @@ impl Api for Inner {
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-        known::models(&self.http, endpoint).await
+        known::models(&self.client.http, endpoint).await
     }
 }
 
 impl Inner {
     fn body(&self, prompt: &Prompt, known: &Known, nudge: Option<&str>) -> Value {
         let listener = Listener { model: &self.model.id, images: known.images };
-        let mut options = self.options.generation.clone();
+        let mut options = self.client.options.generation.clone();
         options.extend(known.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
         let limit = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
         options.extend(limit.map(|tokens| ("num_predict".to_owned(), json!(tokens))));

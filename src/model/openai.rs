@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use self::quirks::Server;
 use self::request::Request;
 use self::streamed::Streamed;
-use super::asking::{self, Api, Trouble, Verdict};
+use super::asking::{self, Api, Client, Trouble, Verdict};
 use super::chat;
 use super::chat::answer::Answer;
 use super::endpoint::{Connect, Endpoint};
@@ -24,7 +24,6 @@ use super::http::{self, Http};
 use super::options::Options;
 use super::provider::Provider;
 use super::report::{Asked, Meaning, Report};
-use super::retry::Failure;
 use super::{Chunk, Error, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
@@ -43,11 +42,9 @@ pub struct OpenAi {
 
 struct Inner {
     model: catalog::Model,
-    connect: Connect,
-    options: Options,
+    client: Client,
     /// Fields that are in every request.
     settings: Map<String, Value>,
-    http: Http,
     /// The server that was asked last.
     server: Mutex<Arc<Server>>,
     window: Mutex<Window>,
@@ -71,9 +68,9 @@ impl OpenAi {
         let mut settings: Map<_, _> = effort.into_iter().collect();
         settings.extend(options.generation.clone());
         let name = Provider::OpenAi.qualify(&model.id);
-        let http = Http::new(options.connect_timeout);
         let (server, window) = (Mutex::default(), Mutex::default());
-        let inner = Inner { model, connect, options, settings, http, server, window };
+        let inner =
+            Inner { model, client: Client::new(connect, options), settings, server, window };
         Ok(Self { name, inner: Arc::new(inner) })
     }
 }
@@ -84,7 +81,7 @@ impl Model for OpenAi {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        (self.inner.connect)().map_err(Error::NotAuthenticated)?.check()
+        self.inner.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
@@ -100,30 +97,18 @@ impl Model for OpenAi {
 impl Api for Inner {
     type Answer = Streamed;
 
-    fn options(&self) -> &Options {
-        &self.options
-    }
-
-    fn http(&self) -> &Http {
-        &self.http
-    }
-
-    fn endpoint(&self) -> Result<Endpoint, String> {
-        (self.connect)()
+    fn client(&self) -> &Client {
+        &self.client
     }
 
     async fn look(&self) {
-        let Ok(endpoint) = self.endpoint() else { return };
+        let Ok(endpoint) = self.client.endpoint() else { return };
         let known = self.model.input_tokens > 0 || self.window.lock().url == endpoint.url;
         if known || http::is_own(&endpoint.url, SILENT) {
             return;
         }
-        let tokens = window::find(&self.http, &endpoint, &self.model.id).await;
+        let tokens = window::find(&self.client.http, &endpoint, &self.model.id).await;
         *self.window.lock() = Window { url: endpoint.url, tokens };
-    }
-
-    async fn prepare(&self, _: &Endpoint) -> Result<(), Failure> {
-        Ok(())
     }
 
     fn request(
@@ -148,7 +133,7 @@ impl Api for Inner {
     }
 
     fn begin(&self) -> Streamed {
-        Streamed(Answer::new(self.options.max_answer))
+        Streamed(Answer::new(self.client.options.max_answer))
     }
 
     fn is_shown(Streamed(answer): &Streamed) -> bool {
@@ -177,7 +162,7 @@ impl Api for Inner {
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-        window::models(&self.http, endpoint).await
+        window::models(&self.client.http, endpoint).await
     }
 }
 

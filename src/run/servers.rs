@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::config::settings::{McpServer, Settings};
-use crate::tools::mcp::{Reach, ServerConfig};
+use crate::tools::mcp::{OAuth, Reach, ServerConfig};
 use crate::tools::process::Program;
 
 /// The servers that count, for a session in this directory.
@@ -15,14 +15,22 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     let from = server.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     let held = "is not used yet: its folder's settings name it, and nobody has said to trust them \
         (`/permissions trust`)";
+    let (reach, oauth) = match serde_json::from_value(server.oauth.clone()) {
+        Ok(oauth) => (reach(server, directory), oauth),
+        Err(err) if !server.oauth.is_null() => {
+            (Reach::Wrong(format!("its `oauth` cannot be read: {err}")), OAuth::default())
+        }
+        Err(_) => (reach(server, directory), OAuth::default()),
+    };
     ServerConfig {
+        oauth,
         description: server.description.clone(),
         trust: server.trust,
         include: server.include_tools.clone(),
         exclude: server.exclude_tools.clone(),
         timeout: server.call_timeout(),
         held: server.unjudged().then(|| held.to_owned()),
-        ..ServerConfig::new(name, reach(server, directory), &from)
+        ..ServerConfig::new(name, reach, &from)
     }
 }
 

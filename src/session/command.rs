@@ -147,6 +147,20 @@ impl CommandTurn<'_> {
         Ok(())
     }
 
+    /// Says something before the command has ended: Markdown.
+    pub fn say(&self, text: String) {
+        self.session.log.append(Event::Output(text));
+    }
+
+    /// Has the user log in to an MCP server, or finishes a login that has begun with the address
+    /// that the user's browser ended up at. What came of it.
+    pub async fn log_in(&self, server: &str, address: Option<&str>) -> Result<String, String> {
+        match address {
+            Some(address) => self.session.servers.finish_login(server, address).await,
+            None => self.session.servers.login(server, &|said| self.say(said)).await,
+        }
+    }
+
     /// Has an MCP server put a prompt together; what it is.
     pub async fn server_prompt(
         &self,

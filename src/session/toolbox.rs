@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::model::ToolDeclaration;
-use crate::permission::{Permissions, Request};
+use crate::permission::{Loaded, Permissions, Request};
 use crate::sync::Mutex;
 use crate::tools::mcp::Hub;
 use crate::tools::{Access, Tool, ToolSpec};
@@ -19,10 +19,12 @@ pub(super) struct Toolbox {
     known: Mutex<Option<Arc<Known>>>,
 }
 
-/// All tools, as the servers offered them at some time.
+/// All tools, as the servers offered them at some time, and rules allowed them.
 struct Known {
     /// Of what the servers offer.
     version: u64,
+    /// What may be called at all.
+    rules: Arc<Loaded>,
     tools: Vec<Arc<dyn Tool>>,
     /// Of each tool.
     specs: Vec<Arc<ToolSpec>>,
@@ -65,14 +67,16 @@ impl Toolbox {
 
     fn known(&self) -> Arc<Known> {
         let mut known = self.known.lock();
-        let version = self.servers.version();
+        let (version, rules) = (self.servers.version(), self.permissions.loaded());
         match &*known {
-            Some(known) if known.version == version => Arc::clone(known),
-            _ => Arc::clone(known.insert(Arc::new(self.read(version)))),
+            Some(known) if known.version == version && Arc::ptr_eq(&known.rules, &rules) => {
+                Arc::clone(known)
+            }
+            _ => Arc::clone(known.insert(Arc::new(self.read(version, rules)))),
         }
     }
 
-    fn read(&self, version: u64) -> Known {
+    fn read(&self, version: u64, rules: Arc<Loaded>) -> Known {
         let tools: Vec<_> =
             self.built_in.iter().map(Arc::clone).chain(self.servers.tools()).collect();
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
@@ -82,7 +86,7 @@ impl Toolbox {
             description: spec.description.clone(),
             parameters: spec.parameters.clone(),
         };
-        Known { version, declarations: told.map(declare).collect(), specs, tools }
+        Known { version, rules, declarations: told.map(declare).collect(), specs, tools }
     }
 
     /// Whether a rule denies every call of a tool.

@@ -19,7 +19,7 @@ impl Tool for ListBackgroundProcesses {
             description: "Lists the commands that you have started with `is_background`, and how \
                 they fare."
                 .to_owned(),
-            parameters: json!({ "type": "object", "properties": {} }),
+            parameters: json!({ "type": "object", "properties": {}, "required": [] }),
             kind: Kind::Read,
         }
     }

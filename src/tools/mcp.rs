@@ -6,12 +6,14 @@
 //! with schemas that models' APIs take (`schema`). Nothing that a server says is trusted: not its
 //! size, its names, its texts or its silence.
 
+mod auth;
 mod config;
 mod connect;
 mod connection;
 mod http;
 mod lines;
 mod listener;
+mod login;
 mod name;
 mod offer;
 mod prompt;
@@ -29,7 +31,9 @@ use futures::future::join_all;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::auth::{Logins, OAuth, TokenStore};
 pub use self::config::{Limits, Reach, ServerConfig};
+use self::login::Begun;
 use self::name::Names;
 pub use self::offer::{Offer, PromptArgument, ServerPrompt, ServerResource, ServerTool};
 pub use self::prompt::{NamedPrompt, Said};
@@ -47,6 +51,8 @@ pub struct Hub {
     load: Load,
     /// By name.
     servers: Mutex<BTreeMap<String, Kept>>,
+    /// The logins that users have begun last, by the servers' names.
+    logins: Mutex<BTreeMap<String, Arc<Begun>>>,
 }
 
 /// What servers are reached with.
@@ -59,6 +65,8 @@ pub struct Setup {
     pub limits: Limits,
     /// Reads again which servers the settings name. May block.
     pub load: Load,
+    /// What logging in to servers needs.
+    pub logins: Logins,
 }
 
 /// The servers that the settings name.
@@ -70,6 +78,7 @@ struct World {
     /// The directories of the workspace.
     roots: Vec<PathBuf>,
     limits: Limits,
+    logins: Logins,
     /// Another number whenever what is offered is another.
     version: watch::Sender<u64>,
     tell: Mutex<Tell>,
@@ -148,12 +157,13 @@ impl Kept {
 impl Hub {
     /// The servers that the settings name. Reaches none of them yet.
     pub fn new(servers: Vec<ServerConfig>, setup: Setup) -> Arc<Self> {
-        let Setup { processes, roots, limits, load } = setup;
+        let Setup { processes, roots, limits, load, logins } = setup;
         let (version, tell) = (watch::Sender::default(), Mutex::default());
-        let world = Arc::new(World { processes, roots, limits, version, tell });
+        let world = Arc::new(World { processes, roots, limits, logins, version, tell });
         let kept = |config: ServerConfig| (config.name.clone(), Kept::new(config, true, &world));
         let servers = servers.into_iter().map(kept).collect();
-        Arc::new(Self { world, load, servers: Mutex::new(servers) })
+        let logins = Mutex::default();
+        Arc::new(Self { world, load, servers: Mutex::new(servers), logins })
     }
 
     /// From now on, people are told by `tell` what they should know of servers.
@@ -331,6 +341,15 @@ impl Hub {
         drop(servers);
         self.world.changed();
         Ok(())
+    }
+
+    /// Reaches a server anew.
+    fn renew(&self, name: &str) {
+        if let Some(kept) = self.servers.lock().get_mut(name) {
+            *kept = kept.anew(&self.world);
+            kept.start();
+        }
+        self.world.changed();
     }
 
     fn find(&self, name: &str) -> Result<Arc<Server>, String> {

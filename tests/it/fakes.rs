@@ -139,6 +139,28 @@ pub(crate) fn servers(processes: &Arc<Processes>) -> mcp::Setup {
         roots: Vec::new(),
         limits: mcp::Limits::default(),
         load: Arc::new(Vec::new),
+        logins: logins(),
+    }
+}
+
+/// Of a user who logs in nowhere.
+pub(crate) fn logins() -> mcp::Logins {
+    mcp::Logins { store: Arc::new(NoTokens), open: Arc::new(|_| Box::pin(std::future::pending())) }
+}
+
+struct NoTokens;
+
+impl mcp::TokenStore for NoTokens {
+    fn load(&self, _: &str) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn save(&self, _: &str, _: Option<&str>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn lock(&self, _: &str) -> Result<Box<dyn Send>, String> {
+        Ok(Box::new(()))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Servers of the Model Context Protocol, good ones and others.
 
+mod authority;
 mod calls;
 mod editor;
 mod http;
 mod lifecycle;
+mod login;
 mod offers;
 mod settings;
 
@@ -15,14 +17,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tandem::model::{Call, Chunk, Error};
 use tandem::session::{Answer, Event, Origin, Parts, Program, Session, ToolOutcome, TurnId};
-use tandem::tools::mcp::{Hub, Limits, Load, Reach, ServerConfig, Setup};
+use tandem::tools::mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
-use crate::fakes::{Spy, is_end, parts, text, until};
+use crate::fakes::{Spy, is_end, logins, parts, text, until};
 
 type Chunks = Vec<Result<Chunk, Error>>;
 
@@ -77,7 +79,18 @@ impl Stage {
     ) -> Self {
         let home = TempDir::new().unwrap();
         let servers = servers(home.path());
-        Self::in_home(home, answers, limits, Arc::new(move || servers.clone()))
+        Self::in_home(home, answers, limits, Arc::new(move || servers.clone()), logins())
+    }
+
+    /// These servers, of a user who logs in so.
+    fn known(
+        answers: Vec<Chunks>,
+        limits: Limits,
+        servers: Vec<ServerConfig>,
+        logins: Logins,
+    ) -> Self {
+        let home = TempDir::new().unwrap();
+        Self::in_home(home, answers, limits, Arc::new(move || servers.clone()), logins)
     }
 
     /// The servers that there are when somebody looks.
@@ -85,16 +98,22 @@ impl Stage {
         answers: Vec<Chunks>,
         load: impl Fn() -> Vec<ServerConfig> + Send + Sync + 'static,
     ) -> Self {
-        Self::in_home(TempDir::new().unwrap(), answers, limits(), Arc::new(load))
+        Self::in_home(TempDir::new().unwrap(), answers, limits(), Arc::new(load), logins())
     }
 
-    fn in_home(home: TempDir, answers: Vec<Chunks>, limits: Limits, load: Load) -> Self {
+    fn in_home(
+        home: TempDir,
+        answers: Vec<Chunks>,
+        limits: Limits,
+        load: Load,
+        logins: Logins,
+    ) -> Self {
         let (spy, told) = Spy::new(answers);
         let processes = Processes::new(|name, _| name == "HOME");
         let workspace = Workspace::new(home.path(), &[]).unwrap();
         let servers = load();
         let roots = workspace.roots().to_owned();
-        let setup = Setup { roots, limits, load, ..crate::fakes::servers(&processes) };
+        let setup = Setup { processes: Arc::clone(&processes), roots, limits, load, logins };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
             workspace: Arc::new(workspace),

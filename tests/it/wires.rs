@@ -103,6 +103,53 @@ async fn the_same_conversation_with_tools_is_the_same_on_every_api() {
     }
 }
 
+/// Names as tools of MCP servers have them; the third is one that was too long.
+const NAMES: [&str; 4] = [
+    "mcp_git_git_log",
+    "mcp_my-server_do-it",
+    "mcp_ssssssssssssssssssssssssss...tttttttttttttttttttttttttttttt",
+    "mcp_ssssssssssssssssssssssssss...tttttttttttttttttttttttttttt_2",
+];
+
+/// The names under which a request declares tools.
+fn declared(body: &serde_json::Value) -> Vec<String> {
+    match body {
+        serde_json::Value::Object(fields) => {
+            let name = fields.get("name").and_then(|name| name.as_str());
+            let own = name.filter(|name| name.starts_with("mcp_")).map(str::to_owned);
+            own.into_iter().chain(fields.values().flat_map(declared)).collect()
+        }
+        serde_json::Value::Array(items) => items.iter().flat_map(declared).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn every_name_is_one_that_the_api_takes_and_its_calls_come_back() {
+    for wire in WIRES {
+        let tools = NAMES.map(|name| Arc::new(Fake::new(name, Kind::Other, Access::Read)) as _);
+        let session =
+            |model: Arc<dyn Model>| Session::new(Parts { tools: tools.to_vec(), ..parts(model) });
+        let first = server(wire, vec![(wire.last)()]).await;
+        turn(&session((wire.model)(&first)), "hi").await;
+        let names = declared(&first.asked().last().unwrap().body);
+        assert_eq!(names.len(), NAMES.len(), "{}: {names:?}", wire.name);
+        for (name, own) in names.iter().zip(NAMES) {
+            // Gemini's API takes dots, too.
+            let valid = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+            let valid = |c: char| valid(c) || wire.name == "gemini" && c == '.';
+            assert!(name.len() <= 64 && name.chars().all(valid), "{}: {name}", wire.name);
+            let step = (wire.step)().with("glob", name);
+            let server = server(wire, vec![step, (wire.last)()]).await;
+            let lines = turn(&session((wire.model)(&server)), "go").await;
+            let called = format!("call: {own}(");
+            let calls = lines.iter().filter(|line| line.starts_with(&called)).count();
+            let done = lines.iter().filter(|line| *line == "result: ran").count();
+            assert_eq!((calls, done), (2, 2), "{}: {lines:?}", wire.name);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_conversation_goes_on_with_a_model_of_any_other_api() {
     for (from, to) in WIRES.iter().flat_map(|from| WIRES.iter().map(move |to| (from, to))) {

@@ -152,6 +152,11 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Seconds(|limits| &mut limits.mcp.call),
     },
     Named {
+        name: "mcp-login-seconds",
+        what: "how long a login to an MCP server may take",
+        field: Field::Seconds(|limits| &mut limits.mcp.login),
+    },
+    Named {
         name: "mcp-tools",
         what: "tools that one MCP server offers",
         field: Field::Count(|limits| &mut limits.mcp.tools),

@@ -98,12 +98,12 @@ pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
         input_tokens: u64,
     }
     let ask = async {
-        let endpoint = (inner.connect)().ok()?;
+        let endpoint = inner.client.endpoint().ok()?;
         let refused = Arc::clone(&inner.learnt.lock().refused);
         let listener = Listener { model: &inner.model.id, refused: &refused };
         let body = request::count_body(prompt, listener).ok()?;
         let request = post(&endpoint, "/messages/count_tokens", body).ok()?;
-        let response = inner.http.send(request, PATIENCE).await.ok()?;
+        let response = inner.client.http.send(request, PATIENCE).await.ok()?;
         let success = response.status().is_success();
         let body = http::body(response, LIST, PATIENCE).await;
         serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)

@@ -9,6 +9,7 @@ use super::finish::{self, LEFT_OUT, Verdict};
 use super::request::Request;
 use super::{Inner, call};
 use crate::model::again::Again;
+use crate::model::asking::naming;
 use crate::model::emit::Emit;
 use crate::model::endpoint::Endpoint;
 use crate::model::retry::{Advice, Failure, Policy};
@@ -17,8 +18,6 @@ use crate::model::{Error, Finish, FinishReason, Prompt};
 
 /// How many requests one answer may go on over; no model says more.
 const MOST_REQUESTS: u32 = 64;
-/// How many models are named when one is not found.
-const NAMED: usize = 30;
 
 /// An answer that is asked for.
 struct Asking {
@@ -237,16 +236,9 @@ impl Asking {
     }
 
     /// The error, with the models that there are.
-    async fn with_models(&self, mut error: Error) -> Error {
+    async fn with_models(&self, error: Error) -> Error {
         let Ok(endpoint) = (self.inner.connect)() else { return error };
-        let models = call::list(&self.inner.http, &endpoint, 1000).await.unwrap_or_default();
-        if !models.is_empty() {
-            let more = if models.len() > NAMED { ", …" } else { "" };
-            let names = models[..models.len().min(NAMED)].join(", ");
-            let there_are = format!(" There are: {names}{more}.");
-            error.text_mut().push_str(&there_are);
-        }
-        error
+        naming(error, &call::list(&self.inner.http, &endpoint, 1000).await.unwrap_or_default())
     }
 
     fn redact(&self, text: &mut String) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::process::Program;
+use super::auth::OAuth;
 
 /// A server as somebody has named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct ServerConfig {
     pub exclude: Vec<String>,
     /// How long a request may take without a word from it, if that is not as for all.
     pub timeout: Option<Duration>,
+    /// How the user logs in to it, as far as it does not say so itself.
+    pub oauth: OAuth,
     /// Why it may not be reached, and what to do about it.
     pub held: Option<String>,
 }
@@ -55,6 +58,7 @@ impl ServerConfig {
             include: None,
             exclude: Vec::new(),
             timeout: None,
+            oauth: OAuth::default(),
             held: None,
         }
     }
@@ -121,6 +125,8 @@ pub struct Limits {
     pub wait: Duration,
     /// How long a request may take without a word from the server.
     pub call: Duration,
+    /// How long the user may take to log in to a server.
+    pub login: Duration,
     /// Tools of one server; and as many prompts, and resources.
     pub tools: usize,
     /// Characters of a tool's description, and bytes of its schema.
@@ -136,6 +142,7 @@ impl Default for Limits {
             start: Duration::from_mins(2),
             wait: Duration::from_secs(10),
             call: Duration::from_mins(10),
+            login: Duration::from_mins(5),
             tools: 256,
             tool_chars: 32 << 10,
             again: Duration::from_secs(1),

@@ -13,6 +13,7 @@ use rmcp::model::{
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService,
 };
+use rmcp::transport::AuthClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
@@ -29,11 +30,13 @@ use super::super::plain::plain;
 use super::super::process::{Life, Program};
 use super::super::shorten::one_line;
 use super::World;
+use super::auth;
 use super::config::{Reach, ServerConfig};
 use super::connection::{Connection, Hearing};
 use super::http::{self, Headers, OLD, Web, is_old};
 use super::lines::Capped;
 use super::listener::{Changes, Listener};
+use super::login::has_token;
 use crate::sync::Mutex;
 
 /// How long a program that hung up may take to end, to be asked how.
@@ -108,9 +111,21 @@ pub(super) async fn connect(
         }
         Reach::Http { url, headers } => {
             let client = http::client(url).map_err(Trouble::Lasting)?;
+            let known = if has_token(headers) {
+                None
+            } else {
+                auth::manager(url, &world.logins).await.map_err(Trouble::Login)?
+            };
             let headers = sent(headers).map_err(Trouble::Lasting)?;
-            let transport = over_http(Web(client.clone()), url, headers.clone(), world);
-            let shook = shake_hands(listener, transport, patience, discover).await;
+            let web = Web(client.clone());
+            let shook = if let Some(tokens) = known {
+                let client = AuthClient::new(web, tokens);
+                let transport = over_http(client, url, headers.clone(), world);
+                shake_hands(listener, transport, patience, discover).await
+            } else {
+                let transport = over_http(web, url, headers.clone(), world);
+                shake_hands(listener, transport, patience, discover).await
+            };
             if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
                 return Err(Trouble::Lasting(OLD.to_owned()));
             }
@@ -252,7 +267,19 @@ fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
             Trouble::OtherWay
         }
         ClientInitializeError::ConnectionClosed(_) => Trouble::Passing("it hung up".to_owned()),
-        other => Trouble::Passing(causes(other)),
+        // Not all that want a login say how.
+        other => match in_short(other) {
+            why if why.contains("HTTP 401") => Trouble::Login("wants you to log in".to_owned()),
+            why => Trouble::Passing(why),
+        },
+    }
+}
+
+/// Without what carried the message, which is of no interest and has a long name.
+fn in_short(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => causes(&*error.error),
+        other => causes(other),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A connection to a server that has begun: requests, and what the server says by itself.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use rmcp::model::{
     ServerCapabilities, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::streamable_http_client::AuthRequiredError;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -16,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::plain::plain;
 use super::super::shorten::one_line;
+use super::connect::causes;
 use crate::sync::Mutex;
 
 /// Between two updates of what is shown of a call that runs.
@@ -54,6 +58,8 @@ pub(super) enum Failure {
     Cancelled,
     /// The server cannot be reached any more.
     Gone,
+    /// The server wants the user to log in.
+    Login,
     /// The server says no, or says nonsense, or nothing.
     Other(String),
 }
@@ -167,8 +173,27 @@ fn failure(error: ServiceError) -> Failure {
         ServiceError::McpError(error) => {
             Failure::Other(format!("it answers: {}", plain(error.message.as_bytes())))
         }
-        other => Failure::Other(super::connect::causes(&other)),
+        // What carried it is of no interest, and has a long name.
+        ServiceError::TransportSend(error) if wants_login(&*error.error) => Failure::Login,
+        ServiceError::TransportSend(error) => {
+            Failure::Other(format!("it cannot be asked: {}", causes(&*error.error)))
+        }
+        other => Failure::Other(causes(&other)),
     }
+}
+
+fn wants_login(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let required = error.downcast_ref::<AuthError>();
+        if error.is::<AuthRequiredError>()
+            || matches!(required, Some(AuthError::AuthorizationRequired))
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// A request that is listened for, as long as this lives. The server is told if nobody waits for it

@@ -1,19 +1,25 @@
 //! What a server may ask of us and tell us by itself.
 #![expect(deprecated, reason = "roots and logs go out of use, and servers of today use them")]
 
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientConfig, ErrorData, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, Root,
+    ProgressNotificationParam, ProtocolVersion, Root, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::connect::file_uri;
-use super::connection::Hearing;
+use super::connection::{Connection, Hearing};
+
+/// How long it is waited before a server is listened to again that has ended it.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Our end of a connection.
 pub(super) struct Listener {
@@ -44,6 +50,36 @@ impl Changes {
 impl Listener {
     fn changed(&self) {
         self.changes.send_modify(|changes| changes.said += 1);
+    }
+}
+
+/// Notes what a server says of its lists that says so only to those who listen, as in the protocol's
+/// versions since 2026. Never ends.
+pub(super) async fn listen(connection: &Connection, changes: &watch::Sender<Changes>) {
+    let info = connection.peer.peer_info();
+    let modern = info.is_some_and(|it| it.protocol_version >= ProtocolVersion::V_2026_07_28);
+    let can = &connection.capabilities;
+    let mut wanted = SubscriptionFilter::new();
+    wanted.tools_list_changed = can.tools.as_ref().and_then(|it| it.list_changed);
+    wanted.prompts_list_changed = can.prompts.as_ref().and_then(|it| it.list_changed);
+    wanted.resources_list_changed = can.resources.as_ref().and_then(|it| it.list_changed);
+    if !modern || wanted == SubscriptionFilter::new() {
+        return pending().await;
+    }
+    loop {
+        match connection.peer.listen(wanted.clone()).await {
+            Ok(mut heard) => {
+                while let Ok(Some(_)) = heard.next().await {
+                    changes.send_modify(|changes| changes.said += 1);
+                }
+            }
+            Err(why) => {
+                tracing::debug!(server = connection.name, "its changes are not heard of: {why}");
+            }
+        }
+        sleep(AGAIN).await;
+        // Who knows what has been missed.
+        changes.send_modify(|changes| changes.said += 1);
     }
 }
 

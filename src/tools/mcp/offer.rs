@@ -181,6 +181,10 @@ async fn list<T: DeserializeOwned>(
                 tracing::warn!(server = connection.name, what, "cannot be listed: {why}");
                 break;
             }
+            Err(Failure::Login) => {
+                tracing::warn!(server = connection.name, what, "not listed without a login");
+                break;
+            }
         };
         let (found, next) = items_of(page, what);
         for item in found {

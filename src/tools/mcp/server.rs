@@ -9,10 +9,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::World;
-use super::config::ServerConfig;
+use super::config::{Reach, ServerConfig};
 use super::connect::{Live, Trouble, connect};
 use super::connection::Connection;
-use super::listener::Changes;
+use super::listener::{Changes, listen};
+use super::login::has_token;
 use super::offer::Offer;
 
 /// How often in a row a server is tried again by itself.
@@ -205,7 +206,13 @@ impl Server {
 
     fn login(&self, why: &str) -> String {
         let name = &self.config.name;
-        format!("{why}: give `{name}` a token in the `headers` of its settings, then `/mcp reload`")
+        match &self.config.reach {
+            Reach::Http { headers, .. } if has_token(headers) => format!(
+                "{why}: it does not take the `Authorization` of its `headers`; correct that in the \
+                 settings, then `/mcp reload`"
+            ),
+            _ => format!("{why}: say `/mcp auth {name}`, or give it a token in its `headers`"),
+        }
     }
 
     /// Waits a while, or until it is wanted.
@@ -271,6 +278,7 @@ impl Server {
         tokio::select! {
             _ = service.waiting() => {}
             () = reading => {}
+            () = listen(&connection, &self.changes) => {}
         }
         self.changes.send_modify(|changes| changes.known = changes.said);
         body.end("it hung up").await

@@ -125,6 +125,10 @@ pub(super) fn failed(server: &Server, failure: Failure) -> ToolError {
                  may have had part of its effect."
             ),
         ),
+        Failure::Login => ToolError::new(
+            "mcp_server_down",
+            format!("The MCP server `{name}` wants the user to log in again: `/mcp auth {name}`."),
+        ),
         Failure::Other(why) => {
             let why = server.config.concealed(&why);
             ToolError::new("mcp_tool_error", format!("The MCP server `{name}`: {why}."))

@@ -34,6 +34,17 @@ pub(crate) struct Reply {
     end: End,
 }
 
+impl Reply {
+    /// The same with another word in place of one.
+    pub(crate) fn with(mut self, word: &str, other: &str) -> Self {
+        for piece in &mut self.body {
+            let text = String::from_utf8(std::mem::take(piece)).unwrap();
+            *piece = text.replace(word, other).into_bytes();
+        }
+        self
+    }
+}
+
 /// How a reply ends.
 enum End {
     Whole,

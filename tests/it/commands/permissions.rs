@@ -74,6 +74,20 @@ async fn rules_are_read_again_when_that_is_said() {
 }
 
 #[tokio::test]
+async fn what_is_denied_when_rules_are_read_again_is_not_declared_any_more() {
+    let place = Place::new();
+    let policy = setup(&place);
+    let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
+    let declared = |name: &str| stage.session.tools().iter().any(|tool| tool.name == name);
+    assert!(declared("glob"));
+    let rules = "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1\n";
+    let _place = place.with("home/.gemini/policies/a.toml", rules);
+    assert!(declared("glob"), "nobody has said to read them");
+    stage.output("/permissions reload").await;
+    assert!(!declared("glob") && declared("read_file"));
+}
+
+#[tokio::test]
 async fn what_a_folder_runs_is_agreed_to_or_refused() {
     let found = Found {
         executables: vec![Executable {

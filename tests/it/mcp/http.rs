@@ -165,8 +165,8 @@ async fn one_that_wants_a_login_says_how() {
     .await;
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await);
-    let said = "The MCP server `web` wants you to log in: give `web` a token in the `headers` of its \
-        settings, then `/mcp reload`";
+    let said = "The MCP server `web` wants you to log in: say `/mcp auth web`, or give it a token in its \
+        `headers`";
     assert_eq!(told, [said]);
 }
 

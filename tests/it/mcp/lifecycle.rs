@@ -158,17 +158,20 @@ async fn people_are_not_shown_escape_sequences() {
     assert!(!shown.contains("\\u{1b}") && !shown.contains("202e"), "{shown}");
 }
 
+/// Also of a server that speaks only the protocol's versions since 2026, where they are listened for.
 #[tokio::test]
 async fn tools_that_come_later_are_known_at_once() {
-    let answers =
-        vec![calls("mcp_s_grow", json!({})), calls("mcp_s_grown", json!({})), says("done")];
-    let stage = Stage::new("s", "plain", answers);
-    let events = stage.turn().await;
-    let last = events.iter().rev().find_map(|event| match &**event {
-        Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => output.shown.clone(),
-        _ => None,
-    });
-    assert_eq!(last, Some(Content::Markdown("I am new".to_owned())));
+    for mode in ["plain", "modern"] {
+        let answers =
+            vec![calls("mcp_s_grow", json!({})), calls("mcp_s_grown", json!({})), says("done")];
+        let stage = Stage::new("s", mode, answers);
+        let events = stage.turn().await;
+        let last = events.iter().rev().find_map(|event| match &**event {
+            Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => output.shown.clone(),
+            _ => None,
+        });
+        assert_eq!(last, Some(Content::Markdown("I am new".to_owned())), "{mode}: {events:?}");
+    }
 }
 
 #[tokio::test]

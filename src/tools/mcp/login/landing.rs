@@ -1,0 +1,142 @@
+//! The page that a browser comes back to after a login: on this machine, for one login.
+
+use std::future::IntoFuture as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use reqwest::Url;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::super::TokenStore;
+use super::super::auth::OAuth;
+use super::{Begun, Callback, GRACE, wanted_redirect};
+
+/// Where browsers come back to, if that is not said.
+const PATH: &str = "/callback";
+
+/// Listens for the browser.
+pub(super) struct Landing {
+    /// On either kind of address: what `localhost` is differs.
+    listeners: Vec<TcpListener>,
+    port: u16,
+    path: String,
+}
+
+impl Landing {
+    /// Listens where the browser will come back to; none if that is another machine.
+    pub(super) async fn open(oauth: &OAuth) -> Result<Option<Self>, String> {
+        let (port, path) = match wanted_redirect(oauth) {
+            None => (0, PATH.to_owned()),
+            Some(wanted) => {
+                let url = Url::parse(wanted)
+                    .map_err(|err| format!("`redirectUri` is no address: {err}."))?;
+                let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+                if !here || url.scheme() != "http" {
+                    return Ok(None);
+                }
+                (url.port_or_known_default().unwrap_or(80), url.path().to_owned())
+            }
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let unheard = |err| format!("No page for the end of the login can be served: {err}.");
+        let listener = listener.map_err(unheard)?;
+        let port = listener.local_addr().map_err(unheard)?.port();
+        let mut listeners = vec![listener];
+        listeners.extend(TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await.ok());
+        Ok(Some(Self { listeners, port, path }))
+    }
+
+    /// The page's address.
+    pub(super) fn address(&self) -> String {
+        format!("http://localhost:{}{}", self.port, self.path)
+    }
+
+    /// Waits until the browser has come back, and does what that leads to. What comes with another
+    /// state is nobody who has logged in here.
+    pub(super) async fn wait(
+        self,
+        begun: &Arc<Begun>,
+        store: &Arc<dyn TokenStore>,
+    ) -> Result<(), String> {
+        let (told, mut outcome) = mpsc::channel(1);
+        let ending = CancellationToken::new();
+        let _end_on_drop = ending.clone().drop_guard();
+        let page = Arc::new(Page {
+            path: self.path,
+            begun: Arc::clone(begun),
+            store: Arc::clone(store),
+            told,
+        });
+        let router = Router::new().fallback(move |method: Method, uri: Uri| {
+            let page = Arc::clone(&page);
+            async move { page.answer(&method, &uri).await }
+        });
+        let servers = self.listeners.into_iter().map(|listener| {
+            axum::serve(listener, router.clone())
+                .with_graceful_shutdown(ending.clone().cancelled_owned())
+                .into_future()
+        });
+        let mut servers = futures::future::join_all(servers);
+        let outcome = tokio::select! {
+            outcome = outcome.recv() => outcome,
+            _ = &mut servers => None,
+        };
+        ending.cancel();
+        let _ = timeout(GRACE, servers).await;
+        outcome.unwrap_or_else(|| Err("The page for the end of the login has ended.".to_owned()))
+    }
+}
+
+struct Page {
+    path: String,
+    begun: Arc<Begun>,
+    store: Arc<dyn TokenStore>,
+    told: mpsc::Sender<Result<(), String>>,
+}
+
+impl Page {
+    async fn answer(&self, method: &Method, uri: &Uri) -> Response {
+        if method != Method::GET || uri.path() != self.path {
+            return page(StatusCode::NOT_FOUND, "There is nothing here.");
+        }
+        let query = uri.query().unwrap_or_default();
+        let address = format!("http://localhost{}?{query}", self.path);
+        let callback = Url::parse(&address).ok().as_ref().and_then(Callback::of);
+        let Some(callback) = callback.filter(|callback| callback.state == self.begun.state())
+        else {
+            return page(StatusCode::BAD_REQUEST, "This is not the end of a login that has begun.");
+        };
+        let finished = self.begun.finish(callback, &self.store).await;
+        let answer = match &finished {
+            Ok(()) => page(StatusCode::OK, "You are logged in. You can close this page."),
+            Err(_) => page(
+                StatusCode::BAD_REQUEST,
+                "The login came to nothing. Where you began it, it is said why.",
+            ),
+        };
+        // Whoever does not wait any more need not be told.
+        let _ = self.told.try_send(finished);
+        answer
+    }
+}
+
+/// A page without anything of what it was asked with.
+fn page(status: StatusCode, text: &str) -> Response {
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>tandem</title>\n\
+         <p>{text}\n"
+    );
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    (status, headers, html).into_response()
+}

@@ -1,0 +1,347 @@
+//! Logging in to servers that are web services.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reqwest::Url;
+use serde_json::{Value, json};
+use tandem::config::{Credentials, Env, mcp_logins};
+use tandem::session::{Content, Event, Origin, ServerReach, ToolOutcome};
+use tandem::tools::mcp::{Limits, Logins, OAuth, ServerConfig};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::authority::{Authority, Ways};
+use super::{Chunks, Stage, calls, error, limits, notices, outcome, says};
+use crate::agent::{HANG, Setup, text as said_in};
+use crate::fakes::{text, until};
+
+/// What the user's browser does with an address.
+type Browser = Arc<dyn Fn(Url) + Send + Sync>;
+
+/// A browser that goes wherever it is led.
+fn follows() -> Browser {
+    Arc::new(|address| drop(tokio::spawn(go(address))))
+}
+
+/// Goes there, and wherever that leads; what the last page says.
+async fn go(address: Url) -> String {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let answer = reqwest::get(address).await.unwrap();
+    answer.text().await.unwrap()
+}
+
+/// A user, whose tokens are kept in this directory.
+struct User {
+    config: TempDir,
+    browser: Browser,
+    opened: Arc<Mutex<Vec<Url>>>,
+}
+
+impl User {
+    fn with(browser: Browser) -> Self {
+        Self { config: TempDir::new().unwrap(), browser, opened: Arc::default() }
+    }
+
+    fn logins(&self) -> Logins {
+        let dir = self.config.path().display().to_string();
+        let env = Env::new([("TANDEM_CONFIG_DIR".to_owned(), dir)], Path::new("/"));
+        let (browser, opened) = (Arc::clone(&self.browser), Arc::clone(&self.opened));
+        let open = move |address: String| {
+            let address = Url::parse(&address).unwrap();
+            opened.lock().unwrap().push(address.clone());
+            browser(address);
+            Box::pin(std::future::pending()) as _
+        };
+        Logins { open: Arc::new(open), ..mcp_logins(&Credentials::new(env)) }
+    }
+
+    /// A session with the service.
+    fn stage(&self, authority: &Authority, oauth: OAuth, answers: Vec<Chunks>) -> Stage {
+        let reach = ServerReach::Http { url: authority.mcp(), headers: Vec::new() };
+        let config = ServerConfig { oauth, ..ServerConfig::new("web", reach, "a test") };
+        let limits = Limits { again: Duration::from_mins(1), ..limits() };
+        Stage::known(answers, limits, vec![config], self.logins())
+    }
+
+    /// The files in which tokens are kept.
+    fn kept(&self) -> Vec<std::path::PathBuf> {
+        let files = fs::read_dir(self.config.path().join("mcp-tokens")).into_iter().flatten();
+        let files = files.map(|file| file.unwrap().path());
+        files.filter(|file| file.extension().is_some_and(|it| it == "json")).collect()
+    }
+}
+
+impl Stage {
+    /// All that a command says, in its order.
+    async fn says(&self, command: &str) -> String {
+        let turn = self.session.prompt(text(command), Origin::Editor);
+        let events = self.follow(turn, &tandem::session::Answer::Once { edited: None }).await;
+        let said = events.iter().filter_map(|event| match &**event {
+            Event::Output(said) => Some(said.as_str()),
+            _ => None,
+        });
+        let said = said.collect::<Vec<_>>().join("\n");
+        assert!(!said.contains("of-a-user"), "a secret is told: {said}");
+        said
+    }
+}
+
+const CALL: &str = "mcp_web_t";
+
+fn call_and_end() -> Vec<Chunks> {
+    vec![calls(CALL, json!({})), says("done")]
+}
+
+#[track_caller]
+fn is_known(outcome: &ToolOutcome) {
+    let ToolOutcome::Done(output) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(output.shown, Some(Content::Markdown("for a known user".to_owned())));
+}
+
+#[tokio::test]
+async fn a_login_in_the_browser_is_all_it_takes() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(follows());
+    let answers = [vec![says("hi")], call_and_end()].concat();
+    let stage = user.stage(&authority, OAuth::default(), answers);
+    let told = notices(&stage.turn().await);
+    let how = "The MCP server `web` wants you to log in: say `/mcp auth web`, or give it a token in its \
+        `headers`";
+    assert_eq!(told, [how]);
+    let said = stage.says("/mcp auth web").await;
+    assert!(said.starts_with("Log in to `web` in your browser: http://127.0.0.1:"), "{said}");
+    assert!(said.ends_with("You are logged in to `web`. The MCP server `web` is ready."), "{said}");
+    is_known(&outcome(&stage.turn().await));
+
+    let register = authority.asked("/register");
+    assert_eq!(register.len(), 1);
+    let asked = &authority.asked("/authorize")[0];
+    assert_eq!(asked["resource"], authority.mcp());
+    assert_eq!(asked["code_challenge_method"], "S256");
+    assert_eq!(asked["scope"], "read");
+    assert!(asked["redirect_uri"].starts_with("http://localhost:"), "{asked:?}");
+    let token = &authority.asked("/token")[0];
+    assert_eq!(
+        (token["resource"].as_str(), token["client_id"].as_str()),
+        (authority.mcp().as_str(), "client-1")
+    );
+    let [kept] = &user.kept()[..] else { panic!("{:?}", user.kept()) };
+    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    // The next session needs none.
+    let stage = user.stage(&authority, OAuth::default(), call_and_end());
+    is_known(&outcome(&stage.turn().await));
+    assert_eq!(authority.asked("/token").len(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_renewed() {
+    let authority = Authority::new(Ways { lasts: Some(1), ..Ways::default() }).await;
+    let user = User::with(follows());
+    let stage = user.stage(&authority, OAuth::default(), call_and_end());
+    stage.says("/mcp auth web").await;
+    authority.set(|ways| ways.lasts = None);
+    is_known(&outcome(&stage.turn().await));
+    let renewals = authority.asked("/token").len();
+    assert!(authority.asked("/token")[1]["grant_type"] == "refresh_token" && renewals >= 2);
+    // What was given in its place is what is kept.
+    let stage = user.stage(&authority, OAuth::default(), call_and_end());
+    is_known(&outcome(&stage.turn().await));
+    assert_eq!(authority.asked("/token").len(), renewals);
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_renewed_without_a_word() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(follows());
+    let stage = user.stage(&authority, OAuth::default(), call_and_end());
+    stage.says("/mcp auth web").await;
+    authority.revoke();
+    is_known(&outcome(&stage.turn().await));
+}
+
+#[tokio::test]
+async fn when_it_cannot_be_renewed_the_user_logs_in_again() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(follows());
+    let answers = [call_and_end(), vec![says("hi")]].concat();
+    let stage = user.stage(&authority, OAuth::default(), answers);
+    stage.says("/mcp auth web").await;
+    authority.revoke();
+    authority.set(|ways| ways.no_renewal = true);
+    let error = error(&stage.turn().await);
+    assert!(error.contains("wants the user to log in again: `/mcp auth web`"), "{error}");
+    assert!(user.kept().is_empty(), "what is of no use is not kept");
+    let next = user.stage(&authority, OAuth::default(), vec![says("hi")]);
+    let told = notices(&next.turn().await).join("\n");
+    assert!(told.contains("`/mcp auth web`"), "{told}");
+    authority.set(|ways| ways.no_renewal = false);
+    assert!(next.says("/mcp auth web").await.contains("is ready"));
+}
+
+#[tokio::test]
+async fn who_comes_back_with_another_state_is_nobody() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(Arc::new(|address: Url| {
+        drop(tokio::spawn(async move {
+            let find =
+                |name| address.query_pairs().find(|(it, _)| it == name).unwrap().1.into_owned();
+            let mut wrong = Url::parse(&find("redirect_uri")).unwrap();
+            wrong.query_pairs_mut().append_pair("code", "theirs").append_pair("state", "theirs");
+            let page = go(wrong).await;
+            assert!(page.contains("not the end of a login"), "{page}");
+            go(address).await;
+        }));
+    }));
+    let stage = user.stage(&authority, OAuth::default(), Vec::new());
+    assert!(stage.says("/mcp auth web").await.contains("is ready"));
+    assert_eq!(authority.asked("/token").len(), 1, "their code is not used");
+}
+
+/// What is said of a login that comes to nothing, and of which nothing is kept.
+async fn fails(ways: Ways) -> String {
+    let authority = Authority::new(ways).await;
+    let user = User::with(follows());
+    let stage = user.stage(&authority, OAuth::default(), Vec::new());
+    let said = stage.says("/mcp auth web").await;
+    assert!(user.kept().is_empty() && authority.asked("/token").is_empty(), "{said}");
+    said
+}
+
+#[tokio::test]
+async fn a_login_that_is_not_what_it_should_be_comes_to_nothing() {
+    let other = || Some("https://other.test".to_owned());
+    let said = fails(Ways { issuer: other(), ..Ways::default() }).await;
+    assert!(said.contains("came to nothing") && said.contains("issuer mismatch"), "{said}");
+    let said = fails(Ways { resource: other(), ..Ways::default() }).await;
+    assert!(said.starts_with("`web`: where to log in could not be found out"), "{said}");
+    assert!(said.contains("resource mismatch"), "{said}");
+    let said = fails(Ways { refuses: Some("access_denied".to_owned()), ..Ways::default() }).await;
+    assert!(said.contains("came to nothing: the service says access_denied"), "{said}");
+    let said = fails(Ways { no_registration: true, ..Ways::default() }).await;
+    assert!(said.contains("could not make itself known there") && said.contains("`clientId`"));
+}
+
+#[tokio::test]
+async fn only_web_pages_are_opened() {
+    for address in
+        ["file:///etc/passwd", "javascript:alert(1)", "ms-settings:x", "http://other.test"]
+    {
+        let ways = Ways { authorization: Some(address.to_owned()), ..Ways::default() };
+        let authority = Authority::new(ways).await;
+        let user = User::with(Arc::new(|_| ()));
+        let stage = user.stage(&authority, OAuth::default(), Vec::new());
+        let said = stage.says("/mcp auth web").await;
+        assert!(said.contains("is no web page") || said.contains("not reached by https"), "{said}");
+        assert!(user.opened.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_was_cancelled_can_be_finished_with_the_last_address() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(Arc::new(|_| ()));
+    let stage = user.stage(&authority, OAuth::default(), Vec::new());
+    let turn = stage.session.prompt(text("/mcp auth web"), Origin::Editor);
+    let mut log = stage.session.events(0);
+    timeout(HANG, until(&mut log, |event| matches!(event, Event::Output(_)))).await.unwrap();
+    stage.session.cancel(turn);
+    let ended = |event: &Event| matches!(event, Event::TurnFinished { .. });
+    timeout(HANG, until(&mut log, ended)).await.unwrap();
+    assert!(user.kept().is_empty());
+
+    // Nobody listens any more: the browser shows an address.
+    let address = user.opened.lock().unwrap()[0].clone();
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let answer = client.build().unwrap().get(address).send().await.unwrap();
+    let last = answer.headers()["location"].to_str().unwrap().to_owned();
+    assert!(reqwest::get(&last).await.is_err(), "the page is closed");
+    let said = stage.says("/mcp auth web http://localhost:1/callback?code=x&state=y").await;
+    assert!(said.contains("another login than the last"), "{said}");
+    let said = stage.says("/mcp auth web nonsense").await;
+    assert!(said.contains("no address that a browser ends up at"), "{said}");
+    let said = stage.says(&format!("/mcp auth web {last}")).await;
+    assert_eq!(said, "You are logged in to `web`. The MCP server `web` is ready.");
+    let said = stage.says(&format!("/mcp auth web {last}")).await;
+    assert!(said.contains("No login to `web` has begun"), "{said}");
+}
+
+#[tokio::test]
+async fn the_settings_say_who_this_program_is_there() {
+    let authority = Authority::new(Ways { no_registration: true, ..Ways::default() }).await;
+    let user = User::with(Arc::new(|_| ()));
+    let oauth: OAuth = serde_json::from_value(json!({
+        "enabled": true, "clientId": "known", "clientSecret": "hush-of-a-user",
+        "redirectUri": "https://elsewhere.test/back", "scopes": ["all", "more"], "audiences": ["me"],
+    }))
+    .unwrap();
+    let stage = user.stage(&authority, oauth, Vec::new());
+    let said = stage.says("/mcp auth web").await;
+    let (_, rest) = said.split_once("Log in to `web` at ").unwrap();
+    let address = Url::parse(rest.split_whitespace().next().unwrap()).unwrap();
+    let asked: std::collections::BTreeMap<_, _> = address.query_pairs().into_owned().collect();
+    assert_eq!(asked["client_id"], "known");
+    assert_eq!(asked["redirect_uri"], "https://elsewhere.test/back");
+    assert_eq!((asked["scope"].as_str(), asked["audience"].as_str()), ("all more", "me"));
+}
+
+#[tokio::test]
+async fn who_has_no_login_is_told_so() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(Arc::new(|_| ()));
+    let stage = user.stage(&authority, OAuth::default(), Vec::new());
+    let said = stage.says("/mcp auth other").await;
+    assert_eq!(said, "There is no MCP server `other`. There are: `web`.");
+    let stage = Stage::new("s", "plain", Vec::new());
+    let said = stage.says("/mcp auth s").await;
+    assert_eq!(said, "`s` is no web service: nobody logs in to it here.");
+    let reach = ServerReach::Http { url: authority.mcp(), headers: Vec::new() };
+    let held = Some("may not be used yet".to_owned());
+    let config = ServerConfig { held, ..ServerConfig::new("web", reach, "a test") };
+    let asked = authority.asked("/mcp").len();
+    let stage = Stage::known(Vec::new(), limits(), vec![config], user.logins());
+    let said = stage.says("/mcp auth web").await;
+    assert_eq!(said, "The MCP server `web` may not be used yet.");
+    assert_eq!(authority.asked("/mcp").len(), asked, "it is not reached");
+}
+
+/// With the real binary, an editor, and a log of everything.
+#[tokio::test]
+async fn no_log_has_a_token_in_it() {
+    let authority = Authority::new(Ways { lasts: Some(1), ..Ways::default() }).await;
+    let settings: Value = json!({ "mcpServers": { "web": { "httpUrl": authority.mcp() } } });
+    let answers = json!([[{ "call": { "name": CALL, "args": {} } }], [{ "text": "done" }]]);
+    let setup = Setup::answers(answers)
+        .file("../.gemini/settings.json", &settings.to_string())
+        .arg("--log-file")
+        .arg("../log")
+        .var("TANDEM_LOG", "trace");
+    let mut agent = setup.start();
+    let id = agent.prompt("/mcp auth web").await;
+    let mut said = String::new();
+    while !said.contains("that page's address") {
+        let message = agent.call_of("streamAssistantMessageChunk").await;
+        said += message["params"]["chunk"]["text"].as_str().unwrap();
+        agent.answer(&message, Value::Null).await;
+    }
+    let (_, rest) = said.split_once("in your browser: ").unwrap();
+    let address = Url::parse(rest.split_whitespace().next().unwrap()).unwrap();
+    assert!(go(address).await.contains("You are logged in."));
+    let read = agent.until_answered(id, "allow").await;
+    assert!(said_in(&read).contains("You are logged in to `web`"), "{read:?}");
+    let id = agent.prompt("go").await;
+    let read = agent.until_answered(id, "allow").await;
+    assert_eq!(said_in(&read), "done");
+    let log = agent.workspace().join("../log");
+    agent.hang_up().await;
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("rmcp") && log.len() > 1000, "everything is logged");
+    for secret in ["of-a-user", "code_verifier="] {
+        let line = log.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None);
+    }
+}
