@@ -335,12 +335,17 @@ impl Permissions {
         };
         match check.verdict() {
             Verdict::Ask(question) => Verdict::Ask(Question {
-                scopes: if self.setup.always { question.scopes } else { Vec::new() },
+                scopes: self.offered(question.scopes),
                 can_save: self.setup.always && self.setup.can_save,
                 ..question
             }),
             verdict => verdict,
         }
+    }
+
+    /// Those of the scopes in which "always" is offered.
+    pub fn offered(&self, scopes: Vec<Scope>) -> Vec<Scope> {
+        if self.setup.always { scopes } else { Vec::new() }
     }
 
     /// Whether the model need not know of a tool, because a rule denies every call of it.

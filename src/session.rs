@@ -15,6 +15,7 @@ mod event;
 mod gate;
 mod instructions;
 mod log;
+mod loops;
 mod memory;
 mod mention;
 mod prompt;

@@ -30,6 +30,8 @@ pub enum Scope {
     Tool(String),
     /// Every tool of one MCP server.
     Server(String),
+    /// That the model goes on when it repeats itself.
+    Repetition,
 }
 
 impl fmt::Display for Scope {
@@ -45,6 +47,7 @@ impl fmt::Display for Scope {
             Self::Programs(programs) => write!(f, "everything that {} does", list(programs)),
             Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
             Self::Tool(tool) => write!(f, "every call of `{tool}`"),
+            Self::Repetition => f.write_str("going on when the model repeats itself"),
             Self::Server(server) => write!(f, "every tool of the server `{server}`"),
         }
     }

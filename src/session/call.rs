@@ -275,7 +275,7 @@ fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) ->
 }
 
 /// What is shown of a call whose arguments could not be made out.
-fn brief(call: &Call) -> Summary {
+pub(super) fn brief(call: &Call) -> Summary {
     let mut label = match &call.args {
         Value::Object(args) if args.is_empty() => call.name.clone(),
         args => format!("{} {args}", call.name),

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use super::compress::{Compressed, beginning, prompt_again};
 use crate::model::{Message, Usage, tokens};
 
+/// What a message begins with that the agent puts in, where only the user can say something.
+pub(super) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
+
 /// The messages, oldest first.
 #[derive(Clone, Default)]
 pub(super) struct Conversation {

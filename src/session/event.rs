@@ -198,6 +198,8 @@ pub enum StopReason {
     MaxRounds(usize),
     /// The model has been asked as often as is allowed in a session; how often that is.
     MaxSessionRounds(usize),
+    /// The model repeated itself, and nobody wanted that to go on; what it repeated.
+    Looping(String),
     /// The provider would not have it said; why. The turn is left out of what the model is told.
     Refused(String),
     /// The model could not be reached, or answered nonsense.

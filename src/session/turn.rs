@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, StopReason};
+use super::loops::{Loop, Loops};
 use super::{Session, call, command, compress, consent, mention, resources};
 use crate::model::{self, Call, Chunk, Finish, FinishReason, Prompt};
 
@@ -68,32 +69,44 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
     let Some(mut system) = cancel.run_until_cancelled(session.instruct()).await else {
         return StopReason::Cancelled { answering: true };
     };
+    let mut loops = Loops::new(session);
     for _ in 0..session.max_rounds {
         if let Some(most) = session.max_session_rounds
             && session.transcript.lock().answers() >= most
         {
             return StopReason::MaxSessionRounds(most);
         }
-        let (calls, reason) = match answer(session, &mut system, cancel).await {
+        let found = match answer(session, &mut system, &mut loops, cancel).await {
             None => return StopReason::Cancelled { answering: true },
-            Some(Ok(answer)) => answer,
             Some(Err(model::Error::Refused(why))) => return StopReason::Refused(why),
             Some(Err(error)) => return StopReason::Failed(error),
-        };
-        if !calls.is_empty() {
-            call::run_all(session, calls, cancel).await;
-            if cancel.is_cancelled() {
-                return StopReason::Cancelled { answering: false };
+            Some(Ok(Answer::Looping(found))) => Some(found),
+            Some(Ok(Answer::Whole(calls, reason))) if calls.is_empty() => return ended(reason),
+            Some(Ok(Answer::Whole(calls, _))) => {
+                let since = session.position();
+                call::run_all(session, calls.clone(), cancel).await;
+                if cancel.is_cancelled() {
+                    return StopReason::Cancelled { answering: false };
+                }
+                loops.calls(session, &calls, since)
             }
-            continue;
-        }
-        return match reason {
-            FinishReason::Stop => StopReason::EndTurn,
-            FinishReason::MaxTokens => StopReason::MaxTokens,
-            FinishReason::Refused(why) => StopReason::Refused(why),
         };
+        if let Some(found) = found
+            && let Some(reason) = loops.meet(session, found, cancel).await
+        {
+            return reason;
+        }
     }
     StopReason::MaxRounds(session.max_rounds)
+}
+
+/// How a turn has ended whose last answer asks for nothing more.
+fn ended(reason: FinishReason) -> StopReason {
+    match reason {
+        FinishReason::Stop => StopReason::EndTurn,
+        FinishReason::MaxTokens => StopReason::MaxTokens,
+        FinishReason::Refused(why) => StopReason::Refused(why),
+    }
 }
 
 /// One answer of the model, to a conversation that is compressed first if it is too long for it;
@@ -101,12 +114,13 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
 async fn answer(
     session: &Session,
     system: &mut Arc<str>,
+    loops: &mut Loops,
     cancel: &CancellationToken,
-) -> Option<Answer> {
+) -> Option<Result<Answer, model::Error>> {
     if compress::if_needed(session, cancel).await {
         *system = session.instruct().await;
     }
-    let asking = ask_model(session, Arc::clone(system));
+    let asking = ask_model(session, Arc::clone(system), loops);
     let answer = cancel.run_until_cancelled(asking).await?;
     if !matches!(answer, Err(model::Error::ContextTooLong(_))) {
         return Some(answer);
@@ -122,14 +136,23 @@ async fn answer(
         }
     }
     *system = session.instruct().await;
-    cancel.run_until_cancelled(ask_model(session, Arc::clone(system))).await
+    cancel.run_until_cancelled(ask_model(session, Arc::clone(system), loops)).await
 }
 
-/// The calls that the model asks for, and why its answer ended; or why there is none.
-type Answer = Result<(Vec<Call>, FinishReason), model::Error>;
+/// What there is of an answer.
+enum Answer {
+    /// All of it: the calls that the model asks for, and why it ended.
+    Whole(Vec<Call>, FinishReason),
+    /// It was cut off, because the model only repeated itself.
+    Looping(Loop),
+}
 
 /// Streams one answer of the model; what is left to do is the calls it asks for.
-async fn ask_model(session: &Session, system: Arc<str>) -> Answer {
+async fn ask_model(
+    session: &Session,
+    system: Arc<str>,
+    loops: &mut Loops,
+) -> Result<Answer, model::Error> {
     session.servers.fresh().await;
     let prompt = Prompt {
         system,
@@ -138,27 +161,50 @@ async fn ask_model(session: &Session, system: Arc<str>) -> Answer {
     };
     let mut chunks = session.answering().stream(prompt);
     let mut calls = Vec::new();
+    loops.begin_answer();
     while let Some(chunk) = chunks.next().await {
-        match chunk? {
-            Chunk::Text(text) => _ = session.log.append(Event::Text(text)),
-            Chunk::Thought(text) => _ = session.log.append(Event::Thought(text)),
-            Chunk::Call(call) => calls.push(session.unique(call)),
+        let found = match chunk? {
+            Chunk::Text(text) => {
+                let found = loops.says(&text);
+                session.log.append(Event::Text(text));
+                found
+            }
+            Chunk::Thought(text) => {
+                let found = loops.thinks(&text);
+                session.log.append(Event::Thought(text));
+                found
+            }
+            Chunk::Call(call) => {
+                calls.push(session.unique(call));
+                None
+            }
             Chunk::Retry(retry) => {
                 if retry.discard {
                     calls.clear();
+                    loops.begin_answer();
                 }
                 session.log.append(Event::Retry(retry));
+                None
             }
-            Chunk::Finish(Finish { reason, usage, native }) => {
-                session.log.append(Event::AnswerFinished {
-                    calls: calls.clone(),
-                    reason: reason.clone(),
-                    usage,
-                    native,
-                });
-                return Ok((calls, reason));
-            }
+            Chunk::Finish(finish) => return Ok(finished(session, calls, finish)),
+        };
+        if let Some(found) = found {
+            // What it called in this answer was called out of the loop.
+            finished(session, Vec::new(), Finish::default());
+            return Ok(Answer::Looping(found));
         }
     }
     Err(model::Error::BadAnswer("the model's answer ended before it was whole".to_owned()))
+}
+
+/// The answer ends here.
+fn finished(session: &Session, calls: Vec<Call>, finish: Finish) -> Answer {
+    let Finish { reason, usage, native } = finish;
+    session.log.append(Event::AnswerFinished {
+        calls: calls.clone(),
+        reason: reason.clone(),
+        usage,
+        native,
+    });
+    Answer::Whole(calls, reason)
 }

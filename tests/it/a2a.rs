@@ -3,13 +3,13 @@
 mod acp;
 mod attach;
 mod attached;
-mod compressed;
 mod errors;
 mod guard;
 mod http;
 mod in_process;
 mod limits;
 mod load;
+mod long;
 mod mcp;
 mod odd_agent;
 mod permissions;

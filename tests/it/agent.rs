@@ -221,6 +221,12 @@ impl Agent {
     }
 }
 
+/// A text of so many bytes, of which a model can say as much as it wants: indented, it is code, and not
+/// the same words again and again.
+pub(crate) fn code(bytes: usize) -> String {
+    format!("\t{}", "x".repeat(bytes - 1))
+}
+
 /// All text of the chunks among these messages.
 pub(crate) fn text(messages: &[Value]) -> String {
     let chunk = |message: &Value| {

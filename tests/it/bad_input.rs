@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, Setup};
+use crate::agent::{Agent, Setup, code};
 
 /// What the agent answers to a line, and that it is alive afterwards.
 async fn check(line: impl AsRef<[u8]>, expected: Value) {
@@ -314,7 +314,7 @@ pub(crate) fn memory(agent: &Agent, field: &str) -> u64 {
 
 #[tokio::test]
 async fn an_editor_that_stops_reading_costs_bounded_memory_and_loses_nothing() {
-    let text = "x".repeat(100);
+    let text = code(100);
     let setup = Setup::answers(json!([[{ "repeat": { "text": text, "times": 200_000 } }]]));
     let mut agent = setup.start();
     let id = agent.prompt("go").await;

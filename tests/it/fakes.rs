@@ -181,7 +181,10 @@ pub(crate) fn text(text: &str) -> Vec<PromptPart> {
 }
 
 /// Reads on until an event is found; it, and all before it.
-pub(crate) async fn until(log: &mut Reader, found: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
+pub(crate) async fn until(
+    log: &mut Reader,
+    mut found: impl FnMut(&Event) -> bool,
+) -> Vec<Arc<Event>> {
     let mut events = Vec::new();
     loop {
         let event = log.next().await;

@@ -102,7 +102,7 @@ async fn an_editor_on_sockets_that_dies_is_noticed_too() {
 #[tokio::test]
 async fn a_log_that_nobody_reads_holds_up_nothing() {
     let setup = Setup::answers(json!([
-        [{ "repeat": { "text": "word ", "times": 2000 } }],
+        [{ "repeat": { "text": "word {n} ", "times": 2000 } }],
         [{ "text": "begun" }, { "hang": null }],
     ]));
     let setup = setup.var("TANDEM_LOG", "debug");

@@ -1,6 +1,7 @@
 //! Conversations that are longer than a model's window.
 
 mod compress;
+mod loops;
 mod outputs;
 mod trouble;
 
@@ -11,8 +12,10 @@ use serde_json::{Value, json};
 use tandem::model::history::harden;
 use tandem::model::replay::Replay;
 use tandem::model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
-use tandem::session::{Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason};
-use tandem::tools::{self, ToolOutput};
+use tandem::session::{
+    Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason, TurnId,
+};
+use tandem::tools::{self, Tool, ToolOutput};
 
 use crate::fakes::{Fake, is_end, parts, text, until};
 

@@ -74,7 +74,8 @@ pub(super) fn state(reason: &StopReason) -> TaskState {
         StopReason::EndTurn
         | StopReason::MaxTokens
         | StopReason::MaxRounds(_)
-        | StopReason::MaxSessionRounds(_) => TaskState::Completed,
+        | StopReason::MaxSessionRounds(_)
+        | StopReason::Looping(_) => TaskState::Completed,
         StopReason::Cancelled { .. } => TaskState::Canceled,
         StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
     }

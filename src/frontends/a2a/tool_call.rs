@@ -146,7 +146,7 @@ fn options(question: &Question) -> Vec<ConfirmationOption> {
             Scope::Server(_) => (ALWAYS_SERVER, "Always allow this server"),
             Scope::Line { .. } => (ALWAYS_EXACT, "Always allow exactly this"),
             Scope::Programs(_) => (ALWAYS_PROGRAM, "Always allow this program"),
-            Scope::Edits | Scope::Commands(_) | Scope::Hosts(_) => continue,
+            Scope::Edits | Scope::Commands(_) | Scope::Hosts(_) | Scope::Repetition => continue,
         };
         options.push(option(id, name, remembered(scope)));
     }

@@ -303,6 +303,9 @@ pub(super) fn explanation(reason: &StopReason) -> Option<String> {
         StopReason::MaxSessionRounds(most) => {
             format!("The model has been asked {most} times, as often as the settings allow.")
         }
+        StopReason::Looping(what) => {
+            format!("Stopped, because the model repeated itself: {what}.")
+        }
         StopReason::Refused(why) => format!("The model's provider would not answer: {why}"),
         StopReason::Failed(ModelError::RateLimited(why)) => format!("Rate limited: {why}"),
         StopReason::Failed(error) => error.to_string(),

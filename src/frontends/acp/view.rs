@@ -218,6 +218,7 @@ impl View {
             | StopReason::MaxTokens
             | StopReason::MaxRounds(_)
             | StopReason::MaxSessionRounds(_)
+            | StopReason::Looping(_)
             | StopReason::Refused(_) => Ok(()),
         });
     }
@@ -235,6 +236,9 @@ fn explanation(reason: &StopReason) -> Option<String> {
         StopReason::MaxSessionRounds(most) => format!(
             "\n\n*The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
              allows no more in a session.*"
+        ),
+        StopReason::Looping(what) => format!(
+            "\n\n*Stopped, because the model repeated itself: {what}. Say how it is to go on.*"
         ),
         StopReason::Refused(why) => format!(
             "\n\n*The model's provider would not answer: {why}. This message is left out of the \

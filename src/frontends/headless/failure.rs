@@ -37,6 +37,10 @@ impl Failure {
                 "the model has been asked {most} times; `model.maxSessionTurns` in the settings \
                  allows no more"
             )),
+            StopReason::Looping(what) => Self::Other(format!(
+                "stopped, because the model repeated itself, also when it was told so: {what}; \
+                 `model.disableLoopDetection` in the settings lets it go on"
+            )),
             StopReason::Refused(why) => {
                 Self::Other(format!("the model's provider would not answer: {why}"))
             }

@@ -25,6 +25,9 @@ pub(super) fn allowing(question: &Question) -> Option<&'static str> {
             RuleName::BuiltIn(name) if name == "unknown-folder" => {
                 return Some("GEMINI_CLI_TRUST_WORKSPACE=true");
             }
+            RuleName::BuiltIn(name) if name == "repetition" => {
+                return Some("model.disableLoopDetection");
+            }
             RuleName::BuiltIn(name) if matches!(&**name, "edits" | "web") => {}
             RuleName::BuiltIn(_) if question.scopes.contains(&Scope::Edits) => {}
             RuleName::BuiltIn(_) => flag = "--yolo",

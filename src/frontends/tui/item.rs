@@ -99,6 +99,9 @@ pub(super) fn explanation(reason: &StopReason) -> Option<(Tone, String)> {
             "The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
              allows no more in a session."
         )),
+        StopReason::Looping(what) => error(format!(
+            "Stopped, because the model repeated itself: {what}. Say how it is to go on."
+        )),
         StopReason::Refused(why) => error(format!(
             "The model's provider would not answer: {why}. This message is left out of the \
              conversation; say it another way."

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Compressed;
 use crate::model::{Assistant, Message, Part};
+use crate::session::conversation::BY_THE_AGENT;
 use crate::tools::TodoStatus;
 use crate::tools::outputs::CAN_READ;
 
@@ -71,7 +72,8 @@ pub(in crate::session) fn prompt_again(messages: &[Arc<Message>]) -> Message {
 pub(super) fn words(message: &Message) -> Option<&str> {
     let Message::User(parts) = message else { return None };
     let text = text(parts);
-    Some(text.strip_suffix(NO_LONGER).unwrap_or(text)).filter(|words| !words.trim().is_empty())
+    Some(text.strip_suffix(NO_LONGER).unwrap_or(text))
+        .filter(|words| !words.trim().is_empty() && !words.starts_with(BY_THE_AGENT))
 }
 
 /// What a user's message begins with.

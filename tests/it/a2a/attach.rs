@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::server::{Client, serve, shared, write};
 use super::socket::Socket;
-use crate::agent::{HANG, Setup};
+use crate::agent::{HANG, Setup, code};
 
 const TOKEN: &str = "the-token";
 
@@ -227,7 +227,7 @@ async fn who_reads_nothing_holds_nobody_up_and_is_told_all_of_it_later() {
 
 #[tokio::test]
 async fn events_come_in_batches_and_one_that_is_too_large_is_left_out() {
-    let large = "x".repeat(5000);
+    let large = code(5000);
     let answers = json!([[{ "text": large }, { "thought": "small" }]]);
     let mut it = shared(&Setup::answers(answers)).await;
     let id = it.editor.prompt("go").await;

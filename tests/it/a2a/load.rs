@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpSocket;
 
 use super::server::{Client, Shared, ends, prompt, serve, shared, text};
-use crate::agent::Setup;
+use crate::agent::{Setup, code};
 use crate::family::make_fifo;
 
 /// Begins a turn that says `chunks` times `text` once the gate opens; the id of its task.
@@ -89,7 +89,7 @@ async fn no_event_is_lost_or_doubled_for_fifty_subscribers() {
 #[tokio::test]
 async fn who_never_reads_delays_nobody() {
     // More than fits into the buffers of a connection: 32 MB. The editor does not read either.
-    let (it, task) = gated(&"x".repeat(16 << 10), 2000).await;
+    let (it, task) = gated(&code(16 << 10), 2000).await;
     let mut deaf = Vec::new();
     for _ in 0..3 {
         deaf.push(never_reads(it.client, &task).await);
@@ -106,7 +106,7 @@ async fn who_never_reads_delays_nobody() {
 
 #[tokio::test]
 async fn who_never_reads_has_a_place_for_a_while_only() {
-    let chunk = json!({ "repeat": { "text": "x".repeat(16 << 10), "times": 2000 } });
+    let chunk = json!({ "repeat": { "text": code(16 << 10), "times": 2000 } });
     let setup = Setup::answers(json!([[chunk]]));
     let setup = setup.arg("--limit").arg("a2a-connections=1");
     let it = serve(&setup.arg("--limit").arg("a2a-stuck-seconds=1")).await;

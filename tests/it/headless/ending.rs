@@ -100,3 +100,23 @@ async fn a_run_that_nobody_reads_ends_quickly_and_quietly() {
     assert_eq!((&*ran.stderr, ran.status.code()), ("", Some(1)));
     assert!(!is_left(&ran.home));
 }
+
+#[tokio::test]
+async fn a_model_that_does_not_stop_repeating_itself_is_stopped() {
+    let call = json!([{ "call": { "name": "list_directory", "args": { "dir_path": "." } } }]);
+    let script = || Setup::answers(Value::from(vec![call.clone(); 30]));
+    let ran = super::ran(script(), "go").await;
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.stderr);
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert!(lines[0].starts_with("tandem: The model repeats itself (the same call"), "{lines:?}");
+    assert!(lines[1].contains("not allowed without `model.disableLoopDetection`"), "{lines:?}");
+    assert!(
+        lines[2].starts_with("tandem: stopped, because the model repeated itself"),
+        "{lines:?}"
+    );
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let off = json!({ "model": { "disableLoopDetection": true } }).to_string();
+    let left =
+        super::ran(script().file(".gemini/settings.json", &off).arg("--skip-trust"), "go").await;
+    assert!(!left.stderr.contains("repeat"), "{}", left.stderr);
+}

@@ -1,0 +1,77 @@
+//! Conversations that become long, or go round in circles, as each front end shows them.
+
+use serde_json::{Value, json};
+
+use super::server::{answer, asks, ends, shared, tool_call};
+use crate::agent::Setup;
+use crate::terminal::Terminal;
+
+#[tokio::test]
+async fn the_editor_a_client_and_a_terminal_see_that_a_conversation_was_compressed() {
+    let filler = json!({ "repeat": { "text": "word {n} ", "times": 1000 } });
+    let snapshot = json!({ "text": "<state_snapshot>\nAll is well.\n</state_snapshot>" });
+    let script = vec![
+        json!({ "when": "Write the snapshot", "answers": [[snapshot]] }),
+        json!({ "when": "go", "answers": [[filler]] }),
+    ];
+    let mut it = shared(&Setup::script(script)).await;
+    for _ in 0..2 {
+        let id = it.editor.prompt("go").await;
+        it.editor.until_answered(id, "allow").await;
+    }
+    let mut socket = it.client.socket().await;
+    socket.call(1, "commands/get", json!({})).await;
+    let terminal = Terminal::open();
+    if let Some(terminal) = &terminal {
+        terminal.agent("", &format!("attach {}", it.client.port));
+        terminal.until("attached to");
+    }
+    let id = it.editor.prompt("/compress").await;
+    let said = Value::from(it.editor.until_answered(id, "allow").await).to_string();
+    assert!(said.contains("**Note** context compressed from "), "{said}");
+    assert!(said.contains("The newest messages are as they were"), "{said}");
+    let events: Vec<Value> = socket.events(ends).await;
+    let notes = Value::from(events).to_string();
+    assert!(notes.contains("Compressing the conversation of "), "{notes}");
+    assert!(notes.contains("context compressed from "), "{notes}");
+    if let Some(terminal) = terminal {
+        terminal.until("context compressed from ");
+    }
+}
+
+#[tokio::test]
+async fn whoever_watches_is_asked_whether_a_model_that_repeats_itself_may_go_on() {
+    let babble = json!({ "repeat": { "text": "Let me look at it once more. ", "times": 1000 } });
+    let mut it = shared(&Setup::answers(json!([[babble]]))).await;
+    let mut socket = it.client.socket().await;
+    socket.call(1, "commands/get", json!({})).await;
+    let terminal = Terminal::open();
+    if let Some(terminal) = &terminal {
+        terminal.agent("", &format!("attach {}", it.client.port));
+        terminal.until("attached to");
+    }
+    let id = it.editor.prompt("go").await;
+    let question = it.editor.call_of("requestToolCallConfirmation").await;
+    assert!(question["params"].to_string().contains("Shall it go on?"), "{question}");
+    if let Some(terminal) = &terminal {
+        terminal.until("Shall it go on?");
+    }
+    let events = socket.events(asks).await;
+    let asked = tool_call(events.last().unwrap());
+    let request = &asked["confirmation_request"];
+    assert_eq!(request["title"], "Go on, although the model repeats itself", "{request}");
+    assert!(
+        request["options"].to_string().contains("going on when the model repeats"),
+        "{request}"
+    );
+    socket.send(2, "message/send", answer(&asked["tool_call_id"], "cancel")).await;
+    it.editor.answer(&question, json!({ "id": 1, "outcome": "reject" })).await;
+    let said = Value::from(it.editor.until_answered(id, "reject").await).to_string();
+    let why = "Stopped, because the model repeated itself: the same text again and again.";
+    assert!(said.contains(why), "{said}");
+    let events = Value::from(socket.events(ends).await).to_string();
+    assert!(events.contains(why), "{events}");
+    if let Some(terminal) = terminal {
+        terminal.until("the model repeated itself");
+    }
+}
