@@ -250,6 +250,12 @@ impl Permissions {
         *self.mode.lock()
     }
 
+    /// Which modes there can be.
+    pub fn modes(&self) -> impl Iterator<Item = Mode> {
+        let yolo = self.setup.no_yolo.is_none();
+        Mode::ALL.into_iter().map(|(_, mode)| mode).filter(move |mode| yolo || *mode != Mode::Yolo)
+    }
+
     /// Changes how much is allowed without a question. An error says why that cannot be.
     pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
         if let (Mode::Yolo, Some(why)) = (mode, &self.setup.no_yolo) {

@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandTurn, Commands, Reply};
-pub use self::compress::Compressed;
+pub use self::compress::{Compressed, Masked};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
@@ -294,6 +294,11 @@ impl Session {
     /// How much is allowed without a question.
     pub fn mode(&self) -> Mode {
         self.permissions.mode()
+    }
+
+    /// Which modes there can be.
+    pub fn modes(&self) -> Vec<Mode> {
+        self.permissions.modes().collect()
     }
 
     /// Changes how much is allowed without a question. What is being asked stays asked. An error

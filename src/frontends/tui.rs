@@ -16,6 +16,7 @@ mod highlight;
 mod history;
 mod input;
 mod item;
+mod kept;
 mod keys;
 mod local;
 mod markdown;
@@ -45,6 +46,7 @@ use tokio::time::Instant;
 
 use self::act::Entering;
 use self::clock::now;
+use self::complete::Files;
 pub use self::conversation::Conversation;
 use self::conversation::{News, Reply};
 use self::history::History;
@@ -56,6 +58,7 @@ use self::signals::{Came, Signals};
 use self::state::{About, Elsewhere, State};
 use self::terminal::{Terminal, size};
 use self::wait::{changed, next_key, until};
+use crate::protocol::attach::Offered;
 pub use crate::protocol::attach::{Listed, Wanted};
 use crate::session::Entry;
 
@@ -73,6 +76,11 @@ pub async fn run(service: Service) -> anyhow::Result<Option<i32>> {
 }
 
 async fn show(service: Service) -> anyhow::Result<Option<i32>> {
+    anyhow::ensure!(
+        terminal::kind() != "dumb",
+        "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
+         PROMPT` does without"
+    );
     let signals = Signals::listen()?;
     let terminal = Terminal::take().context("the terminal cannot be used")?;
     let (columns, rows) = size();
@@ -85,7 +93,11 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         input_limit: None,
     };
     let mut ui = Ui {
-        screen: Screen::new(columns, service.colour),
+        screen: Screen::new(
+            columns,
+            service.colour,
+            terminal::reflows(|name| std::env::var(name).ok()),
+        ),
         history: History::open(service.history),
         clients: service.a2a.map(|(_, clients)| clients),
         state: State::new(about, service.session.me()),
@@ -97,6 +109,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         height: rows,
         files: None,
         finding: false,
+        prompts: Vec::new(),
         replies: FuturesUnordered::new(),
         login: service.login,
         entering: None,
@@ -135,9 +148,11 @@ struct Ui {
     editor: String,
     height: usize,
     /// The files of the workspace, once they have been asked for.
-    files: Option<Vec<String>>,
+    files: Option<Files>,
     /// Whether they are being looked for.
     finding: bool,
+    /// The prompts of MCP servers, as they were when a command was begun.
+    prompts: Vec<Offered>,
     /// What was asked of the session, and what follows.
     replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,
@@ -272,7 +287,11 @@ impl Ui {
         let (columns, now) = (self.screen.columns(), now());
         let mut rows = Vec::new();
         for item in self.state.take_finished() {
-            rows.extend(draw::finished(&item, self.state.unfolded, columns));
+            let shown = draw::item(&item, self.state.unfolded, columns);
+            rows.extend(shown.rows);
+            if !shown.whole {
+                self.state.keep_short(item);
+            }
         }
         let frame = draw::live(&self.state, columns, self.height.saturating_sub(1), now);
         let written = self.screen.update(&rows, frame);
@@ -354,7 +373,7 @@ impl Drop for Ui {
         let columns = self.screen.columns();
         let mut rows = Vec::new();
         for item in &self.state.items {
-            rows.extend(draw::finished(item, self.state.unfolded, columns));
+            rows.extend(draw::item(item, self.state.unfolded, columns).rows);
         }
         let mut last = self.screen.update(&rows, draw::Frame::default());
         last.push_str(&self.screen.clear());

@@ -31,6 +31,8 @@ pub const ANSWER: &str = "attach/answer";
 pub const SET_MODE: &str = "attach/setMode";
 /// What a prompt can mention, files and what MCP servers have: [`Files`] to the names.
 pub const FILES: &str = "attach/files";
+/// What servers have for prompts that begin with `/`: null to [`Offered`] ones.
+pub const PROMPTS: &str = "attach/prompts";
 
 /// The code of an error that says in `data.details`, for the person, why something is not done.
 pub const REFUSED: i64 = -32000;
@@ -89,6 +91,9 @@ pub struct Opened {
     pub model: String,
     /// The approval mode, by its name.
     pub mode: String,
+    /// The modes that there can be, by their names; all, if it is not said.
+    #[serde(default)]
+    pub modes: Vec<String>,
     /// How long a frame may be that the agent takes, in bytes.
     pub frame_bytes: usize,
 }
@@ -172,6 +177,17 @@ pub struct Answering<A> {
 pub struct SetMode {
     /// Its name.
     pub mode: String,
+}
+
+/// A command that is a prompt of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// Its name, without the `/`.
+    pub name: String,
+    /// Whether something can follow the name.
+    pub takes: bool,
+    /// What it does, for people.
+    pub description: String,
 }
 
 /// Files that are wanted.

@@ -2,6 +2,7 @@
 //! user's own words and the newest messages stay as they are.
 
 mod beginning;
+mod mask;
 mod record;
 mod summary;
 
@@ -13,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::beginning::words;
 pub(super) use self::beginning::{MESSAGES as BEGINNING, beginning, prompt_again};
+pub use self::mask::Masked;
+pub(super) use self::mask::masked;
+use self::mask::{Reach, mask};
 pub use self::record::Compressed;
 pub(super) use self::record::Record;
 use super::Session;
@@ -29,6 +33,9 @@ const SAID: u64 = 10;
 
 /// When it is done, or tried, again: when the conversation has grown by this share of the window.
 const AGAIN: u64 = 10;
+
+/// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
+const NEWEST: u64 = 50_000;
 
 /// How many files that have what came before are named.
 const WHOLE: usize = 20;
@@ -70,6 +77,10 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
     {
         return false;
     }
+    let newest = NEWEST.min(window / 5);
+    if mask(session, Reach { newest, but_last: true, least: size / 5 }).await {
+        return false;
+    }
     match compress(session, "", cancel).await {
         Ok(_) => return true,
         Err(Failure::Cancelled) => return false,
@@ -77,6 +88,7 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
         Err(why) => {
             let notice = format!("The conversation could not be compressed: {why}");
             session.log.append(Event::Notice(notice));
+            mask(session, Reach { newest: newest / 4, but_last: true, least: 0 }).await;
             if why == Failure::Useless {
                 session.compress_again.store(NOT_AGAIN, Ordering::Relaxed);
                 return false;
@@ -85,6 +97,30 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
     }
     session.compress_again.store(grown(size, window), Ordering::Relaxed);
     false
+}
+
+/// Makes a conversation shorter that the model will not take, also after so many tries; whether it
+/// did. None if the turn is cancelled.
+pub(super) async fn as_needed(
+    session: &Session,
+    tried: usize,
+    cancel: &CancellationToken,
+) -> Option<bool> {
+    if tried > 1 {
+        return Some(false);
+    }
+    if tried == 0 {
+        match compress(session, "", cancel).await {
+            Ok(_) => return Some(true),
+            Err(Failure::Cancelled) => return None,
+            Err(why) => {
+                let notice =
+                    format!("The conversation is too long, and could not be summed up: {why}");
+                session.log.append(Event::Notice(notice));
+            }
+        }
+    }
+    Some(mask(session, Reach { newest: 0, but_last: false, least: 0 }).await)
 }
 
 /// Compresses the conversation. `about` is what the user wants the summary to be about, if that was

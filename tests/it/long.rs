@@ -2,6 +2,7 @@
 
 mod compress;
 mod loops;
+mod masks;
 mod outputs;
 mod trouble;
 
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
+use tandem::media::Media;
 use tandem::model::history::harden;
 use tandem::model::replay::Replay;
 use tandem::model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};

@@ -4,6 +4,7 @@
 
 mod ending;
 mod login;
+mod typing;
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -17,6 +18,9 @@ use crate::agent::HANG;
 
 /// Longer than a question waits until keys answer it.
 pub(crate) const GRACE: Duration = Duration::from_millis(700);
+
+/// How often a screen must have been the same to be taken for still.
+const STILL: usize = 10;
 
 /// A terminal with a shell, in which the agent is started.
 pub(crate) struct Terminal {
@@ -110,6 +114,23 @@ impl Terminal {
             assert!(begun.elapsed() < HANG, "{what} is not there:\n{seen}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The screen, when all of a frame is there: terminals take it in pieces, and one may be seen,
+    /// or another size set, between two of them.
+    pub(crate) fn still(&self) -> String {
+        let now = || {
+            let cursor = self.tmux(&["display-message", "-p", "#{cursor_x} #{cursor_y}"]);
+            (self.seen(), cursor.stdout)
+        };
+        let (mut before, mut same) = (now(), 0);
+        while same < STILL {
+            std::thread::sleep(Duration::from_millis(20));
+            let after = now();
+            same = if after == before { same + 1 } else { 0 };
+            before = after;
+        }
+        before.0
     }
 
     /// Waits for the shell, which has the terminal again as it was: its settings are the same, the
@@ -284,7 +305,9 @@ fn another_size_leaves_nothing_behind() {
     let answers = json!([[{ "text": "A *sentence* that is long enough to need two rows when it is narrow." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("one");
-    terminal.until("narrow.");
+    // Nothing is drawn any more by itself.
+    terminal.wait("the end", |seen| seen.contains("narrow.") && !seen.contains("Esc cancels"));
+    terminal.still();
     for (columns, hint) in [
         ("40", "\n› a prompt; /command, @file, !shell, ? …\n"),
         ("100", "? for the keys\n"),
@@ -293,6 +316,7 @@ fn another_size_leaves_nothing_behind() {
     ] {
         terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
         terminal.wait("the new width", |seen| seen.contains(hint));
+        terminal.still();
     }
     terminal.wait("one rule", |seen| seen.lines().filter(|line| line.contains('─')).count() == 1);
 }
@@ -310,7 +334,8 @@ fn another_size_while_something_goes_on_leaves_nothing_behind() {
         std::thread::sleep(Duration::from_millis(400));
     }
     terminal.keys(&["Escape"]);
-    let seen = terminal.until("Cancelled.");
+    terminal.until("Cancelled.");
+    let seen = terminal.still();
     assert_eq!(seen.lines().filter(|line| line.contains('─')).count(), 1, "{seen}");
     assert_eq!(seen.matches("answering").count(), 0, "{seen}");
     assert_eq!(seen.matches("replay · default").count(), 1, "{seen}");
@@ -324,7 +349,7 @@ fn the_address_for_others_is_in_the_last_row() {
     let seen = terminal.until("A2A http://127.0.0.1:");
     let address = seen.split("A2A http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let mut client = std::net::TcpStream::connect(&address).unwrap();
-    terminal.until("(1)");
+    terminal.until("(1 connection)");
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"from afar"}]}}}"#;
     let request = format!(
         "POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -333,5 +358,5 @@ fn the_address_for_others_is_in_the_last_row() {
     client.write_all(request.as_bytes()).unwrap();
     terminal.until("› [A2A] from afar");
     drop(client);
-    terminal.until("(0)");
+    terminal.until("(0 connections)");
 }

@@ -15,9 +15,9 @@ use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
 use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
-    Opening, PROMPT, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION, Version,
-    Wanted,
+    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
+    Opened, Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn,
+    VERSION, Version, Wanted,
 };
 use crate::protocol::jsonrpc::{Error, Params};
 use crate::rpc::{self, Responder};
@@ -127,6 +127,7 @@ impl rpc::Handler for Seat {
         match method {
             EVENTS => self.events(joined, params, responder),
             FILES => self.files(joined, params, responder),
+            PROMPTS => responder.send(Ok(self.prompts(joined))),
             PROMPT => responder.send(self.prompt(joined, params)),
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
@@ -173,6 +174,7 @@ impl Seat {
             directory: directory(&context),
             model: session.model(),
             mode: session.mode().to_string(),
+            modes: session.modes().iter().map(ToString::to_string).collect(),
             frame_bytes: self.server.options.body,
         };
         let joined = Joined { context, number, origin: Origin::Attached(number) };
@@ -240,6 +242,16 @@ impl Seat {
             responder.send(Ok(names));
             drop(slot);
         });
+    }
+
+    fn prompts(&self, joined: &Joined) -> Vec<Offered> {
+        let prompts = self.server.commands.prompts(&joined.context.session);
+        let offered = prompts.into_iter().map(|prompt| Offered {
+            takes: !prompt.prompt.arguments.is_empty(),
+            description: prompt.description(),
+            name: prompt.name,
+        });
+        offered.collect()
     }
 
     /// What is asked for, and a place among the calls that wait.

@@ -1,6 +1,8 @@
 //! What the user does: keys become changes of the state and calls of the session.
 
+mod completing;
 mod login;
+mod mode;
 mod question;
 
 use std::time::Duration;
@@ -9,22 +11,17 @@ use crossterm::event::KeyEvent;
 use tokio::time::Instant;
 
 pub(super) use self::login::{Entering, step};
-use super::complete::{self, Wanted};
+use super::complete;
 use super::input::Edit;
-use super::item::Body;
+use super::item::{Body, Item};
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
 use super::signals::{Came, Signals};
-use super::{Quit, Ui, editor, now, prompt, signals};
-use crate::commands::Registry;
-use crate::session::Mode;
+use super::{Quit, Ui, draw, editor, now, prompt, signals};
 
 /// Ctrl+C twice within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
-
-/// How many files are offered from.
-const FILES: usize = 20_000;
 
 /// Rows that a question scrolls by.
 const PAGE: usize = 8;
@@ -50,6 +47,7 @@ impl Ui {
     pub(super) async fn key(&mut self, key: KeyEvent) -> anyhow::Result<()> {
         let focus = self.focus();
         let Some(intent) = keys::intent(key, focus) else { return Ok(()) };
+        self.put_off(focus);
         let had_help = self.state.help;
         self.state.unhint();
         match intent {
@@ -69,7 +67,8 @@ impl Ui {
                 }
             }
             Intent::CycleMode => self.cycle_mode(),
-            Intent::Unfold => {
+            Intent::Unfold => self.unfold(),
+            Intent::UnfoldAll => {
                 self.state.unfolded = !self.state.unfolded;
                 let what = if self.state.unfolded { "in full" } else { "in short" };
                 let hint = format!("thoughts and outputs are shown {what} from now on");
@@ -101,8 +100,22 @@ impl Ui {
         Ok(())
     }
 
+    /// Who is still typing does not answer what has come up meanwhile.
+    fn put_off(&mut self, focus: Focus) {
+        if !matches!(focus, Focus::Input { .. }) {
+            return;
+        }
+        match (self.state.dialogs.front_mut(), &mut self.state.offer) {
+            (Some(dialog), _) => dialog.shown_at(now()),
+            (None, Some(offer)) => offer.shown_at(now()),
+            (None, None) => {}
+        }
+    }
+
     pub(super) fn pasted(&mut self, text: String) {
-        match self.focus() {
+        let focus = self.focus();
+        self.put_off(focus);
+        match focus {
             Focus::Question | Focus::Offer | Focus::Waiting => {}
             Focus::Saying | Focus::Key | Focus::Input { .. } => self.edit(&Edit::Insert(text)),
         }
@@ -125,45 +138,6 @@ impl Ui {
             self.state.completion = complete::history(typed, self.history.prompts());
         } else {
             self.offer();
-        }
-    }
-
-    /// Offers what the word at the cursor may become.
-    pub(super) fn offer(&mut self) {
-        self.state.completion = match complete::wanted(&self.state.input) {
-            Some(Wanted::Command(typed)) => {
-                let session = self.session.session();
-                let prompts = session.map(|session| Registry::default().prompts(session));
-                complete::commands(typed, &prompts.unwrap_or_default())
-            }
-            Some(Wanted::File(typed, from)) => match &self.files {
-                Some(files) => complete::files(typed, from, files),
-                None => None,
-            },
-            None => return self.state.completion = None,
-        };
-        let file = matches!(complete::wanted(&self.state.input), Some(Wanted::File(..)));
-        let begins = matches!(complete::wanted(&self.state.input), Some(Wanted::File("", _)));
-        // Files come and go: they are looked for each time a name begins.
-        if file && !self.finding && (begins || self.files.is_none()) {
-            self.finding = true;
-            self.when(self.session.files(FILES), |ui, files| {
-                ui.finding = false;
-                ui.files = Some(files.unwrap_or_default());
-                ui.offer();
-            });
-        }
-    }
-
-    fn complete(&mut self) {
-        match self.state.completion.take() {
-            Some(completion) => {
-                completion.accept(&mut self.state.input);
-                if !completion.searches {
-                    self.offer();
-                }
-            }
-            None => self.offer(),
         }
     }
 
@@ -209,7 +183,7 @@ impl Ui {
         self.history.add(typed.trim());
         match local {
             Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
-            Some(Local::Help) => self.state.aside(Body::Help(local::names())),
+            Some(Local::Help) => self.state.aside(Item::new(Body::Help(local::names()))),
             Some(Local::Quit) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => self.send(&typed),
@@ -229,23 +203,16 @@ impl Ui {
         });
     }
 
-    /// The next mode that there is.
-    fn cycle_mode(&mut self) {
-        let before = self.state.about.mode;
-        let next = after(before);
-        self.state.about.mode = next;
-        self.when(self.session.set_mode(next), move |ui, set| {
-            let Err(why) = set else { return };
-            ui.state.hint = Some(why);
-            let next = after(next);
-            ui.state.about.mode = next;
-            ui.when(ui.session.set_mode(next), move |ui, set| {
-                if let Err(why) = set {
-                    ui.state.about.mode = before;
-                    ui.state.hint = Some(why);
-                }
-            });
-        });
+    /// Shows in full what was shown in short last: what still grows, or what has gone by.
+    fn unfold(&mut self) {
+        let columns = self.screen.columns();
+        let short = |item: &Item| item.open || !draw::item(item, false, columns).whole;
+        let mut live = self.state.items.iter_mut().rev();
+        if let Some(item) = live.find(|item| !item.done && short(item)) {
+            item.open = !item.open;
+        } else if !self.state.open_short() {
+            self.state.hint = Some("nothing more was shown in short".to_owned());
+        }
     }
 
     fn vertical(&mut self, down: bool, focus: Focus) {
@@ -365,10 +332,4 @@ impl Ui {
             }
         }
     }
-}
-
-/// The mode that follows this one.
-fn after(mode: Mode) -> Mode {
-    let at = Mode::ALL.iter().position(|(_, known)| *known == mode).unwrap_or(0);
-    Mode::ALL[(at + 1) % Mode::ALL.len()].1
 }

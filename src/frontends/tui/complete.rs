@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use super::input::Input;
 use super::local::LOCAL;
 use super::wrap::clean;
-use crate::commands::{Command, PromptCommand, Registry};
+use crate::commands::{Command, Registry};
+use crate::protocol::attach::Offered;
 
 /// How many are offered.
 const MOST: usize = 8;
@@ -74,16 +75,16 @@ pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
 }
 
 /// The commands, and the prompts of MCP servers, that begin like this.
-pub(super) fn commands(typed: &str, prompts: &[PromptCommand]) -> Option<Completion> {
+pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
     let local = LOCAL
         .iter()
         .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
     known.extend(prompts.iter().map(|prompt| {
-        let takes = if prompt.prompt.arguments.is_empty() { "" } else { " " };
+        let takes = if prompt.takes { " " } else { "" };
         let text = format!("/{}{takes}", prompt.name);
-        Candidate { text: clean(&text), help: clean(&prompt.description()) }
+        Candidate { text: clean(&text), help: clean(&prompt.description) }
     }));
     let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);
@@ -106,33 +107,63 @@ fn flatten(above: &str, commands: &[Command], known: &mut Vec<Candidate>) {
     }
 }
 
-/// The files whose names fit best.
-pub(super) fn files(typed: &str, from: usize, files: &[String]) -> Option<Completion> {
-    let typed = typed.replace('\\', "").to_lowercase();
-    let mut fitting: Vec<_> =
-        files.iter().filter_map(|file| Some((fits(&typed, file)?, file))).collect();
-    fitting.sort_by_key(|(how_well, file)| (Reverse(*how_well), file.len(), (*file).clone()));
-    let candidates = fitting.into_iter().take(MOST).map(|(_, file)| {
-        let text = format!("@{} ", file.replace(' ', "\\ "));
-        Candidate { text, help: String::new() }
-    });
-    Completion::new(from, candidates.collect(), false)
+/// The files of the workspace, made ready to be looked through at every key.
+#[derive(Debug, Default)]
+pub(super) struct Files(Vec<File>);
+
+#[derive(Debug)]
+struct File {
+    path: String,
+    /// The same in lower case, and where the name begins in it.
+    folded: String,
+    name: usize,
+}
+
+impl Files {
+    pub(super) fn new(paths: Vec<String>) -> Self {
+        let file = |path: String| {
+            let folded = path.to_lowercase();
+            let name = folded.rfind('/').map_or(0, |slash| slash + 1);
+            File { path, folded, name }
+        };
+        Self(paths.into_iter().map(file).collect())
+    }
+
+    /// Those whose names fit best.
+    pub(super) fn fitting(&self, typed: &str, from: usize) -> Option<Completion> {
+        let typed = typed.replace('\\', "").to_lowercase();
+        let fits = |file| Some((Reverse(fits(&typed, file)?), file));
+        let mut fitting: Vec<_> = self.0.iter().filter_map(fits).collect();
+        let order = |one: &(Reverse<u8>, &File), other: &(Reverse<u8>, &File)| {
+            let key = |(fits, file): &(Reverse<u8>, &File)| (*fits, file.path.len());
+            key(one).cmp(&key(other)).then_with(|| one.1.path.cmp(&other.1.path))
+        };
+        if fitting.len() > MOST {
+            fitting.select_nth_unstable_by(MOST, order);
+            fitting.truncate(MOST);
+        }
+        fitting.sort_by(order);
+        let candidates = fitting.into_iter().map(|(_, file)| {
+            let text = format!("@{} ", file.path.replace(' ', "\\ "));
+            Candidate { text, help: String::new() }
+        });
+        Completion::new(from, candidates.collect(), false)
+    }
 }
 
 /// How well a file's name fits what was typed.
-fn fits(typed: &str, file: &str) -> Option<u8> {
-    let file = file.to_lowercase();
-    let name = file.rsplit('/').next().unwrap_or_default();
-    if file.starts_with(typed) || name.starts_with(typed) {
+fn fits(typed: &str, file: &File) -> Option<u8> {
+    let (path, name) = (&file.folded, &file.folded[file.name..]);
+    if path.starts_with(typed) || name.starts_with(typed) {
         return Some(3);
     }
     if name.contains(typed) {
         return Some(2);
     }
-    if file.contains(typed) {
+    if path.contains(typed) {
         return Some(1);
     }
-    let mut chars = file.chars();
+    let mut chars = path.chars();
     typed.chars().all(|wanted| chars.any(|c| c == wanted)).then_some(0)
 }
 
@@ -181,22 +212,20 @@ mod tests {
     #[test]
     fn the_file_that_fits_best_comes_first() {
         let known = ["docs/main notes.md", "src/main.rs", "src/domain.rs", "maintain"];
-        let known = known.map(ToOwned::to_owned);
-        let found = texts(files("main", 0, &known));
+        let known = Files::new(known.map(ToOwned::to_owned).to_vec());
+        let found = texts(known.fitting("main", 0));
         assert_eq!(
             found,
             ["@maintain ", "@src/main.rs ", "@docs/main\\ notes.md ", "@src/domain.rs "]
         );
-        assert_eq!(texts(files("smr", 0, &known)), ["@src/main.rs ", "@src/domain.rs "]);
+        assert_eq!(texts(known.fitting("smr", 0)), ["@src/main.rs ", "@src/domain.rs "]);
     }
 
     #[test]
     fn what_is_marked_is_put_in_the_place_of_the_word() {
         let mut input = typed("see @ma");
-        let Some(mut completion) = files("ma", 4, &["main.rs".to_owned(), "make".to_owned()])
-        else {
-            panic!("nothing fits")
-        };
+        let files = Files::new(vec!["main.rs".to_owned(), "make".to_owned()]);
+        let Some(mut completion) = files.fitting("ma", 4) else { panic!("nothing fits") };
         completion.select(true);
         completion.select(true);
         completion.select(false);

@@ -6,6 +6,8 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use super::remote::Remote;
+use crate::commands::Registry;
+use crate::protocol::attach::Offered;
 use crate::session::{
     Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, TurnId,
 };
@@ -80,6 +82,14 @@ impl Conversation {
         match self {
             Self::Here(session, _) => session.mode(),
             Self::There(remote) => remote.mode(),
+        }
+    }
+
+    /// The modes that there can be; none if that is not known.
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        match self {
+            Self::Here(session, _) => session.modes(),
+            Self::There(remote) => remote.modes(),
         }
     }
 
@@ -158,6 +168,22 @@ impl Conversation {
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.files(most),
+        }
+    }
+
+    /// The commands that are prompts of MCP servers.
+    pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
+        match self {
+            Self::Here(session, _) => {
+                let prompts = Registry::default().prompts(session).into_iter();
+                let offered = prompts.map(|prompt| Offered {
+                    takes: !prompt.prompt.arguments.is_empty(),
+                    description: prompt.description(),
+                    name: prompt.name,
+                });
+                at_once(offered.collect())
+            }
+            Self::There(remote) => remote.prompts(),
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use ratatui::text::Line;
+
 use super::input::Input;
+use super::kept::Kept;
 use crate::session::{Access, Answer, CallStarted, Millis, Question};
 
 /// For so long after a question has come up, keys still go where they went before: nobody answers
@@ -21,6 +24,8 @@ pub(super) struct Dialog {
     pub(super) selected: usize,
     /// How many rows of what is asked about are above those shown.
     pub(super) scroll: usize,
+    /// The rows of what is asked about, for so many columns.
+    pub(super) content: Kept<usize, Vec<Line<'static>>>,
     /// The sentence that goes with a rejection, while it is typed.
     pub(super) saying: Option<Input>,
 }
@@ -40,7 +45,8 @@ impl Dialog {
     /// A question of a session that is of this process, or `elsewhere`.
     pub(super) fn new(started: Arc<CallStarted>, opened: Millis, elsewhere: bool) -> Self {
         let until = if elsewhere { "the agent ends" } else { "I quit" };
-        Self { started, opened, until, selected: 0, scroll: 0, saying: None }
+        let content = Kept::default();
+        Self { started, opened, until, selected: 0, scroll: 0, content, saying: None }
     }
 
     /// The id of the call that is asked about.

@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::item::{Body, Item, Tone};
-use super::markdown;
+use super::markdown::{self, Growing};
 use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::wrap::{Margin, clean, cut, width, wrap};
@@ -18,6 +18,12 @@ use crate::session::{Millis, Origin, Todo, TodoStatus};
 
 /// Rows of the todo list at most.
 const TODOS: usize = 7;
+
+/// How much is looked at of what has one row, in bytes.
+const ROW: usize = 2000;
+
+/// Rows of a prompt.
+const PROMPT: usize = 40;
 
 /// The spinner, an image after the other.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
@@ -38,14 +44,43 @@ pub(super) struct Frame {
     pub(super) cursor: Option<(usize, usize)>,
 }
 
-/// The rows of an item that goes into the scrollback.
-pub(super) fn finished(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
-    let mut rows = Vec::new();
-    if item.apart {
-        rows.push(Line::default());
+/// The rows of something.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) rows: Vec<Line<'static>>,
+    /// Whether they are all there are.
+    pub(super) whole: bool,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self::all(Vec::new())
     }
-    rows.extend(body(item, unfolded, columns));
-    rows
+}
+
+impl Shown {
+    fn all(rows: Vec<Line<'static>>) -> Self {
+        Self { rows, whole: true }
+    }
+}
+
+/// The rows of an item; all of them if `unfolded`.
+pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> Shown {
+    let mut shown = body(item, item.open || unfolded, columns);
+    if item.apart {
+        shown.rows.insert(0, Line::default());
+    }
+    shown
+}
+
+/// The rows of an item that is live, the last ones: no more than there is room for.
+fn last_rows(item: &Item, unfolded: bool, columns: usize, room: usize) -> Vec<Line<'static>> {
+    let last = |rows: &[Line<'static>]| rows[rows.len().saturating_sub(room)..].to_vec();
+    if !item.done {
+        return last(&self::item(item, unfolded, columns).rows);
+    }
+    let how = (item.open || unfolded, columns);
+    last(&item.rows.get(how, || self::item(item, unfolded, columns)).rows)
 }
 
 /// The live rows; not more than `height`.
@@ -53,18 +88,20 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     let mut below = Vec::new();
     below.extend(todos(&state.todos, columns));
     below.extend(queue_and_spinner(state, columns, now));
+    let status = status::rows(state, columns, now);
+    let room = height.saturating_sub(status.len());
     let mut frame = match state.dialogs.front() {
         Some(dialog) if dialog.ready(now) || state.input.is_empty() => {
-            question::rows(dialog, state.dialogs.len(), columns, height.saturating_sub(3))
+            question::rows(dialog, state.dialogs.len(), columns, room)
         }
         _ => match &state.offer {
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
                 login::rows(offer, columns, now)
             }
-            _ => composer(state, columns, height),
+            _ => composer(state, columns, room),
         },
     };
-    frame.rows.extend(status::rows(state, columns, now));
+    frame.rows.extend(status);
     let room = height.saturating_sub(frame.rows.len());
     let cut_off = below.len().saturating_sub(room);
     below.drain(..cut_off);
@@ -72,11 +109,14 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     let mut above = Vec::new();
     // What is asked about is shown with the question.
     let asked = |item: &&Item| matches!(&item.body, Body::Call(card) if card.asked);
-    for item in state.items.iter().filter(|item| !asked(item)) {
-        above.extend(finished(item, state.unfolded, columns));
+    for item in state.items.iter().rev().filter(|item| !asked(item)) {
+        let mut rows = last_rows(item, state.unfolded, columns, room - above.len());
+        rows.append(&mut above);
+        above = rows;
+        if above.len() >= room {
+            break;
+        }
     }
-    let cut_off = above.len().saturating_sub(room);
-    above.drain(..cut_off);
     above.append(&mut below);
     let over = (above.len() + frame.rows.len()).saturating_sub(height.max(1));
     let top = above.len();
@@ -86,13 +126,13 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     Frame { rows: above, cursor }
 }
 
-fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
-    match &item.body {
-        Body::Prompt(text, by) => prompt(text, by.as_ref(), columns),
-        Body::Said(text) => markdown::render(text, columns),
-        Body::Thought(text) => thought(text, item.done, unfolded, columns),
+fn body(item: &Item, open: bool, columns: usize) -> Shown {
+    Shown::all(match &item.body {
+        Body::Prompt(text, by) => return prompt(text, by.as_ref(), open, columns),
+        Body::Said(text) => markdown::render_rest(text, columns),
+        Body::Thought(text) => return thought(text, item.done, open, columns),
         Body::Help(commands) => help::essential(commands, columns),
-        Body::Call(call) => card::rows(call, unfolded, columns),
+        Body::Call(call) => return card::rows(call, open, columns),
         Body::Note(tone, text) => {
             let (mark, style) = match tone {
                 Tone::Aside => ("· ", DIM),
@@ -100,7 +140,12 @@ fn body(item: &Item, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
             };
             plain(text, &Margin::mark(mark, style), style, columns)
         }
-    }
+    })
+}
+
+/// As much of a text as one row can show.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(ROW)]
 }
 
 /// Lines of text in one style.
@@ -114,8 +159,18 @@ fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<
     rows
 }
 
-fn prompt(text: &str, by: Option<&Origin>, columns: usize) -> Vec<Line<'static>> {
-    plain(&format!("{}{text}", from(by)), &Margin::mark("› ", USER), BOLD, columns)
+fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> Shown {
+    let text = format!("{}{text}", from(by));
+    let most = if open { usize::MAX } else { PROMPT };
+    // No more is laid out than may be shown: a character has four bytes at most.
+    let end = text.floor_char_boundary(most.saturating_mul(4 * columns));
+    let mut rows = plain(&text[..end], &Margin::mark("› ", USER), BOLD, columns);
+    let whole = end == text.len() && rows.len() <= most;
+    if !whole {
+        rows.truncate(most);
+        rows.push(Line::styled("  … more below (Ctrl+O shows all)", DIM));
+    }
+    Shown { rows, whole }
 }
 
 /// Who said something, if not at this terminal.
@@ -129,24 +184,28 @@ fn from(by: Option<&Origin>) -> &'static str {
 }
 
 /// A thought: its subject, or all of it, dimmed.
-fn thought(text: &str, done: bool, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
-    let text = text.trim();
-    if !unfolded {
+fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> Shown {
+    if !open {
+        let text = thought.text[thought.context..].trim();
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let first = beginning(first);
         let subject = first.strip_prefix("**").and_then(|rest| rest.split_once("**"));
         let subject = subject.map_or(first, |(subject, _)| subject);
         let verb = if done { "thought" } else { "thinking" };
-        let line = cut(&clean(&format!("∴ {verb}: {subject}")), columns);
-        return vec![Line::styled(line, DIM)];
+        let line = clean(&format!("∴ {verb}: {subject}"));
+        let shown = cut(&line, columns);
+        let whole = shown == line && subject.len() + 4 >= text.len();
+        return Shown { rows: vec![Line::styled(shown, DIM)], whole };
     }
     let margin = Margin::mark("∴ ", DIM);
-    let mut rows = markdown::render(text, columns.saturating_sub(2));
+    let mut rows = markdown::render_rest(thought, columns.saturating_sub(2));
     for (at, row) in rows.iter_mut().enumerate() {
-        let margin = if at == 0 { &margin.first } else { &margin.rest };
+        let begins = at == 0 && !thought.goes_on;
+        let margin = if begins { &margin.first } else { &margin.rest };
         row.spans.splice(0..0, margin.iter().cloned());
         row.spans.iter_mut().for_each(|span| span.style = span.style.patch(DIM));
     }
-    rows
+    Shown::all(rows)
 }
 
 fn todos(todos: &[Todo], columns: usize) -> Vec<Line<'static>> {
@@ -197,7 +256,7 @@ fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'st
     }
     for queued in &state.queued {
         let from = from(queued.by.as_ref());
-        let first = clean(queued.text.lines().next().unwrap_or_default());
+        let first = clean(beginning(queued.text.lines().next().unwrap_or_default()));
         rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
     }
     rows
@@ -218,16 +277,16 @@ fn rule(style: Style, columns: usize) -> Line<'static> {
 fn composer(state: &State, columns: usize, height: usize) -> Frame {
     let mut rows = vec![Line::default(), rule(DIM, columns)];
     let (shell, most) = (state.input.text().starts_with('!'), (height / 3).clamp(1, 10));
-    let (text, (row, column)) = state.input.rows(columns.saturating_sub(3));
-    let hidden = (row + 1).saturating_sub(most);
-    for (at, line) in text.iter().enumerate().skip(hidden).take(most) {
-        let mark = match at {
-            0 if shell => Span::styled("! ", ASKS),
-            0 => Span::styled("› ", USER),
-            _ => Span::raw("  "),
+    let shown = state.input.rows(columns.saturating_sub(3), most);
+    let (row, column) = shown.cursor;
+    for (at, line) in shown.texts.iter().enumerate() {
+        let first = at == 0 && shown.from_the_start;
+        let (mark, line) = match line.strip_prefix('!') {
+            Some(command) if first && shell => (Span::styled("! ", ASKS), command),
+            _ if first => (Span::styled("› ", USER), line.as_str()),
+            _ => (Span::raw("  "), line.as_str()),
         };
-        let line = if at == 0 && shell { line[1..].to_owned() } else { line.clone() };
-        rows.push(Line::from(vec![mark, Span::raw(line)]));
+        rows.push(Line::from(vec![mark, Span::raw(line.to_owned())]));
     }
     if state.input.is_empty() {
         let hint = "a prompt; /command, @file, !shell, ? for the keys";
@@ -235,9 +294,11 @@ fn composer(state: &State, columns: usize, height: usize) -> Frame {
         let hint = Span::styled(cut(hint, columns.saturating_sub(2)), DIM);
         rows.push(Line::from(vec![Span::styled("› ", USER), hint]));
     }
-    let column = if shell && row == 0 { column.saturating_sub(1) } else { column };
-    let cursor = Some((2 + row - hidden, column + 2));
-    rows.extend(offered(state, columns));
+    let marked = shell && row == 0 && shown.from_the_start;
+    let column = if marked { column.saturating_sub(1) } else { column };
+    let cursor = Some((2 + row, column + 2));
+    let room = height.saturating_sub(rows.len());
+    rows.extend(offered(state, columns).into_iter().take(room));
     Frame { rows, cursor }
 }
 
@@ -247,7 +308,7 @@ fn offered(state: &State, columns: usize) -> Vec<Line<'static>> {
         let row = |(at, candidate): (usize, &super::complete::Candidate)| {
             let (mark, style) =
                 if at == completion.selected { ("› ", USER) } else { ("  ", CODE) };
-            let text = clean(&candidate.text.replace('\n', " "));
+            let text = clean(&beginning(&candidate.text).replace('\n', " "));
             let text = cut(text.trim_end(), columns.saturating_sub(2));
             let room = columns.saturating_sub(width(&text) + 4);
             let help = cut(&candidate.help, room);

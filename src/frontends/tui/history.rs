@@ -11,6 +11,9 @@ const MOST: usize = 1000;
 /// How long one may be to be kept in the file.
 const LONG: usize = 16 * 1024;
 
+/// How long all may be together, in bytes.
+const MEMORY: usize = 4 << 20;
+
 /// The prompts, and which of them is in the input.
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -50,6 +53,7 @@ impl History {
             return;
         }
         self.prompts.push(prompt.to_owned());
+        self.forget();
         if prompt.len() <= LONG
             && let Some(file) = &self.file
             && let Err(err) = append(file, prompt)
@@ -79,6 +83,18 @@ impl History {
     /// What is shown is edited: it is a draft of its own now.
     pub(super) fn leave(&mut self) {
         self.shown = None;
+    }
+
+    /// Keeps the last, not more than there is room for.
+    fn forget(&mut self) {
+        let mut room = MEMORY;
+        let kept = self.prompts.iter().rev().take(MOST).take_while(|prompt| {
+            let fits = prompt.len() <= room;
+            room = room.saturating_sub(prompt.len());
+            fits
+        });
+        let kept = kept.count().max(1);
+        self.prompts.drain(..self.prompts.len() - kept);
     }
 
     /// Writes what is kept into a new file, which takes the place of the old one.

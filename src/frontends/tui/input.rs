@@ -4,6 +4,10 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 use super::wrap::{clean, width};
 
+/// How much text may be before the cursor in a line, in bytes, so that all of it is laid out: more
+/// than the largest screen shows of a prompt.
+const FAR: usize = 8 * 1024;
+
 /// A change of the text, or of the place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -34,6 +38,16 @@ pub(super) struct Input {
     cursor: usize,
     /// What was taken out last, to be put in again.
     killed: String,
+}
+
+/// Some rows of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) texts: Vec<String>,
+    /// Row and column of the cursor.
+    pub(super) cursor: (usize, usize),
+    /// Whether the first row is that of the text.
+    pub(super) from_the_start: bool,
 }
 
 impl Input {
@@ -179,19 +193,23 @@ impl Input {
         }
     }
 
-    /// The rows of the text, and the row and column of the cursor.
-    pub(super) fn rows(&self, columns: usize) -> (Vec<String>, (usize, usize)) {
+    /// The rows around the cursor, at most so many: of a long text no more is looked at.
+    pub(super) fn rows(&self, columns: usize, most: usize) -> Rows {
         let columns = columns.max(2);
+        let begin = self.shown_from(most);
         let mut rows = vec![String::new()];
-        let (mut used, mut place) = (0, (0, 0));
-        for (at, grapheme) in self.text.grapheme_indices(true) {
+        let (mut used, mut cursor) = (0, None);
+        for (at, grapheme) in self.text[begin..].grapheme_indices(true) {
             let wide = width(grapheme);
             if grapheme != "\n" && used + wide > columns {
                 rows.push(String::new());
                 used = 0;
             }
-            if at == self.cursor {
-                place = (rows.len() - 1, used);
+            if begin + at == self.cursor {
+                cursor = Some((rows.len() - 1, used));
+            }
+            if cursor.is_some_and(|(row, _)| rows.len() > row.max(most)) {
+                break;
             }
             if grapheme == "\n" {
                 rows.push(String::new());
@@ -201,14 +219,29 @@ impl Input {
                 used += wide;
             }
         }
-        if self.cursor == self.text.len() {
+        let (row, column) = cursor.unwrap_or_else(|| {
             if used >= columns {
                 rows.push(String::new());
                 used = 0;
             }
-            place = (rows.len() - 1, used);
+            (rows.len() - 1, used)
+        });
+        let above = (row + 1).saturating_sub(most);
+        let rows = rows.into_iter().skip(above).take(most).collect();
+        Rows {
+            texts: rows,
+            cursor: (row - above, column),
+            from_the_start: begin == 0 && above == 0,
         }
-        (rows, place)
+    }
+
+    /// Where the rows begin that may be shown with the cursor: at the beginning of a line, or, of a
+    /// very long one, at a place that stays the same while it is typed in.
+    fn shown_from(&self, most: usize) -> usize {
+        let before = &self.text[..self.cursor];
+        let line = before.rmatch_indices('\n').nth(most).map_or(0, |(at, _)| at + 1);
+        let far = (self.cursor - line) / FAR;
+        self.text.floor_char_boundary(line + far.saturating_sub(1) * FAR)
     }
 }
 
@@ -268,9 +301,34 @@ mod tests {
     fn long_lines_go_on_in_the_next_row() {
         let input =
             |text: &str| Input { cursor: text.len(), text: text.to_owned(), ..Input::default() };
-        assert_eq!(input("abcd").rows(3), (vec!["abc".to_owned(), "d".to_owned()], (1, 1)));
-        assert_eq!(input("abc").rows(3), (vec!["abc".to_owned(), String::new()], (1, 0)));
-        assert_eq!(input("日本").rows(3).1, (1, 2));
-        assert_eq!(input("a\n").rows(3).1, (1, 0));
+        assert_eq!(input("abcd").rows(3, 9).texts, ["abc", "d"]);
+        assert_eq!(input("abcd").rows(3, 9).cursor, (1, 1));
+        assert_eq!(input("abc").rows(3, 9).texts, ["abc", ""]);
+        assert_eq!(input("abc").rows(3, 9).cursor, (1, 0));
+        assert_eq!(input("日本").rows(3, 9).cursor, (1, 2));
+        assert_eq!(input("a\n").rows(3, 9).cursor, (1, 0));
+    }
+
+    #[test]
+    fn of_a_long_text_the_rows_around_the_cursor_are_shown() {
+        let mut input = Input::default();
+        input.set("a\nb\nc\nd\ne");
+        assert_eq!(input.rows(9, 3).texts, ["c", "d", "e"]);
+        assert!(!input.rows(9, 3).from_the_start);
+        input.cursor = 2;
+        let rows = input.rows(9, 3);
+        assert_eq!(
+            (&rows.texts[..], rows.cursor),
+            (&["a", "b", "c"].map(String::from)[..], (1, 0))
+        );
+        assert!(rows.from_the_start);
+        // In a long line, what is above stays where it is while somebody types.
+        input.set(&"é1234567".repeat(20_000));
+        let before = input.rows(80, 5);
+        input.edit(&Insert("x".to_owned()));
+        let after = input.rows(80, 5);
+        assert_eq!(before.texts.len(), 5);
+        assert_eq!(before.texts[..4], after.texts[..4]);
+        assert_eq!(after.cursor, (4, before.cursor.1 + 1));
     }
 }

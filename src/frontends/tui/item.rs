@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::markdown;
+use super::draw::Shown;
+use super::kept::Kept;
+use super::markdown::Growing;
 use crate::session::{Answer, CallStarted, Millis, Origin, StopReason, ToolOutcome};
 
 /// One of them.
@@ -15,6 +17,10 @@ pub(super) struct Item {
     pub(super) apart: bool,
     /// Whether it has its last form.
     pub(super) done: bool,
+    /// Whether all of it is shown, however long that is.
+    pub(super) open: bool,
+    /// Its rows, if it waits for something above it: whether it is all shown, in how many columns.
+    pub(super) rows: Kept<(bool, usize), Shown>,
 }
 
 /// What it is.
@@ -23,9 +29,9 @@ pub(super) enum Body {
     /// What a user said; and who, if not at this terminal.
     Prompt(String, Option<Origin>),
     /// What the model, or a command, says: Markdown.
-    Said(String),
+    Said(Growing),
     /// What the model thinks: Markdown.
-    Thought(String),
+    Thought(Growing),
     /// A call.
     Call(Card),
     /// What matters to who does not know this program yet; the names of all commands.
@@ -63,21 +69,28 @@ pub(super) struct Card {
 impl Item {
     pub(super) fn new(body: Body) -> Self {
         let done = matches!(body, Body::Prompt(..) | Body::Note(..) | Body::Help(_));
-        Self { body, apart: true, done }
+        Self { body, apart: true, done, open: false, rows: Kept::default() }
     }
 
     /// Of a text that grows, what will stay as it is: it is taken out, and the rest stays.
-    pub(super) fn settle(&mut self) -> Option<Self> {
-        let Body::Said(text) = &mut self.body else { return None };
-        if self.done || !text.contains('\n') && text.len() < 3000 {
+    pub(super) fn settle(&mut self, unfolded: bool) -> Option<Self> {
+        if self.done {
             return None;
         }
-        let cut = markdown::settled(text)?;
-        let rest = format!("{}{}", cut.reopen, &text[cut.at..]);
-        text.truncate(cut.at);
-        let head =
-            Self { body: Body::Said(std::mem::replace(text, rest)), apart: self.apart, done: true };
-        self.apart = cut.block;
+        let (body, apart) = match &mut self.body {
+            Body::Said(text) => {
+                let (head, apart) = text.settle()?;
+                (Body::Said(head), apart)
+            }
+            // In short, it is one row to the end.
+            Body::Thought(text) if unfolded || self.open => {
+                let (head, apart) = text.settle()?;
+                (Body::Thought(head), apart)
+            }
+            _ => return None,
+        };
+        let head = Self { apart: self.apart, open: self.open, done: true, ..Self::new(body) };
+        self.apart = apart;
         Some(head)
     }
 }

@@ -48,8 +48,10 @@ pub(super) enum Intent {
     /// Look for an earlier prompt.
     Search,
     CycleMode,
-    /// Show thoughts in full, or not.
+    /// Show in full what was shown in short last.
     Unfold,
+    /// Show everything in full from now on, or not.
+    UnfoldAll,
     Help,
     /// Write in `$EDITOR`.
     Editor,
@@ -73,7 +75,8 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Tab", "complete: /command, @file"),
     ("!COMMAND", "run it yourself; the model sees the output"),
     ("Ctrl+G", "write the prompt in $EDITOR"),
-    ("Ctrl+O", "show thoughts and outputs in full, or not"),
+    ("Ctrl+O", "show in full what was in short; again: the one before"),
+    ("Alt+O", "everything in full from now on, or in short"),
     ("Ctrl+Z, Ctrl+L", "suspend; draw anew"),
     ("Ctrl+A E B F, Alt+B F", "move, as in a shell"),
     ("Ctrl+W U K Y T, Alt+D", "cut, paste, swap, as in a shell"),
@@ -88,6 +91,7 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("Esc", "cancel the turn; close what is open"),
     ("Shift+Tab", "next mode: default, auto_edit, yolo, plan"),
     ("Up, Ctrl+R", "earlier prompts; search in them"),
+    ("Ctrl+O", "show in full what was shown in short"),
     ("Ctrl+G", "write the prompt in $EDITOR"),
     ("Ctrl+C twice, Ctrl+D", "quit"),
     ("?", "all keys"),
@@ -97,7 +101,7 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
 pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
-    if let Some(intent) = everywhere(key, control) {
+    if let Some(intent) = everywhere(key, control, alt) {
         return Some(intent);
     }
     match focus {
@@ -124,12 +128,13 @@ pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
     }
 }
 
-fn everywhere(key: KeyEvent, control: bool) -> Option<Intent> {
+fn everywhere(key: KeyEvent, control: bool, alt: bool) -> Option<Intent> {
     Some(match key.code {
         KeyCode::Char('c') if control => Intent::Interrupt,
         KeyCode::Char('z') if control => Intent::Suspend,
         KeyCode::Char('l') if control => Intent::Redraw,
         KeyCode::Char('o') if control => Intent::Unfold,
+        KeyCode::Char('o') if alt => Intent::UnfoldAll,
         KeyCode::Esc => Intent::Escape,
         KeyCode::BackTab => Intent::CycleMode,
         _ => return None,

@@ -1,99 +1,80 @@
 //! Markdown as styled rows; and how much of a text that still grows will stay as it is.
 
+mod settled;
 mod table;
+
+use std::mem;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use self::settled::{Cut, settled};
 use self::table::Table;
 use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
 use super::wrap::{Margin, clean, wrap};
 
-/// A paragraph that is longer is put into the scrollback in parts.
-const LONG: usize = 2000;
-
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
+/// A text, of which the beginning may be in the scrollback already.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Growing {
+    pub(super) text: String,
+    /// How much of it only says what the rest is part of: it has been shown.
+    pub(super) context: usize,
+    /// Whether what has been shown ends in the middle of a block.
+    joined: bool,
+    /// Whether anything has been shown.
+    pub(super) goes_on: bool,
+}
+
+impl Growing {
+    pub(super) fn new(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+
+    /// What will stay as it is: it is taken out, and the rest stays. And whether an empty row sets
+    /// the rest apart.
+    pub(super) fn settle(&mut self) -> Option<(Self, bool)> {
+        let Cut { at, reopen, context, joined, apart } = settled(self)?;
+        let text = reopen + &self.text[at..];
+        self.text.truncate(at);
+        let rest = Self { text, context, joined, goes_on: true };
+        Some((mem::replace(self, rest), apart))
+    }
+}
+
 /// The rows of a text.
 pub(super) fn render(text: &str, columns: usize) -> Vec<Line<'static>> {
-    let text = clean(text);
+    rows(&clean(text), 0, false, columns)
+}
+
+/// The rows of a text that have not been shown.
+pub(super) fn render_rest(growing: &Growing, columns: usize) -> Vec<Line<'static>> {
+    let (context, rest) = growing.text.split_at(growing.context);
+    let context = clean(context);
+    rows(&format!("{context}{}", clean(rest)), context.len(), growing.joined, columns)
+}
+
+fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'static>> {
     let mut page = Page::new(columns);
-    for event in Parser::new_ext(&text, OPTIONS) {
-        page.take(event);
-    }
-    page.flush();
-    page.rows
-}
-
-/// Where a text that still grows can be cut.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cut {
-    /// What is before this will not change.
-    pub(super) at: usize,
-    /// What must be written before the rest, so that it is read as before.
-    pub(super) reopen: String,
-    /// Whether the rest begins a new block.
-    pub(super) block: bool,
-}
-
-/// How much of a text will stay as it is, whatever comes.
-pub(super) fn settled(text: &str) -> Option<Cut> {
-    let mut depth = 0;
-    let (mut last, mut item) = (0, None);
-    let mut code = None;
-    let mut paragraph = false;
+    let mut shown = None;
     for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
-        match event {
-            Event::Start(tag) => {
-                if depth == 0 {
-                    (last, item) = (range.start, None);
-                    paragraph = matches!(tag, Tag::Paragraph);
-                    code = match tag {
-                        Tag::CodeBlock(CodeBlockKind::Fenced(_)) => Some(range.start),
-                        _ => None,
-                    };
-                } else if depth == 1 && matches!(tag, Tag::Item) {
-                    item = Some(range.start);
-                }
-                depth += 1;
-            }
-            Event::End(_) => depth -= 1,
-            _ if depth == 0 => (last, item, code, paragraph) = (range.start, None, None, false),
-            _ => {}
+        let first = shown.is_none() && range.start >= context;
+        if first {
+            page.flush();
+            shown = Some(page.rows.len());
+        }
+        page.take(event);
+        if first && joined {
+            // No empty row comes before what goes on.
+            shown = Some(page.rows.len());
         }
     }
-    let whole = |at, block| Some(Cut { at, reopen: String::new(), block });
-    if let Some(cut) = code.and_then(|start| in_code(text, start)) {
-        return Some(cut);
-    }
-    if let Some(at) = item.filter(|at| *at > last) {
-        return whole(line_start(text, at), false);
-    }
-    if paragraph && text.len() - last > LONG {
-        let at = text[..text.len() - LONG / 2].rfind(char::is_whitespace)?;
-        return (at > last).then(|| Cut { at: at + 1, reopen: String::new(), block: false });
-    }
-    if last > 0 { whole(line_start(text, last), true) } else { None }
-}
-
-/// The lines of a block of code that are whole.
-fn in_code(text: &str, start: usize) -> Option<Cut> {
-    let start = line_start(text, start);
-    let fence = text[start..].lines().next()?;
-    let at = text.rfind('\n')? + 1;
-    let begun = start + fence.len() + 1;
-    // The last line may be the one that closes it.
-    if at <= begun || text[begun..].trim_end().ends_with(['`', '~']) {
-        return (start > 0).then(|| Cut { at: start, reopen: String::new(), block: true });
-    }
-    Some(Cut { at, reopen: format!("{fence}\n"), block: false })
-}
-
-fn line_start(text: &str, at: usize) -> usize {
-    text[..at].rfind('\n').map_or(0, |newline| newline + 1)
+    page.flush();
+    page.rows.split_off(shown.unwrap_or(page.rows.len()))
 }
 
 /// The rows so far, and where in the text we are.
@@ -110,6 +91,8 @@ struct Page {
     code: Option<Highlighter>,
     table: Option<Table>,
     links: Vec<String>,
+    /// Whether a quote begins here.
+    quoted: bool,
 }
 
 impl Page {
@@ -124,6 +107,7 @@ impl Page {
             code: None,
             table: None,
             links: Vec::new(),
+            quoted: false,
         }
     }
 
@@ -166,6 +150,7 @@ impl Page {
             Tag::BlockQuote(_) => {
                 self.gap();
                 self.margins.push(Margin::bar("▏ ", DIM));
+                self.quoted = true;
             }
             Tag::CodeBlock(kind) => {
                 self.gap();
@@ -272,9 +257,12 @@ impl Page {
         self.spans.push(Span::styled(text.to_owned(), now.patch(style)));
     }
 
-    /// An empty row before a block, but for the first and the first of an item.
+    /// An empty row before a block, but for the first, and the first of an item or of a quote.
     fn gap(&mut self) {
         self.flush();
+        if std::mem::take(&mut self.quoted) {
+            return;
+        }
         let begins = self.margins.last().is_some_and(|margin| margin.first != margin.rest);
         if !self.rows.is_empty() && !begins {
             let bars = self.margins.iter().flat_map(|margin| margin.rest.clone());
@@ -289,6 +277,7 @@ impl Page {
     }
 
     fn flush_even_empty(&mut self) {
+        self.quoted = false;
         let spans = std::mem::take(&mut self.spans);
         let mut margin = Margin::default();
         for outer in &mut self.margins {

@@ -84,6 +84,11 @@ impl Offer {
         self.opened.is_none_or(|opened| now - opened >= GRACE)
     }
 
+    /// It comes up now, not before, if it came by itself.
+    pub(super) fn shown_at(&mut self, now: Millis) {
+        self.opened = self.opened.map(|_| now);
+    }
+
     /// Whether something goes on that may take long.
     pub(super) fn busy(&self) -> bool {
         matches!(self.stage, Stage::Checking | Stage::Browser(_))

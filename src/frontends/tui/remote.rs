@@ -23,8 +23,8 @@ use self::link::{Ask, Link, open};
 use self::socket::Connection;
 use super::conversation::{News, Reply};
 use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, FILES, Files, Listed, Open, Opened, Opening, PROMPT, Prompt,
-    SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
+    ANSWER, Answering, CANCEL, FILES, Files, Listed, Offered, Open, Opened, Opening, PROMPT,
+    PROMPTS, Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
 };
 use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, TurnId};
 
@@ -122,6 +122,10 @@ impl Remote {
         self.opened.mode.parse().unwrap_or_default()
     }
 
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        self.opened.modes.iter().filter_map(|mode| mode.parse().ok()).collect()
+    }
+
     pub(super) fn input_limit(&self) -> Option<u64> {
         Some(self.input_limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
@@ -155,6 +159,10 @@ impl Remote {
 
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
         self.ask(FILES, &Files { most })
+    }
+
+    pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
+        self.ask(PROMPTS, &())
     }
 
     /// Has a call made, now or when the connection is there again.

@@ -4,23 +4,29 @@
 //! relative to the live rows, so nobody asks the terminal where they are.
 
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use super::draw::Frame;
-use super::wrap::width_of;
+use super::wrap::{cut, width, width_of};
 
 /// Begins and ends what is shown at once, by terminals that know how; the cursor is off meanwhile.
 const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
 const END: &str = "\x1b[?2026l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-/// Clears the rest of the row, and the rest of the screen.
+/// Clears the rest of the row, the whole row, the rest of the screen.
 const CLEAR_ROW: &str = "\x1b[K";
+const CLEAR_WHOLE_ROW: &str = "\x1b[2K";
 const CLEAR_BELOW: &str = "\x1b[J";
+/// The same from the beginning of a row: what is cleared from the very first cell on, some
+/// terminals keep in their scrollback.
+const CLEAR_FROM_ROW: &str = "\x1b[2K\x1b[C\x1b[J\r";
 
 /// What is on the screen.
 pub(super) struct Screen {
     columns: usize,
     colour: bool,
+    /// Whether the terminal breaks its rows anew when it gets narrower, as most do, or cuts them.
+    reflows: bool,
     /// The live rows.
     shown: Vec<Line<'static>>,
     /// Where the cursor is, from the first live row.
@@ -31,8 +37,8 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Nothing is shown yet; the cursor is at the beginning of a row.
-    pub(super) fn new(columns: usize, colour: bool) -> Self {
-        Self { columns, colour, shown: Vec::new(), cursor: (0, 0), seen: true }
+    pub(super) fn new(columns: usize, colour: bool, reflows: bool) -> Self {
+        Self { columns, colour, reflows, shown: Vec::new(), cursor: (0, 0), seen: true }
     }
 
     /// What to write so that the finished rows are above the live ones, which are those of the
@@ -76,19 +82,20 @@ impl Screen {
         self.go(&mut out, 0);
         self.shown.clear();
         self.seen = true;
-        out.push_str(CLEAR_BELOW);
+        out.push_str(CLEAR_FROM_ROW);
         out.push_str(SHOW_CURSOR);
         out
     }
 
-    /// The terminal has another width, and has broken its rows anew. What to write so that no live
-    /// rows are left.
+    /// The terminal has another width, and may have broken its rows anew. What to write so that no
+    /// live rows are left.
     pub(super) fn resized(&mut self, columns: usize, height: usize) -> String {
         let columns = columns.max(1);
         let rows_of = |line: &Line<'_>| width_of(&line.spans).div_ceil(columns).max(1);
         let above: usize = self.shown.iter().take(self.cursor.0).map(rows_of).sum();
         let row = above + self.cursor.1 / columns;
-        self.cursor.0 = if columns == self.columns { self.cursor.0 } else { row };
+        let same = columns == self.columns || !self.reflows;
+        self.cursor.0 = if same { self.cursor.0 } else { row };
         self.cursor.0 = self.cursor.0.min(height.saturating_sub(1));
         self.columns = columns;
         self.clear()
@@ -115,7 +122,7 @@ impl Screen {
         }
         if rows.len() < self.shown.len() {
             self.go(out, rows.len());
-            out.push_str(CLEAR_BELOW);
+            out.push_str(CLEAR_FROM_ROW);
         }
     }
 
@@ -151,8 +158,16 @@ impl Screen {
     }
 
     fn write(&self, out: &mut String, row: &Line<'static>) {
+        if row.spans.is_empty() {
+            // Nothing is left that could be broken into two rows later.
+            return out.push_str(CLEAR_WHOLE_ROW);
+        }
+        let wide = width_of(&row.spans);
+        let fitting =
+            if wide > self.columns { fitted(&row.spans, self.columns) } else { Vec::new() };
+        let spans = if wide > self.columns { &fitting } else { &row.spans };
         let mut styled = false;
-        for span in &row.spans {
+        for span in spans {
             let codes = codes(row.style.patch(span.style), self.colour);
             if styled || !codes.is_empty() {
                 out.push_str(&format!("\x1b[0{codes}m"));
@@ -163,10 +178,25 @@ impl Screen {
         if styled {
             out.push_str("\x1b[0m");
         }
-        if width_of(&row.spans) < self.columns {
+        if wide < self.columns {
             out.push_str(CLEAR_ROW);
         }
     }
+}
+
+/// As much of a row as there is room for: the terminal would make two rows of it.
+fn fitted(spans: &[Span<'static>], columns: usize) -> Vec<Span<'static>> {
+    let mut room = columns;
+    let mut fitting = Vec::new();
+    for span in spans {
+        let text = cut(&span.content, room);
+        room = room.saturating_sub(width(&text));
+        fitting.push(Span::styled(text, span.style));
+        if room == 0 {
+            break;
+        }
+    }
+    fitting
 }
 
 fn forward(out: &mut String, columns: usize) {

@@ -6,6 +6,7 @@
 
 mod attached;
 mod first;
+mod short;
 
 use std::fs;
 use std::path::Path;
@@ -56,9 +57,17 @@ impl Stage {
     fn see(mut self, event: Value) -> Self {
         let event: Event = serde_json::from_value(event).unwrap();
         self.state.apply(&event, self.now);
+        self.scrolled()
+    }
+
+    /// What has its last form goes into the scrollback.
+    fn scrolled(mut self) -> Self {
         for item in self.state.take_finished() {
-            let rows = draw::finished(&item, self.state.unfolded, self.columns.into());
-            self.scrollback.extend(rows);
+            let shown = draw::item(&item, self.state.unfolded, self.columns.into());
+            self.scrollback.extend(shown.rows);
+            if !shown.whole {
+                self.state.keep_short(item);
+            }
         }
         self
     }
@@ -228,14 +237,6 @@ fn an_answer_as_it_streams() {
 }
 
 #[test]
-fn thoughts_in_full() {
-    let mut stage = Stage::new().turn("go");
-    stage.state.unfolded = true;
-    let thought = "**Looking** at the test.\n\nIt asserts that one is two.";
-    stage.see(json!({ "Thought": thought })).see(json!({ "Text": "So.\n" })).check("unfolded.txt");
-}
-
-#[test]
 fn tools() {
     let many: Vec<_> = (1..=20).map(|line| format!("test {line} ... ok")).collect();
     let stage = Stage::new()
@@ -368,6 +369,7 @@ fn narrow_and_wide() {
         .see(json!({ "Text": "はい、日本語で答えます。\n\n| a | b |\n|---|---|\n| 長い説明です | x |\n" }))
         .check("narrow.txt");
     Stage::new().sized(30, 10).turn("go").see(asked_command("1")).wait(1000).check("tiny.txt");
+    Stage::new().sized(20, 4).turn("go").see(asked_command("1")).wait(1000).check("least.txt");
 }
 
 #[test]
@@ -380,7 +382,7 @@ fn completion() {
 #[test]
 fn no_colour() {
     let stage = Stage::new().turn("go").see(asked_edit("1")).wait(1000);
-    let written = Screen::new(80, false).update(&stage.scrollback, stage.frame());
+    let written = Screen::new(80, false, true).update(&stage.scrollback, stage.frame());
     let written = written.replace('\x1b', "␛").replace("\r\n", "\n").replace('\r', "");
     compare("no_colour.txt", &(written + "\n"));
 }

@@ -1,46 +1,26 @@
 //! What the screen shows, made from the session's events and the user's keys. Pure: it reaches
 //! neither the terminal nor the session, and the time is given to it.
 
+mod about;
+mod short;
+
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
+pub(super) use self::about::{About, Elsewhere};
+use self::short::Short;
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
 use super::item::{Body, Card, Item, Tone, explanation};
+use super::markdown::Growing;
 use super::offer::{Offer, Then};
 use crate::session::{
-    CallStarted, Content, Event, Millis, Mode, ModelError, Origin, Retry, StopReason, Todo,
-    TodoStatus, ToolOutcome, TurnId, Usage,
+    CallStarted, Content, Event, Millis, ModelError, Origin, Retry, StopReason, Todo, TodoStatus,
+    ToolOutcome, TurnId, Usage,
 };
-
-/// What the status line says, apart from what the events tell.
-#[derive(Debug, Clone, Default)]
-pub(super) struct About {
-    /// Who answers.
-    pub(super) model: String,
-    /// How much is allowed without a question.
-    pub(super) mode: Mode,
-    /// Where the agent works.
-    pub(super) workspace: String,
-    /// Where others can join, and how many have.
-    pub(super) a2a: Option<(String, usize)>,
-    /// Where the session is, if it is not of this process.
-    pub(super) elsewhere: Option<Elsewhere>,
-    /// How many tokens the model can be told.
-    pub(super) input_limit: Option<u64>,
-}
-
-/// A session of another process.
-#[derive(Debug, Clone)]
-pub(super) struct Elsewhere {
-    /// Its address.
-    pub(super) place: String,
-    /// Whether it cannot be reached for now.
-    pub(super) lost: bool,
-}
 
 /// The turn that runs.
 #[derive(Debug, Clone)]
@@ -85,8 +65,10 @@ pub(super) struct State {
     pub(super) retry: Option<(Retry, Millis)>,
     pub(super) input: Input,
     pub(super) completion: Option<Completion>,
-    /// Whether thoughts are shown in full.
+    /// Whether everything is shown in full.
     pub(super) unfolded: bool,
+    /// What has gone into the scrollback in short; the last ones.
+    short: Short,
     pub(super) help: bool,
     /// Said once, beside the status line, until the next key.
     pub(super) hint: Option<String>,
@@ -132,7 +114,7 @@ impl State {
             Event::CommandStarted { name } => self.command = Some(name.clone()),
             Event::Output(text) => {
                 self.close();
-                self.push(Body::Said(text.clone()));
+                self.push(Body::Said(Growing::new(text.clone())));
                 self.close();
             }
             Event::Text(more) => self.grow(more, false),
@@ -176,6 +158,7 @@ impl State {
             Event::Asked(_)
             | Event::Told { .. }
             | Event::FileChanged { .. }
+            | Event::Masked(_)
             | Event::FileRestored { .. } => {}
         }
     }
@@ -281,23 +264,23 @@ impl State {
     fn grow(&mut self, more: &str, thinks: bool) {
         if let Some(Item { body, done: false, .. }) = self.items.back_mut() {
             match body {
-                Body::Said(text) if !thinks => return text.push_str(more),
-                Body::Thought(text) if thinks => return text.push_str(more),
+                Body::Said(said) if !thinks => return said.text.push_str(more),
+                Body::Thought(said) if thinks => return said.text.push_str(more),
                 _ => {}
             }
         }
         self.close();
         if thinks {
-            self.push(Body::Thought(more.to_owned()));
+            self.push(Body::Thought(Growing::new(more.to_owned())));
         } else if !more.trim().is_empty() {
-            self.push(Body::Said(more.trim_start_matches('\n').to_owned()));
+            self.push(Body::Said(Growing::new(more.trim_start_matches('\n').to_owned())));
         }
     }
 
     /// Something of this screen alone. It does not break what is being said in two.
-    pub(super) fn aside(&mut self, body: Body) {
+    pub(super) fn aside(&mut self, item: Item) {
         let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
-        self.items.insert(place, Item::new(body));
+        self.items.insert(place, item);
         match self.items.get_mut(place + 1) {
             Some(next) => next.apart = true,
             None => self.after_call = false,
@@ -332,7 +315,7 @@ impl State {
             finished.push(item);
         }
         if let Some(first) = self.items.front_mut() {
-            finished.extend(first.settle());
+            finished.extend(first.settle(self.unfolded));
         }
         finished
     }
@@ -349,8 +332,11 @@ impl State {
             let wait = seconds(until - now + 999);
             return Some(format!("{}, retrying in {wait}", retry.reason));
         }
-        if !self.dialogs.is_empty() {
-            return Some("waiting for an answer".to_owned());
+        if let Some(dialog) = self.dialogs.front() {
+            let shown = dialog.ready(now) || self.input.is_empty();
+            let waits =
+                if shown { "waiting for an answer" } else { "a question: stop typing to see it" };
+            return Some(waits.to_owned());
         }
         let card = self.items.iter().rev().find_map(|item| match &item.body {
             Body::Call(card) if !item.done => Some(card),

@@ -108,3 +108,45 @@ pub(super) fn size() -> (usize, usize) {
         _ => (80, 24),
     }
 }
+
+/// What the terminal says it is.
+pub(super) fn kind() -> String {
+    std::env::var("TERM").unwrap_or_default()
+}
+
+/// Whether a terminal breaks its rows anew when it gets narrower, as far as its variables tell:
+/// nothing asks it. Most do.
+pub(super) fn reflows(var: impl Fn(&str) -> Option<String>) -> bool {
+    if var("TMUX").is_some() {
+        return true;
+    }
+    let kind = var("TERM").unwrap_or_default();
+    let cuts = |known: &&str| kind == *known || kind.starts_with(&format!("{known}-"));
+    let known = ["screen", "linux", "st", "vt100", "vt220", "dumb", "cygwin"].iter().any(cuts);
+    !known && var("XTERM_VERSION").is_none() && var("STY").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reflows;
+
+    #[track_caller]
+    fn check(vars: &[(&str, &str)], expected: bool) {
+        let var = |name: &str| {
+            let found = vars.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        assert_eq!(reflows(var), expected, "{vars:?}");
+    }
+
+    #[test]
+    fn a_terminal_that_cuts_its_rows_is_known_by_its_variables() {
+        check(&[("TERM", "xterm-256color")], true);
+        check(&[("TERM", "xterm-256color"), ("XTERM_VERSION", "XTerm(390)")], false);
+        check(&[("TERM", "screen.xterm-256color"), ("STY", "1.pts-0.host")], false);
+        check(&[("TERM", "screen-256color"), ("TMUX", "/tmp/tmux")], true);
+        check(&[("TERM", "st-256color")], false);
+        check(&[("TERM", "linux")], false);
+        check(&[], true);
+    }
+}

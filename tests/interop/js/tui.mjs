@@ -97,7 +97,7 @@ const fresh = () => events.splice(0);
 await check('1 the port', async () => {
   must(client.card.capabilities.streaming, 'the card');
   const port = new URL(base).port;
-  await shown(`A2A http://127.0.0.1:${port}/ (1)`);
+  await shown(`A2A http://127.0.0.1:${port}/ (1 connection)`);
 });
 
 await check('2 prompted there, shown here', async () => {

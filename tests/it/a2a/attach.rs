@@ -124,7 +124,7 @@ async fn a_prompt_that_is_sent_again_is_taken_once() {
 }
 
 #[tokio::test]
-async fn what_can_be_mentioned_is_files_and_what_servers_have() {
+async fn files_and_what_servers_have_are_offered() {
     let server = format!("{}/fixtures/mcp/server.sh", env!("CARGO_MANIFEST_DIR"));
     let settings = json!({ "mcpServers": { "s": { "command": server } } }).to_string();
     let setup = hello().file("../.gemini/settings.json", &settings).file("notes.md", "");
@@ -139,6 +139,10 @@ async fn what_can_be_mentioned_is_files_and_what_servers_have() {
         names.contains(&json!("notes.md")) && names.contains(&json!("s:note://1")),
         "{names:?}"
     );
+    let prompts = seat.result("attach/prompts", Value::Null).await;
+    let description = "Reviews a file. (MCP server `s`)";
+    let review = json!({ "name": "review", "takes": true, "description": description });
+    assert_eq!(prompts, json!([review]));
 }
 
 #[tokio::test]

@@ -47,6 +47,24 @@ fn a_stopped_agent_goes_on() {
 }
 
 #[test]
+fn nothing_of_it_is_kept_in_the_scrollback_while_it_is_stopped() {
+    let Some(terminal) = Terminal::open() else { return };
+    // Its rows begin at the top of the screen.
+    terminal.line(&format!("clear; {}", terminal.command("", "--model replay")));
+    terminal.until("? for the keys");
+    terminal.keys(&["C-z"]);
+    let seen = terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
+    assert!(!seen.contains("? for the keys"), "{seen}");
+}
+
+#[test]
+fn a_terminal_without_rows_that_change_is_told_of() {
+    let Some(terminal) = Terminal::open() else { return };
+    terminal.agent("TERM=dumb", "--model replay");
+    terminal.until("tandem: this terminal has no rows that change (TERM=dumb)");
+}
+
+#[test]
 fn an_agent_that_no_shell_could_let_go_on_does_not_stop() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.line(&format!("exec {}", terminal.command("", "--model replay")));

@@ -4,7 +4,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::input::Input;
-use super::super::item::{Body, Tone};
+use super::super::item::{Body, Item, Tone};
 use super::super::offer::{Cause, Choice, Offer, Stage, Then};
 use super::super::{Login, Ui, now};
 use crate::session::{Millis, ModelError, PromptPart};
@@ -132,7 +132,7 @@ impl Ui {
 
     /// There is a key: what has waited for it goes on.
     fn logged_in(&mut self, told: String) {
-        self.state.aside(Body::Note(Tone::Aside, told));
+        self.state.aside(Item::new(Body::Note(Tone::Aside, told)));
         let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
         if let Some(model) = self.before_demo.take().filter(|_| self.session.model() == DEMO) {
             self.send(&format!("{SET_MODEL} {model}"));

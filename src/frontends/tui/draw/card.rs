@@ -7,6 +7,7 @@ use super::super::item::Card;
 use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, clean, cut, width, wrap};
+use super::Shown;
 use crate::session::{Answer, Content, FileDiff, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
@@ -19,33 +20,29 @@ const CHANGE: usize = 30;
 const TEXT: usize = 3;
 
 /// The rows of a card.
-pub(super) fn rows(card: &Card, unfolded: bool, columns: usize) -> Vec<Line<'static>> {
-    let mut rows = vec![head(card, columns)];
-    let all = |most| if unfolded { usize::MAX } else { most };
-    match &card.outcome {
-        None if card.asked => {}
-        None => rows.extend(output(&card.output, all(OUTPUT), columns)),
+pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
+    let all = |most| if open { usize::MAX } else { most };
+    let mut shown = match &card.outcome {
+        None if card.asked => Shown::default(),
+        None => output(&card.output, all(OUTPUT), columns),
         Some(ToolOutcome::Done(done)) => match &done.shown {
-            Some(Content::Output(text)) => rows.extend(output(text, all(OUTPUT), columns)),
-            Some(Content::Diff(change)) => rows.extend(diff(change, all(CHANGE), columns)),
-            Some(Content::Markdown(text)) => rows.extend(text_rows(text, all(TEXT), columns)),
+            Some(Content::Output(text)) => output(text, all(OUTPUT), columns),
+            Some(Content::Diff(change)) => diff(change, all(CHANGE), columns),
+            Some(Content::Markdown(text)) => text_rows(text, all(TEXT), columns),
             Some(Content::Todos(todos)) => {
                 let margin = columns.saturating_sub(2);
-                rows.extend(todos.iter().map(|todo| super::todo(todo, margin)));
+                Shown::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
-            None => {}
+            None => Shown::default(),
         },
-        Some(ToolOutcome::Failed(error)) => {
-            if let Some(Content::Output(text)) = &error.shown {
-                rows.extend(output(text, all(OUTPUT), columns));
-            } else {
-                let most = all(TEXT * 2);
-                rows.extend(limited(super::plain(&error.message, &bar(), BAD, columns), most));
-            }
-        }
-        Some(ToolOutcome::Rejected | ToolOutcome::Cancelled) => {}
-    }
-    rows
+        Some(ToolOutcome::Failed(error)) => match &error.shown {
+            Some(Content::Output(text)) => output(text, all(OUTPUT), columns),
+            _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
+        },
+        Some(ToolOutcome::Rejected | ToolOutcome::Cancelled) => Shown::default(),
+    };
+    shown.rows.insert(0, head(card, columns));
+    shown
 }
 
 fn bar() -> Margin {
@@ -101,35 +98,35 @@ fn remark(card: &Card) -> String {
 }
 
 /// The last rows of a program's output.
-fn output(text: &str, most: usize, columns: usize) -> Vec<Line<'static>> {
-    let text = clean(text);
-    let lines: Vec<_> = text.trim_end().lines().collect();
-    // No more lines are laid out than can be seen.
-    let skipped = lines.len().saturating_sub(most);
-    let text = lines[skipped..].join("\n");
-    let mut rows = super::plain(&text, &bar(), DIM, columns);
+fn output(text: &str, most: usize, columns: usize) -> Shown {
+    // No more lines are looked at than can be seen.
+    let text = text.trim_end();
+    let from = memchr::memrchr_iter(b'\n', text.as_bytes()).nth(most - 1).map_or(0, |at| at + 1);
+    let skipped = memchr::memchr_iter(b'\n', &text.as_bytes()[..from]).count();
+    let mut rows = super::plain(clean(&text[from..]).trim_end(), &bar(), DIM, columns);
     let over = rows.len().saturating_sub(most);
     rows.drain(..over);
-    if skipped + over > 0 {
-        rows.insert(0, more(skipped + over, "above"));
+    let hidden = skipped + over;
+    if hidden > 0 {
+        rows.insert(0, more(hidden, "above"));
     }
-    rows
+    Shown { rows, whole: hidden == 0 }
 }
 
 fn more(rows: usize, place: &str) -> Line<'static> {
-    Line::styled(format!("  │ … {rows} more {place} (Ctrl+O shows all from now on)"), DIM)
+    Line::styled(format!("  │ … {rows} more {place} (Ctrl+O shows all)"), DIM)
 }
 
-fn limited(mut rows: Vec<Line<'static>>, most: usize) -> Vec<Line<'static>> {
+fn limited(mut rows: Vec<Line<'static>>, most: usize) -> Shown {
     let over = rows.len().saturating_sub(most);
     if over > 0 {
         rows.truncate(most);
         rows.push(more(over, "below"));
     }
-    rows
+    Shown { rows, whole: over == 0 }
 }
 
-fn text_rows(text: &str, most: usize, columns: usize) -> Vec<Line<'static>> {
+fn text_rows(text: &str, most: usize, columns: usize) -> Shown {
     let rows = markdown::render(text, columns.saturating_sub(4));
     let barred = rows.into_iter().map(|mut row| {
         row.spans.iter_mut().for_each(|span| span.style = span.style.add_modifier(Modifier::DIM));
@@ -140,7 +137,7 @@ fn text_rows(text: &str, most: usize, columns: usize) -> Vec<Line<'static>> {
 }
 
 /// A change, its lines in colours.
-pub(super) fn diff(change: &FileDiff, most: usize, columns: usize) -> Vec<Line<'static>> {
+pub(super) fn diff(change: &FileDiff, most: usize, columns: usize) -> Shown {
     let unified = clean(&change.unified());
     let mut rows = Vec::new();
     // The names of the file are said above.

@@ -29,7 +29,7 @@ pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
 
 fn key((key, what): &(&str, &str), columns: usize) -> Line<'static> {
     Line::from(vec![
-        Span::styled(format!("  {key:<24}"), CODE),
+        Span::styled(cut(&format!("  {key:<24}"), columns), CODE),
         Span::raw(cut(what, columns.saturating_sub(26))),
     ])
 }

@@ -44,8 +44,9 @@ fn status(state: &State, columns: usize, now: Millis) -> Line<'static> {
     if let Some(running) = &state.running {
         parts.push((3, DIM, seconds(now - running.since)));
     }
-    if let Some((address, clients)) = &about.a2a {
-        parts.push((2, DIM, format!("A2A {address} ({clients})")));
+    if let Some((address, connections)) = &about.a2a {
+        let plural = if *connections == 1 { "" } else { "s" };
+        parts.push((2, DIM, format!("A2A {address} ({connections} connection{plural})")));
     }
     if let Some(elsewhere) = &about.elsewhere {
         parts.push((2, DIM, format!("attached to {}", elsewhere.place)));

@@ -1,6 +1,6 @@
 //! What Markdown looks like, and where it can be cut.
 
-use super::{Cut, render, settled};
+use super::render;
 
 #[track_caller]
 fn check(text: &str, columns: usize, expected: &[&str]) {
@@ -79,44 +79,16 @@ fn tables_fit() {
 }
 
 #[test]
+fn a_quote_begins_with_what_is_quoted() {
+    check("a\n\n> b\n>\n> c\n\nd", 20, &["a", "", "▏ b", "▏", "▏ c", "", "d"]);
+    check("- a\n  > b", 20, &["• a", "", "  ▏ b"]);
+    check("> # a\n> - b", 20, &["▏ a", "▏", "▏ • b"]);
+}
+
+#[test]
 fn nothing_breaks_on_a_screen_of_one_column() {
     let text = "# 日本\n\n- a\n  - b\n    > c\n\n```\ncode\n```\n\n| a | b |\n|-|-|\n| c | d |";
     for columns in 0..6 {
         assert!(!render(text, columns).is_empty());
     }
-}
-
-#[track_caller]
-fn cut(text: &str, before: Option<&str>, reopen: &str) {
-    let cut = settled(text);
-    assert_eq!(cut.as_ref().map(|cut| &text[..cut.at]), before);
-    assert_eq!(cut.map_or(String::new(), |Cut { reopen, .. }| reopen), reopen);
-}
-
-#[test]
-fn all_but_the_last_block_is_settled() {
-    cut("one", None, "");
-    cut("one\n\ntw", Some("one\n\n"), "");
-    cut("# head\ntext\n", Some("# head\n"), "");
-    cut("text\n\n---\n", Some("text\n\n"), "");
-    cut("| a |\n|---|\n| 1 |\n", None, "");
-}
-
-#[test]
-fn items_of_a_list_and_lines_of_code_settle_one_by_one() {
-    cut("- one\n- tw", Some("- one\n"), "");
-    cut("- one\n  - inner\n", None, "");
-    cut("text\n\n- one", Some("text\n\n"), "");
-    cut("```rust\nfn main() {\n  le", Some("```rust\nfn main() {\n"), "```rust\n");
-    cut("```rust\nfn", None, "");
-    cut("```\nx\n```\n", None, "");
-    cut("text\n```\nx\n```\n", Some("text\n"), "");
-    cut("text\n```rust\n", Some("text\n"), "");
-}
-
-#[test]
-fn a_very_long_paragraph_settles_too() {
-    let text = "word ".repeat(1000);
-    let cut = settled(&text).unwrap();
-    assert!(cut.at > 3000 && cut.at < 4500 && !cut.block, "{cut:?}");
 }

@@ -21,7 +21,7 @@ struct Stage {
 
 impl Stage {
     fn new(rows: u16, columns: u16) -> Self {
-        let screen = Screen::new(usize::from(columns), true);
+        let screen = Screen::new(usize::from(columns), true, true);
         Self { terminal: terminal(rows, columns), screen }
     }
 
@@ -112,6 +112,13 @@ fn rows_that_fill_the_width_lose_nothing() {
 }
 
 #[test]
+fn a_row_that_is_too_wide_stays_one_row() {
+    let mut stage = Stage::new(5, 6);
+    stage.update(&["above it"], &["one two three", "日本語日本語"], Some((0, 0)));
+    stage.check(&["above…", "one t…", "日本…"], (1, 0));
+}
+
+#[test]
 fn what_is_the_same_is_not_written() {
     let mut stage = Stage::new(5, 10);
     let frame = || Frame { rows: vec![Line::raw("a"), Line::raw("b")], cursor: Some((1, 1)) };
@@ -150,11 +157,26 @@ fn another_width_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_terminal_that_cuts_its_rows_keeps_what_is_above() {
+    for columns in [5_u16, 11, 12, 40] {
+        let mut stage = Stage::new(10, 12);
+        stage.screen = Screen::new(12, true, false);
+        let history = ["one", "two", "three"];
+        stage.update(&history, &["------------", "> text", "status is ok"], Some((1, 3)));
+        let size = |size| NonZero::new(size).unwrap();
+        stage.terminal.screen_mut().set_size(size(10), size(columns));
+        let clear = stage.screen.resized(usize::from(columns), 10);
+        stage.terminal.process(clear.as_bytes());
+        stage.check(&history, (3, 0));
+    }
+}
+
+#[test]
 fn colours_are_left_out_if_that_is_wanted() {
     let line = Line::from(vec![Span::styled("bad", BAD.patch(BOLD)), Span::raw(" x\x1b[2J\u{9b}")]);
     let frame = || Frame { rows: vec![line.clone()], cursor: None };
-    let coloured = Screen::new(20, true).update(&[], frame());
+    let coloured = Screen::new(20, true, true).update(&[], frame());
     assert!(coloured.contains("\x1b[0;1;31mbad\x1b[0m x[2J\x1b[K"), "{coloured:?}");
-    let plain = Screen::new(20, false).update(&[], frame());
+    let plain = Screen::new(20, false, true).update(&[], frame());
     assert!(plain.contains("\x1b[0;1mbad\x1b[0m x"), "{plain:?}");
 }

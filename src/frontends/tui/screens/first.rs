@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::Login;
 use super::super::input::Input;
-use super::super::item::Body;
+use super::super::item::{Body, Item};
 use super::super::local;
 use super::super::offer::{self, Cause, Offer, Then};
 use super::{Stage, drawn};
@@ -25,7 +25,7 @@ fn offered(cause: Cause, then: Then, offered: offer::Stage) -> Stage {
 #[test]
 fn help_says_what_matters() {
     let mut stage = Stage::new();
-    stage.state.aside(Body::Help("/about /auth /clear /help /quit".to_owned()));
+    stage.state.aside(Item::new(Body::Help("/about /auth /clear /help /quit".to_owned())));
     let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
     stage.check("help.txt");
 }
@@ -33,7 +33,7 @@ fn help_says_what_matters() {
 #[test]
 fn the_help_there_is_fits_one_screen() {
     let mut stage = Stage::new();
-    stage.state.aside(Body::Help(local::names()));
+    stage.state.aside(Item::new(Body::Help(local::names())));
     let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
     assert!(stage.scrollback.len() + stage.frame().rows.len() <= 24);
 }
@@ -41,7 +41,7 @@ fn the_help_there_is_fits_one_screen() {
 #[test]
 fn help_does_not_break_what_is_being_said() {
     let mut stage = Stage::new().turn("go").see(json!({ "Text": "One " }));
-    stage.state.aside(Body::Help("/about /auth /clear /help /quit".to_owned()));
+    stage.state.aside(Item::new(Body::Help("/about /auth /clear /help /quit".to_owned())));
     let stage = stage.see(json!({ "Text": "sentence." }));
     assert!(drawn(&stage.frame().rows, 80).contains("One sentence."));
 }

@@ -1,0 +1,74 @@
+//! What is offered for the word at the cursor, and what is taken of it.
+
+use super::super::Ui;
+use super::super::complete::{self, Files, Wanted};
+
+/// How many files are offered from.
+const FILES: usize = 20_000;
+
+impl Ui {
+    /// Offers what the word at the cursor may become. Files come and go, and so do prompts: they
+    /// are looked for each time a name begins.
+    pub(in super::super) fn offer(&mut self) {
+        self.offer_known();
+        match complete::wanted(&self.state.input) {
+            Some(Wanted::Command("/")) => self.find_prompts(),
+            Some(Wanted::File(typed, _)) if typed.is_empty() || self.files.is_none() => {
+                self.find_files();
+            }
+            _ => {}
+        }
+    }
+
+    /// Offers what has been found before.
+    fn offer_known(&mut self) {
+        self.state.completion = match complete::wanted(&self.state.input) {
+            Some(Wanted::Command(typed)) => complete::commands(typed, &self.prompts),
+            Some(Wanted::File(typed, from)) => {
+                self.files.as_ref().and_then(|files| files.fitting(typed, from))
+            }
+            None => None,
+        };
+    }
+
+    fn find_files(&mut self) {
+        if std::mem::replace(&mut self.finding, true) {
+            return;
+        }
+        self.when(self.session.files(FILES), |ui, files| {
+            ui.finding = false;
+            ui.files = Some(Files::new(files.unwrap_or_default()));
+            ui.offer_found();
+        });
+    }
+
+    fn find_prompts(&mut self) {
+        self.when(self.session.prompts(), |ui, prompts| {
+            // An agent of an earlier version does not know what is asked.
+            let prompts = prompts.unwrap_or_default();
+            if prompts != ui.prompts {
+                ui.prompts = prompts;
+                ui.offer_found();
+            }
+        });
+    }
+
+    /// Offers what has been found since, unless earlier prompts are searched by now.
+    fn offer_found(&mut self) {
+        if self.state.completion.as_ref().is_none_or(|completion| !completion.searches) {
+            self.offer_known();
+        }
+    }
+
+    pub(super) fn complete(&mut self) {
+        match self.state.completion.take() {
+            Some(completion) => {
+                completion.accept(&mut self.state.input);
+                if !completion.searches {
+                    self.offer();
+                }
+            }
+            None => self.offer(),
+        }
+    }
+}

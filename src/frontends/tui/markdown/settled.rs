@@ -1,0 +1,245 @@
+//! How much of a text that still grows will stay as it is: that goes into the scrollback, and what
+//! is left to draw anew is never long.
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+
+use super::{Growing, OPTIONS};
+
+/// What is longer is cut within a block, if it can be.
+const LONG: usize = 2000;
+
+/// A table that is longer goes on with its head once more.
+const PAGE: usize = 8000;
+
+/// What is longer is cut anywhere.
+const MOST: usize = 16_000;
+
+/// Where a text that still grows can be cut.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Cut {
+    /// What is before this will not change.
+    pub(in super::super) at: usize,
+    /// What must be written before the rest, so that it is read as before.
+    pub(in super::super) reopen: String,
+    /// How much of that has been shown.
+    pub(in super::super) context: usize,
+    /// Whether the rest goes on in the middle of a block.
+    pub(in super::super) joined: bool,
+    /// Whether the rest begins a new block at the top.
+    pub(in super::super) apart: bool,
+}
+
+/// The last block, or the last in it, and so on.
+struct Block {
+    kind: Kind,
+    start: usize,
+    /// Where the first thing in it begins.
+    content: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    List,
+    Item,
+    Quote,
+    Fence,
+    Table,
+    Row,
+    Other,
+}
+
+/// How much of a text will stay as it is, whatever comes.
+pub(in super::super) fn settled(growing: &Growing) -> Option<Cut> {
+    let (text, shown) = (readable(&growing.text), growing.context);
+    let path = last_blocks(text);
+    let cut = at_the_top(text, &path).filter(|cut| cut.at > shown);
+    let begins = cut.as_ref().map_or(shown, |cut| cut.at);
+    if text.len() - begins <= LONG {
+        return cut;
+    }
+    within(text, &path, begins).filter(|cut| cut.at > begins).or(cut)
+}
+
+/// The text without a last line that cannot be told from another block yet, as the beginning of a
+/// row of a table.
+fn readable(text: &str) -> &str {
+    let last = line_start(text, text.len());
+    let begun = text[last..].chars().all(|c| c == '|' || c == '>' || c.is_whitespace());
+    if begun { &text[..last] } else { text }
+}
+
+/// The blocks that the end of a text is in, or after, from the outermost.
+fn last_blocks(text: &str) -> Vec<Block> {
+    let mut path: Vec<Block> = Vec::new();
+    let mut depth = 0;
+    for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
+        if let Some(last) = path.last_mut().filter(|_| !matches!(event, Event::End(_))) {
+            last.content.get_or_insert(range.start);
+        }
+        let kind = match &event {
+            Event::Start(tag) => kind(tag),
+            Event::Rule => Some(Kind::Other),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            path.truncate(depth);
+            path.push(Block { kind, start: range.start, content: None });
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth -= 1,
+            _ => {}
+        }
+    }
+    path
+}
+
+/// What a block is; none of what is in a line.
+fn kind(tag: &Tag<'_>) -> Option<Kind> {
+    Some(match tag {
+        Tag::List(_) => Kind::List,
+        Tag::Item => Kind::Item,
+        Tag::BlockQuote(_) => Kind::Quote,
+        Tag::CodeBlock(CodeBlockKind::Fenced(_)) => Kind::Fence,
+        Tag::Table(_) => Kind::Table,
+        Tag::TableRow => Kind::Row,
+        Tag::Paragraph
+        | Tag::Heading { .. }
+        | Tag::HtmlBlock
+        | Tag::CodeBlock(CodeBlockKind::Indented) => Kind::Other,
+        _ => return None,
+    })
+}
+
+/// Where the last block begins, the last item of a list, the last line of code.
+fn at_the_top(text: &str, path: &[Block]) -> Option<Cut> {
+    let first = path.first()?;
+    if first.kind == Kind::Fence
+        && let Some(cut) = in_code(text, first, &[])
+    {
+        return Some(cut);
+    }
+    match path.get(1).filter(|second| second.kind == Kind::Item && second.start > first.start) {
+        Some(item) => Some(Cut { at: line_start(text, item.start), ..Cut::default() }),
+        None => Some(Cut { at: line_start(text, first.start), apart: true, ..Cut::default() }),
+    }
+}
+
+/// Where a long block can be cut: between the blocks in it, or within the innermost.
+fn within(text: &str, path: &[Block], from: usize) -> Option<Cut> {
+    let between = (1..path.len()).filter_map(|depth| {
+        let (outer, block) = (&path[depth - 1], &path[depth]);
+        let at = line_start(text, block.start);
+        let contains = matches!(outer.kind, Kind::List | Kind::Item | Kind::Quote);
+        (contains && at > outer.start && at > from).then_some((depth, at))
+    });
+    let between: Vec<_> = between.collect();
+    let short = between.iter().find(|(_, at)| text.len() - at <= LONG);
+    let cut = short.or(between.last()).map(|(depth, at)| {
+        let reopen = context(text, &path[..*depth]);
+        Cut { at: *at, context: reopen.len(), reopen, ..Cut::default() }
+    });
+    if short.is_some() {
+        return cut;
+    }
+    let from = cut.as_ref().map_or(from, |cut| cut.at);
+    innermost(text, path, from).or(cut)
+}
+
+fn innermost(text: &str, path: &[Block], from: usize) -> Option<Cut> {
+    let (last, outer) = path.split_last()?;
+    let cut = match (last.kind, outer.split_last()) {
+        (Kind::Row, Some((table, outer))) => between_rows(text, table, last, outer),
+        (Kind::Fence, _) => in_code(text, last, outer),
+        (Kind::Item, _) => between_words(text, last.content?, path, from),
+        (Kind::Other, _) => between_words(text, last.start, outer, from),
+        _ => None,
+    };
+    let cut = cut.filter(|cut| cut.at > from);
+    if cut.is_some() || text.len() - from <= MOST {
+        return cut;
+    }
+    let reopen = context(text, outer);
+    let at = text.floor_char_boundary(text.len() - LONG / 2);
+    Some(Cut { at, context: reopen.len(), reopen, joined: true, apart: false })
+}
+
+/// Before the last row that is whole: what follows has the head of the table again.
+fn between_rows(text: &str, table: &Block, row: &Block, outer: &[Block]) -> Option<Cut> {
+    if text.len() - table.start <= PAGE {
+        return None;
+    }
+    let last = line_start(text, row.start);
+    let at = if text[last..].contains('\n') { last } else { line_start(text, last - 1) };
+    let begins = line_start(text, table.start);
+    let head: usize = text[begins..].split_inclusive('\n').take(2).map(str::len).sum();
+    if at <= begins + head {
+        return None;
+    }
+    let before = context(text, outer);
+    let first = margin(text, table.start);
+    let head = &text[table.start..begins + head];
+    let reopen = format!("{before}{first}{head}");
+    Some(Cut { at, context: before.len(), reopen, joined: true, apart: false })
+}
+
+/// The lines of a block of code that are whole.
+fn in_code(text: &str, code: &Block, outer: &[Block]) -> Option<Cut> {
+    let fence = text[code.start..].lines().next()?;
+    let at = text.rfind('\n')? + 1;
+    let begun = code.start + fence.len() + 1;
+    // The last line may be the one that closes it.
+    if at <= begun || text[begun..].trim_end().ends_with(['`', '~']) {
+        return None;
+    }
+    let reopen = format!("{}{}{fence}\n", context(text, outer), margin(text, code.start));
+    Some(Cut { at, context: reopen.len(), reopen, joined: false, apart: false })
+}
+
+/// Before a word that cannot be taken for the beginning of a block.
+fn between_words(text: &str, start: usize, outer: &[Block], from: usize) -> Option<Cut> {
+    let from = start.max(from);
+    let end = text.floor_char_boundary(text.len() - LONG / 2);
+    if text.len() - from <= LONG || end <= from {
+        return None;
+    }
+    let mut next = ' ';
+    let found = text[from..end].char_indices().rev().find(|(_, c)| {
+        let begins = next.is_alphabetic() && c.is_whitespace();
+        next = *c;
+        begins
+    });
+    let at = found.map(|(at, c)| from + at + c.len_utf8())?;
+    let before = context(text, outer);
+    let reopen = format!("{before}{}", margin(text, start));
+    Some(Cut { at, context: before.len(), reopen, joined: true, apart: false })
+}
+
+/// What makes what follows be read as in these blocks: each of them, with a word in it.
+fn context(text: &str, blocks: &[Block]) -> String {
+    let mut opened: Vec<(usize, String)> = Vec::new();
+    for block in blocks.iter().filter(|block| matches!(block.kind, Kind::Item | Kind::Quote)) {
+        let start = line_start(text, block.start);
+        let end = text[block.start..].find('\n').map_or(text.len(), |length| block.start + length);
+        let content = block.content.unwrap_or(end).min(end);
+        let (mark, quote) = (text[start..content].trim_end(), block.kind == Kind::Quote);
+        let outside = margin(text, if quote { content } else { block.start });
+        // Several may begin in one line.
+        opened.pop_if(|(line, _)| *line == start);
+        opened.push((start, format!("{mark} x\n{}\n", outside.trim_end())));
+    }
+    opened.into_iter().map(|(_, line)| line).collect()
+}
+
+/// What a line begins with that goes on with what begins here in another.
+fn margin(text: &str, at: usize) -> String {
+    let before = text[line_start(text, at)..at].chars();
+    before.map(|c| if c == '>' || c == '\t' { c } else { ' ' }).collect()
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |newline| newline + 1)
+}
+
+#[cfg(test)]
+mod tests;
