@@ -22,5 +22,5 @@ fn ended(job: &Job, log: &Log) {
         "\n\n[The command in the background with the PID {pid} {state}: `{command}`. \
          read_background_output reads what it wrote.]"
     );
-    log.append(Event::Told { call: None, text });
+    log.append(Event::ToldNext(text));
 }

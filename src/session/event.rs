@@ -80,9 +80,10 @@ pub enum Event {
     Output(String),
     /// A command asks the model this, in place of what the user said.
     Asked(Vec<Part>),
-    /// The model is told this too: with the result of a call, or else with the prompt, or with what
-    /// it is told next.
+    /// The model is told this too: with the result of a call, or else with the prompt.
     Told { call: Option<String>, text: String },
+    /// The model is told this when it is next told something: results of calls, or a prompt.
+    ToldNext(String),
     /// What came before is told the model in short from now on.
     Compressed(Arc<Compressed>),
     /// Old results are told the model in short from now on.

@@ -40,7 +40,7 @@ pub(super) struct Transcript {
     /// What else the model is told with the results of calls.
     told: HashMap<String, String>,
     /// What the model is told with the next results of calls, or with the next prompt.
-    later: Vec<String>,
+    next: Vec<String>,
     /// The files that the user has put back since the model was last asked, and the calls whose
     /// changes that took back.
     restored: Vec<String>,
@@ -63,7 +63,7 @@ impl Transcript {
             begun: HashSet::new(),
             objections: HashMap::new(),
             told: HashMap::new(),
-            later: Vec::new(),
+            next: Vec::new(),
             restored: Vec::new(),
         }
     }
@@ -116,6 +116,7 @@ impl Transcript {
             Event::CommandStarted { .. } => self.user.clear(),
             Event::Asked(prompt) => self.user.clone_from(prompt),
             Event::Told { call, text } => self.tell(call.as_deref(), text),
+            Event::ToldNext(text) => self.next.push(text.clone()),
             Event::Compressed(short) => self.compress(short),
             Event::Masked(masked) => {
                 self.flush();
@@ -178,9 +179,8 @@ impl Transcript {
             Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
                 self.told.entry(id.to_owned()).or_default().push_str(text);
             }
-            // What is known before the model is asked is told with the prompt.
-            _ if !self.user.is_empty() => self.user.push(Part::Text(text.to_owned())),
-            _ => self.later.push(text.to_owned()),
+            // What the prompt mentions is told with the prompt.
+            _ => self.user.push(Part::Text(text.to_owned())),
         }
     }
 
@@ -198,7 +198,7 @@ impl Transcript {
         self.flush();
         self.conversation.clear();
         self.restored.clear();
-        self.later.clear();
+        self.next.clear();
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }
@@ -254,7 +254,7 @@ impl Transcript {
             };
             let mut results: Vec<_> = calls.into_iter().map(result).collect();
             if let Some(last) = results.last_mut() {
-                last.text.extend(mem::take(&mut self.later));
+                last.text.extend(mem::take(&mut self.next));
             }
             self.conversation.push(Message::Results(results));
         }
@@ -266,7 +266,7 @@ impl Transcript {
                 let files = mem::take(&mut self.restored).join("\n");
                 self.user.push(Part::Text(format!("{RESTORED}{files}")));
             }
-            self.user.extend(self.later.drain(..).map(Part::Text));
+            self.user.extend(self.next.drain(..).map(Part::Text));
             self.conversation.push(Message::User(mem::take(&mut self.user)));
         }
         self.mentioned.clear();

@@ -82,7 +82,7 @@ impl Stage {
 /// Waits until the model is to be told something.
 async fn until_told(session: &Session) {
     let mut log = session.events(0);
-    let told = until(&mut log, |event| matches!(event, Event::Told { call: None, .. }));
+    let told = until(&mut log, |event| matches!(event, Event::ToldNext(_)));
     timeout(HANG, told).await.expect("nothing is told");
 }
 
@@ -94,7 +94,7 @@ async fn people_are_told_that_one_has_ended_and_the_model_is_with_the_next_promp
     stage.go().await;
     until_told(&stage.session).await;
     let mut log = stage.session.events(0);
-    let events = until(&mut log, |event| matches!(event, Event::Told { .. })).await;
+    let events = until(&mut log, |event| matches!(event, Event::ToldNext(_))).await;
     let notice = format!(
         "In the background: PID {pid} has ended with exit code 2: `cat go; exit 2` (`/shells {pid}`)"
     );
