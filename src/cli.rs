@@ -12,7 +12,7 @@ use crate::frontends::headless::Format;
 use crate::model::provider::Provider;
 use crate::permission::Mode;
 
-/// A coding agent for your editor.
+/// A coding agent for your editor and your terminal.
 ///
 /// In a terminal it shows the conversation there; an editor starts it in the project's directory
 /// and speaks ACP 0.0.9 with it over standard input and output; with -p it runs one prompt for a

@@ -144,7 +144,8 @@ pub enum Caller {
     Model,
     /// The prompt mentions paths, and this reads them; or it is a command line, and this runs it.
     Prompt,
-    /// The agent itself has something to ask, which the model is not told of.
+    /// The agent itself has something to ask, or a command has something to run: the model is not
+    /// told of the call.
     Agent,
 }
 

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::compress::{BEGINNING, Compressed, Record};
+use super::compress::{BEGINNING, Compressed, Masked, Record};
 use super::conversation::Conversation;
 use super::event::{Answer, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
 use super::log::Reader;
@@ -118,10 +118,7 @@ impl Transcript {
             Event::Told { call, text } => self.tell(call.as_deref(), text),
             Event::ToldNext(text) => self.next.push(text.clone()),
             Event::Compressed(short) => self.compress(short),
-            Event::Masked(masked) => {
-                self.flush();
-                self.conversation.mask(masked);
-            }
+            Event::Masked(masked) => self.mask(masked),
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
@@ -191,6 +188,11 @@ impl Transcript {
             // In the middle of a turn, its prompt comes right after the new beginning.
             *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
         }
+    }
+
+    fn mask(&mut self, masked: &[Masked]) {
+        self.flush();
+        self.conversation.mask(masked);
     }
 
     /// Keeps nothing but the prompts that wait.
