@@ -1,6 +1,7 @@
 //! Commands in the background of a session: who is told that one has ended, and what ends it.
 
 use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::Signal;
@@ -73,10 +74,14 @@ impl Stage {
     }
 
     async fn go(&self) {
-        let path = self.home.path().join("go");
-        let open = move || drop(OpenOptions::new().write(true).open(path).unwrap());
-        timeout(HANG, tokio::task::spawn_blocking(open)).await.expect("nobody waits").unwrap();
+        go(self.home.path().join("go")).await;
     }
+}
+
+/// Lets a command go on that waits for this pipe.
+async fn go(path: PathBuf) {
+    let open = move || drop(OpenOptions::new().write(true).open(path).unwrap());
+    timeout(HANG, tokio::task::spawn_blocking(open)).await.expect("nobody waits").unwrap();
 }
 
 /// Waits until the model is to be told something.
@@ -115,6 +120,7 @@ async fn in_the_middle_of_a_turn_the_model_is_told_with_the_results_of_calls() {
     let wait = Fake::new("wait", Kind::Other, Access::Nothing).running(move |_| {
         let session = Arc::clone(seen.get().unwrap());
         async move {
+            go(session.roots()[0].join("go")).await;
             until_told(&session).await;
             Ok(ToolOutput::new("waited", ""))
         }
@@ -122,8 +128,7 @@ async fn in_the_middle_of_a_turn_the_model_is_told_with_the_results_of_calls() {
     let answers = vec![starts("exec cat go"), calls("wait", json!({})), says("done")];
     let stage = Stage::new(answers, Some(wait));
     assert!(slot.set(Arc::clone(&stage.session)).is_ok());
-    let (events, ()) = tokio::join!(stage.turn("go"), stage.go());
-    assert!(is_end(events.last().unwrap()));
+    stage.turn("go").await;
     let told = stage.told.lock().unwrap().clone();
     let last = told.last().unwrap();
     assert!(last.contains("waited\n\n[The command in the background with the PID "), "{last}");
