@@ -7,6 +7,7 @@
 mod about;
 mod clear;
 mod compress;
+mod custom;
 mod help;
 mod init;
 mod mcp;
@@ -19,12 +20,14 @@ mod stats;
 mod tools;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
-pub use self::prompts::PromptCommand;
-use crate::session::{CommandTurn, Commands, Reply, Session};
+pub use self::custom::{Custom, Limits, Owner, Place};
+use self::prompts::PromptCommand;
+use crate::session::{CommandTurn, Commands, PromptPart, Reply, Session, SessionCommand};
 
 /// Every command, in the order that people read them.
 const ALL: &[Command] = &[
@@ -37,6 +40,7 @@ const ALL: &[Command] = &[
     restore::COMMAND,
     tools::COMMAND,
     mcp::COMMAND,
+    custom::COMMAND,
     stats::COMMAND,
     compress::COMMAND,
     clear::COMMAND,
@@ -100,25 +104,31 @@ impl fmt::Display for PathError {
 impl std::error::Error for PathError {}
 
 /// The commands of a session.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Registry {
     commands: &'static [Command],
+    custom: Option<Arc<Custom>>,
 }
 
 impl Default for Registry {
     fn default() -> Self {
-        Self { commands: ALL }
+        Self { commands: ALL, custom: None }
     }
 }
 
 impl Registry {
+    /// And these of the user's own.
+    pub fn with(custom: Arc<Custom>) -> Self {
+        Self { custom: Some(custom), ..Self::default() }
+    }
+
     /// The commands at the top.
     pub fn list(&self) -> &[Command] {
         self.commands
     }
 
     /// The prompt that runs the command at a path (`["memory", "add"]`), to be given to the
-    /// session; or why there is none. `session`: whose servers' prompts count, too.
+    /// session; or why there is none. `session`: whose own commands count, too.
     pub fn prompt(
         &self,
         path: &[impl AsRef<str>],
@@ -128,9 +138,8 @@ impl Registry {
         let words = path.iter().flat_map(|part| part.as_ref().split_whitespace());
         let path = words.collect::<Vec<_>>().join(" ");
         let path = format!("/{}", path.trim_start_matches('/'));
-        if self.find(&path).is_none()
-            && session.is_some_and(|session| self.server_prompt(session, &path).is_some())
-        {
+        let is_own = |session: &Session| session.is_command(&[PromptPart::Text(path.clone())]);
+        if self.find(&path).is_none() && session.is_some_and(is_own) {
             return Ok(format!("{path} {}", args.trim()).trim_end().to_owned());
         }
         let found = self.find(&path).ok_or_else(|| {
@@ -166,12 +175,25 @@ impl Registry {
 #[async_trait]
 impl Commands for Registry {
     fn name(&self, session: &Session, prompt: &str) -> Option<String> {
-        let command = self.find(prompt).map(|found| found.path);
-        command.or_else(|| Some(self.server_prompt(session, prompt)?.0.name))
+        if let Some(found) = self.find(prompt) {
+            return Some(found.path);
+        }
+        if let Some((found, _)) = self.own_command(prompt) {
+            return Some(found.name);
+        }
+        Some(self.server_prompt(session, prompt)?.0.name)
+    }
+
+    fn of_session(&self, session: &Session) -> Vec<SessionCommand> {
+        let prompts = self.prompts(session);
+        self.own_listed().into_iter().chain(prompts.iter().map(PromptCommand::listed)).collect()
     }
 
     async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<Reply, String> {
         let Some(found) = self.find(prompt) else {
+            if let Some((found, args)) = self.own_command(prompt) {
+                return custom::run(&found, args);
+            }
             let found = self.server_prompt(turn.session(), prompt);
             let (command, args) = found.ok_or("There is no such command.")?;
             return prompts::run(&command, args, turn).await;

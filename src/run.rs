@@ -215,7 +215,10 @@ impl Making {
         let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let look = Arc::clone(&again);
         let policy = config::policy(&env, settings, workspace.root(), interactive);
-        let consent = config::consent(env, workspace.root(), move || look().executables());
+        let custom = Arc::new(parts::custom(env.clone(), workspace.root(), limits.commands));
+        let own = Arc::clone(&custom);
+        let executables = move || [look().executables(), own.executables()].concat();
+        let consent = config::consent(env, workspace.root(), executables);
         let directory = workspace.root().to_owned();
         let servers = Hub::new(
             servers::of(settings, &directory),
@@ -231,7 +234,7 @@ impl Making {
             model,
             models: Arc::new(models),
             memory,
-            commands: Arc::new(Registry::default()),
+            commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
             workspace: Arc::new(workspace.filtered(parts::filtering(settings))),

@@ -11,6 +11,7 @@ mod compress;
 mod consent;
 mod conversation;
 mod event;
+mod fill;
 mod gate;
 mod instructions;
 mod log;
@@ -33,11 +34,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
-pub use self::command::{CommandTurn, Commands, Reply};
-pub use self::compress::Compressed;
+pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
+pub use self::compress::{Compressed, Masked};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };
+pub use self::fill::{Piece, Template};
 use self::gate::Gate;
 pub use self::gate::Watching;
 use self::instructions::Instructions;
@@ -211,6 +213,11 @@ impl Session {
     /// Whether a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
         command::of(self, prompt).is_some()
+    }
+
+    /// The commands that only this session has, as they are now. May read files.
+    pub fn own_commands(&self) -> Vec<SessionCommand> {
+        self.commands.of_session(self)
     }
 
     /// Answers the question about a call; the first answer counts.

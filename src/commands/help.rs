@@ -1,6 +1,7 @@
 //! `/help`: which commands there are.
 
 use super::{Argument, Command, Reply, Request, command_lines};
+use crate::session::Commands as _;
 
 pub(super) const COMMAND: Command = Command {
     name: "help",
@@ -17,18 +18,18 @@ pub(super) const COMMAND: Command = Command {
 
 fn help(request: &Request<'_>) -> Result<Reply, String> {
     let commands = request.registry.list();
-    let prompts = request.registry.prompts(request.turn.session());
+    let own = request.registry.of_session(request.turn.session());
     if request.args.is_empty() {
-        let prompts = prompts.iter().map(|prompt| format!("- {}\n", prompt.usage()));
-        let lines = command_lines("", commands) + &prompts.collect::<String>();
+        let own = own.iter().map(|command| format!("- {}\n", command.line()));
+        let lines = command_lines("", commands) + &own.collect::<String>();
         return Ok(Reply::Say(format!(
             "A prompt that begins with one of these runs it; the model is told nothing of \
              it.\n\n{lines}"
         )));
     }
     let asked = format!("/{}", request.args.trim_start_matches('/'));
-    if let Some(prompt) = prompts.iter().find(|prompt| format!("/{}", prompt.name) == asked) {
-        return Ok(Reply::Say(prompt.usage()));
+    if let Some(command) = own.iter().find(|command| format!("/{}", command.name) == asked) {
+        return Ok(Reply::Say(command.line()));
     }
     let found = request.registry.find(&asked).filter(|found| found.args.is_empty());
     let found = found.ok_or_else(|| {

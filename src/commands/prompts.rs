@@ -3,48 +3,56 @@
 use std::collections::BTreeMap;
 
 use super::{Registry, Reply, word};
-use crate::session::{CommandTurn, NamedPrompt, ServerPrompt, Session};
+use crate::session::{
+    CommandArgument, CommandTurn, NamedPrompt, ServerPrompt, Session, SessionCommand,
+};
 
 /// A server's prompt as a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptCommand {
+pub(super) struct PromptCommand {
     /// As it is typed, without the slash.
-    pub name: String,
+    pub(super) name: String,
     /// Whose it is.
-    pub server: String,
+    server: String,
     /// What it is.
-    pub prompt: ServerPrompt,
+    prompt: ServerPrompt,
 }
 
 impl PromptCommand {
-    /// What it does, for a list.
-    pub fn description(&self) -> String {
-        let Self { server, prompt, .. } = self;
-        match prompt.description.as_str() {
+    /// As front ends list it.
+    pub(super) fn listed(&self) -> SessionCommand {
+        let Self { name, server, prompt } = self;
+        let description = match prompt.description.as_str() {
             "" => format!("a prompt of the MCP server `{server}`"),
             description => format!("{description} (MCP server `{server}`)"),
-        }
-    }
-
-    /// A line on how it is used.
-    pub(super) fn usage(&self) -> String {
-        let arguments = self.prompt.arguments.iter().map(|argument| {
+        };
+        let typed = prompt.arguments.iter().map(|argument| {
             let name = &argument.name;
-            if argument.required { format!(" --{name}=…") } else { format!(" [--{name}=…]") }
+            if argument.required { format!("--{name}=…") } else { format!("[--{name}=…]") }
         });
-        format!("`/{}{}`: {}", self.name, arguments.collect::<String>(), self.description())
+        let arguments = prompt.arguments.iter().map(|argument| CommandArgument {
+            name: argument.name.clone(),
+            description: argument.description.clone(),
+            is_required: argument.required,
+        });
+        SessionCommand {
+            name: name.clone(),
+            description,
+            usage: typed.collect::<Vec<_>>().join(" "),
+            arguments: arguments.collect(),
+        }
     }
 }
 
 impl Registry {
     /// The prompts of a session's servers, as commands. A name that several have, or that a command
     /// has, begins with the server's.
-    pub fn prompts(&self, session: &Session) -> Vec<PromptCommand> {
-        let prompts = session.server_prompts();
+    pub(super) fn prompts(&self, session: &Session) -> Vec<PromptCommand> {
+        let (prompts, own) = (session.server_prompts(), self.own_listed());
         let names: Vec<_> = prompts.iter().map(|named| plain(&named.prompt.name)).collect();
         let taken = |name: &str| {
             let is_command = self.commands.iter().any(|command| command.name == name);
-            is_command || names.iter().filter(|other| *other == name).count() > 1
+            let is_own = own.iter().any(|command| command.name == name);
+            is_command || is_own || names.iter().filter(|other| *other == name).count() > 1
         };
         let commands =
             prompts.into_iter().zip(&names).map(|(NamedPrompt { server, prompt }, name)| {
@@ -86,8 +94,8 @@ pub(super) async fn run(
     args: &str,
     turn: &CommandTurn<'_>,
 ) -> Result<Reply, String> {
-    let args =
-        arguments(&command.prompt, args).map_err(|why| format!("{}\n\n{why}", command.usage()))?;
+    let args = arguments(&command.prompt, args)
+        .map_err(|why| format!("{}\n\n{why}", command.listed().line()))?;
     let said = turn.server_prompt(&command.server, &command.prompt.name, args).await?;
     Ok(Reply::Ask(said))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use self::named::{Field, NAMED, Named};
 use super::settings::Settings;
+use crate::commands;
 use crate::model;
 use crate::tools;
 
@@ -23,6 +24,8 @@ pub struct Limits {
     pub tools: tools::Limits,
     /// What MCP servers may take and give.
     pub mcp: tools::mcp::Limits,
+    /// What is read of the user's own commands.
+    pub commands: commands::Limits,
     /// What a model may take and give.
     pub model: model::options::Options,
     /// What is served over A2A.
@@ -70,6 +73,7 @@ impl Default for Limits {
             rounds: 100,
             tools: tools::Limits::default(),
             mcp: tools::mcp::Limits::default(),
+            commands: commands::Limits::default(),
             model: model::options::Options::default(),
             a2a: A2a::default(),
         }

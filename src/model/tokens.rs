@@ -1,6 +1,6 @@
 //! How many tokens a text is about, where nobody counts them.
 
-use super::{Message, Part, Prompt, ToolDeclaration};
+use super::{Message, Part, Prompt, ToolDeclaration, ToolResult};
 use crate::media::Media;
 
 const IMAGE: u64 = 3000;
@@ -37,14 +37,14 @@ pub fn of_message(message: &Message) -> u64 {
             let calls = calls.map(|call| of_text(&call.name) + of_text(&call.args.to_string()));
             of_text(&answer.text) + calls.sum::<u64>()
         }
-        Message::Results(results) => {
-            let results = results.iter().map(|result| {
-                let media = result.media.iter().map(of_media).sum::<u64>();
-                of_text(&result.name) + of_text(&result.text) + media
-            });
-            results.sum()
-        }
+        Message::Results(results) => results.iter().map(of_result).sum(),
     }
+}
+
+/// Of what came of one call.
+pub fn of_result(result: &ToolResult) -> u64 {
+    let media = result.media.iter().map(of_media).sum::<u64>();
+    of_text(&result.name) + of_text(&result.text) + media
 }
 
 /// Of a text: a quarter for an ASCII character, one and a half for any other.

@@ -31,7 +31,8 @@ pub const ANSWER: &str = "attach/answer";
 pub const SET_MODE: &str = "attach/setMode";
 /// What a prompt can mention, files and what MCP servers have: [`Files`] to the names.
 pub const FILES: &str = "attach/files";
-/// What servers have for prompts that begin with `/`: null to [`Offered`] ones.
+/// What only this session has for prompts that begin with `/`, the prompts of MCP servers and the
+/// user's own commands: null to [`Offered`] ones.
 pub const PROMPTS: &str = "attach/prompts";
 
 /// The code of an error that says in `data.details`, for the person, why something is not done.
@@ -179,7 +180,7 @@ pub struct SetMode {
     pub mode: String,
 }
 
-/// A command that is a prompt of an MCP server.
+/// A command that only this session has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
     /// Its name, without the `/`.

@@ -1,9 +1,10 @@
 //! What is set up, as the parts of a session take it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{self, Credentials, Settings, Trust};
+use crate::commands::{Custom, Limits, Owner, Place};
+use crate::config::{self, Credentials, Env, Settings, Trust};
 use crate::net::{self, Reach};
 use crate::session::{Memory, Places};
 use crate::tools::workspace::Filtering;
@@ -22,6 +23,28 @@ fn web(settings: &Settings) -> WebSetup {
     let private = settings.tools.web_fetch.allow_private;
     let reach = if private { Reach::Private } else { Reach::Public };
     WebSetup { reach, lookup: net::system_lookup() }
+}
+
+/// The user's own commands, and the project's, as far as its folder is trusted.
+pub(super) fn custom(env: Env, root: &Path, limits: Limits) -> Custom {
+    let root = root.to_owned();
+    let places = move || {
+        let users = [env.gemini_dir(), env.config_dir()].into_iter().flatten();
+        let of_user = |dir: PathBuf| Place { dir: dir.join("commands"), owner: Owner::User };
+        let mut places: Vec<_> = users.map(of_user).collect();
+        let owner = match config::trust(&env, &root) {
+            Trust::Trusted => Owner::Project,
+            Trust::Unjudged => Owner::Unjudged,
+            Trust::Never => return places,
+        };
+        let dir = root.join(".gemini/commands");
+        // At home the user's own are the project's.
+        if !places.iter().any(|place| place.dir == dir) {
+            places.push(Place { dir, owner });
+        }
+        places
+    };
+    Custom::new(places, limits)
 }
 
 /// Which ignore files count.

@@ -57,6 +57,12 @@ pub(super) async fn run_for_prompt(session: &Session, call: Call, cancel: &Cance
     run(session, ready, Caller::Prompt, session.room_for(1), cancel).await;
 }
 
+/// Runs one call of a command's, which the policy judges like any.
+pub(super) async fn run_for_command(session: &Session, call: Call, cancel: &CancellationToken) {
+    let ready = prepare(session, call, cancel).await;
+    run(session, ready, Caller::Agent, session.room_for(1), cancel).await;
+}
+
 /// A call and what would happen, or why it cannot.
 struct Ready {
     call: Call,

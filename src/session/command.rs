@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::compress::{self, Compressed};
 use super::event::{Event, PromptPart, StopReason};
+use super::fill::{Template, fill};
 use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
 use super::{Session, turn};
@@ -23,6 +25,10 @@ use crate::model::Part;
 pub trait Commands: Send + Sync {
     /// The name of the command that a prompt asks for; none if the prompt is for the model.
     fn name(&self, session: &Session, prompt: &str) -> Option<String>;
+
+    /// The commands that only this session has: prompts of its servers, the user's own. May read
+    /// files.
+    fn of_session(&self, session: &Session) -> Vec<SessionCommand>;
 
     /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
     /// is shown as a reply is.
@@ -36,6 +42,41 @@ pub enum Reply {
     Say(String),
     /// The model is asked this in the same turn, with all that belongs to it.
     Ask(Vec<Part>),
+    /// The same, when its gaps have been filled.
+    Fill(Template),
+}
+
+/// A command that only this session has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCommand {
+    /// As it is typed, without the slash.
+    pub name: String,
+    /// What it does, for a list.
+    pub description: String,
+    /// What it takes, in order.
+    pub arguments: Vec<CommandArgument>,
+    /// How that is typed: `--file=… [--how=…]`.
+    pub usage: String,
+}
+
+/// What such a command takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandArgument {
+    /// In a word.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Whether the command does nothing without it.
+    pub is_required: bool,
+}
+
+impl SessionCommand {
+    /// A line on how it is used.
+    pub fn line(&self) -> String {
+        let Self { name, description, usage, .. } = self;
+        let space = if usage.is_empty() { "" } else { " " };
+        format!("`/{name}{space}{usage}`: {description}")
+    }
 }
 
 /// The turn of a command, and what can be done only in one: nothing else runs meanwhile.
@@ -220,8 +261,16 @@ pub(super) async fn run(
     session.log.append(Event::CommandStarted { name });
     let turn = CommandTurn { session };
     let run = session.commands.run(prompt, &turn);
-    match cancel.run_until_cancelled(run).await {
-        None => StopReason::Cancelled { answering: false },
+    let reply = match cancel.run_until_cancelled(run).await {
+        // What it runs ends its calls itself when it is cancelled.
+        Some(Ok(Reply::Fill(template))) => {
+            let filled = fill(session, template, cancel).await;
+            filled.map(|filled| filled.map(Reply::Ask))
+        }
+        reply => reply,
+    };
+    match reply {
+        None | Some(Ok(Reply::Fill(_))) => StopReason::Cancelled { answering: false },
         Some(Ok(Reply::Say(text)) | Err(text)) => {
             session.log.append(Event::Output(text));
             StopReason::EndTurn

@@ -1,8 +1,9 @@
 //! The messages that the model is told, and how much that is.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compress::{Compressed, beginning, prompt_again};
+use super::compress::{Compressed, Masked, beginning, masked, prompt_again};
 use crate::model::{Message, Usage, tokens};
 
 /// What a message begins with that the agent puts in, where only the user can say something.
@@ -82,6 +83,24 @@ impl Conversation {
             }
         }
         split
+    }
+
+    /// Puts what is told in short of results in their place.
+    pub(super) fn mask(&mut self, all: &[Masked]) {
+        let mut left: HashMap<&str, &Masked> = all.iter().map(|it| (&*it.call, it)).collect();
+        let mut gone = 0;
+        for message in &mut self.messages {
+            if let Some(short) = masked(message, &mut left) {
+                let before = tokens::of_message(message);
+                gone += before.saturating_sub(tokens::of_message(&short));
+                *message = Arc::new(short);
+            }
+        }
+        self.tokens = self.tokens.saturating_sub(gone);
+        // Old results were there when the provider counted.
+        self.counted = self
+            .counted
+            .map(|(counted, then)| (counted.saturating_sub(gone), then.saturating_sub(gone)));
     }
 
     /// Puts what has been said in short in the place of all but the newest messages; where those

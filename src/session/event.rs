@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::compress::Compressed;
+use super::compress::{Compressed, Masked};
 use crate::model::{self, Call, FinishReason, Native, Part, Retry, Usage};
 use crate::permission::{Mode, Question, Scope};
 use crate::tools::preimages::FileChange;
@@ -84,6 +84,8 @@ pub enum Event {
     Told { call: Option<String>, text: String },
     /// What came before is told the model in short from now on.
     Compressed(Arc<Compressed>),
+    /// Old results are told the model in short from now on.
+    Masked(Vec<Masked>),
     /// The model forgets all that came before.
     Forgotten,
     /// Another model answers from now on; its id.
@@ -140,7 +142,8 @@ pub enum Caller {
     Model,
     /// The prompt mentions paths, and this reads them; or it is a command line, and this runs it.
     Prompt,
-    /// The agent itself has something to ask, which the model is not told of.
+    /// The agent itself has something to ask, or a command has something to run: the model is not
+    /// told of the call.
     Agent,
 }
 

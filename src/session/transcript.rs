@@ -114,6 +114,10 @@ impl Transcript {
             Event::Asked(prompt) => self.user.clone_from(prompt),
             Event::Told { call, text } => self.tell(call.as_deref(), text),
             Event::Compressed(short) => self.compress(short),
+            Event::Masked(masked) => {
+                self.flush();
+                self.conversation.mask(masked);
+            }
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),

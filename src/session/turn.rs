@@ -120,23 +120,17 @@ async fn answer(
     if compress::if_needed(session, cancel).await {
         *system = session.instruct().await;
     }
-    let asking = ask_model(session, Arc::clone(system), loops);
-    let answer = cancel.run_until_cancelled(asking).await?;
-    if !matches!(answer, Err(model::Error::ContextTooLong(_))) {
-        return Some(answer);
-    }
-    match compress::compress(session, "", cancel).await {
-        Ok(_) => {}
-        Err(compress::Failure::Cancelled) => return None,
-        Err(why) => {
-            let notice =
-                format!("The conversation is too long, and could not be compressed: {why}");
-            session.log.append(Event::Notice(notice));
+    let mut tried = 0;
+    loop {
+        let asking = ask_model(session, Arc::clone(system), loops);
+        let answer = cancel.run_until_cancelled(asking).await?;
+        let is_too_long = matches!(answer, Err(model::Error::ContextTooLong(_)));
+        if !is_too_long || !compress::as_needed(session, tried, cancel).await? {
             return Some(answer);
         }
+        *system = session.instruct().await;
+        tried += 1;
     }
-    *system = session.instruct().await;
-    cancel.run_until_cancelled(ask_model(session, Arc::clone(system), loops)).await
 }
 
 /// What there is of an answer.

@@ -1,5 +1,6 @@
 //! Slash commands, in a session and over a connection.
 
+mod custom;
 mod editor;
 mod memory;
 mod model;
@@ -154,6 +155,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "mcp reload [SERVER]",
             "mcp enable SERVER",
             "mcp disable SERVER",
+            "commands",
             "stats",
             "compress [ABOUT]",
             "clear"

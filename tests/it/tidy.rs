@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("session", &["model", "tools", "permission", "media", "sync"]),
     ("commands", &["session", "tools", "model", "permission", "sync"]),
     ("frontends", &["protocol", "rpc", "commands", "session", "net", "sync"]),
-    ("config", &["model", "permission", "tools", "sync"]),
+    ("config", &["commands", "model", "permission", "tools", "sync"]),
 ];
 const MAX_LINES: usize = 400;
 

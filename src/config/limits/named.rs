@@ -167,6 +167,16 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.tree_entries),
     },
     Named {
+        name: "custom-commands",
+        what: "files of your own commands that are read",
+        field: Field::Count(|limits| &mut limits.commands.files),
+    },
+    Named {
+        name: "custom-command-bytes",
+        what: "a file of a command of your own",
+        field: Field::Count(|limits| &mut limits.commands.bytes),
+    },
+    Named {
         name: "a2a-connections",
         what: "A2A connections at once",
         field: Field::Count(|limits| &mut limits.a2a.connections),

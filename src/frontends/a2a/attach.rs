@@ -127,7 +127,7 @@ impl rpc::Handler for Seat {
         match method {
             EVENTS => self.events(joined, params, responder),
             FILES => self.files(joined, params, responder),
-            PROMPTS => responder.send(Ok(self.prompts(joined))),
+            PROMPTS => self.prompts(joined, responder),
             PROMPT => responder.send(self.prompt(joined, params)),
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
@@ -244,14 +244,21 @@ impl Seat {
         });
     }
 
-    fn prompts(&self, joined: &Joined) -> Vec<Offered> {
-        let prompts = self.server.commands.prompts(&joined.context.session);
-        let offered = prompts.into_iter().map(|prompt| Offered {
-            takes: !prompt.prompt.arguments.is_empty(),
-            description: prompt.description(),
-            name: prompt.name,
+    fn prompts(&self, joined: &Joined, responder: Responder) {
+        let slot = match self.slot() {
+            Ok(slot) => slot,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let session = Arc::clone(&joined.context.session);
+        tokio::task::spawn_blocking(move || {
+            let offered = session.own_commands().into_iter().map(|command| Offered {
+                takes: !command.arguments.is_empty(),
+                description: command.description,
+                name: command.name,
+            });
+            responder.send(Ok(offered.collect::<Vec<_>>()));
+            drop(slot);
         });
-        offered.collect()
     }
 
     /// What is asked for, and a place among the calls that wait.
@@ -259,9 +266,14 @@ impl Seat {
         &self,
         params: Params<'_>,
     ) -> Result<(T, OwnedSemaphorePermit), Error> {
-        let slot = Arc::clone(&self.waiting).try_acquire_owned();
-        let slot = slot.map_err(|_| refused(format!("{WAITING} calls wait already")))?;
+        let slot = self.slot()?;
         Ok((params.parse()?, slot))
+    }
+
+    /// A place among the calls that wait.
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let slot = Arc::clone(&self.waiting).try_acquire_owned();
+        slot.map_err(|_| refused(format!("{WAITING} calls wait already")))
     }
 
     fn prompt(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {

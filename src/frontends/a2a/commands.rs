@@ -13,35 +13,33 @@ use super::methods::Caller;
 use super::rest::json_response;
 use super::subscription::{Span, Subscription};
 use super::{Server, read, sse, turns};
-use crate::commands::{Argument, Command, PathError, PromptCommand, Registry};
+use crate::commands::{Argument, Command, PathError, Registry};
 use crate::protocol::a2a::Error;
-use crate::session::{PromptPart, Session, TurnId};
+use crate::session::{PromptPart, Session, SessionCommand, TurnId};
 
 /// `commands/get`.
 pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {
-    let prompts = prompts(registry, session);
-    let commands = registry.list().iter().map(command).chain(prompts);
+    let commands = registry.list().iter().map(command).chain(own(session));
     json!({ "commands": commands.collect::<Vec<_>>() })
 }
 
-/// The prompts of a session's MCP servers.
-fn prompts(registry: &Registry, session: Option<&Session>) -> Vec<Value> {
-    let prompts = session.map(|session| registry.prompts(session)).unwrap_or_default();
-    prompts.iter().map(prompt).collect()
+/// The commands that only this session has.
+fn own(session: Option<&Session>) -> Vec<Value> {
+    session.map(Session::own_commands).unwrap_or_default().iter().map(own_command).collect()
 }
 
-fn prompt(prompt: &PromptCommand) -> Value {
-    let arguments = prompt.prompt.arguments.iter().map(|argument| {
+fn own_command(command: &SessionCommand) -> Value {
+    let arguments = command.arguments.iter().map(|argument| {
         json!({
             "name": argument.name,
             "description": argument.description,
-            "is_required": argument.required,
-            "isRequired": argument.required,
+            "is_required": argument.is_required,
+            "isRequired": argument.is_required,
         })
     });
     json!({
-        "name": prompt.name,
-        "description": prompt.description(),
+        "name": command.name,
+        "description": command.description,
         "arguments": arguments.collect::<Vec<_>>(),
         "sub_commands": [],
         "subCommands": [],
@@ -72,7 +70,7 @@ fn argument(argument: &Argument) -> Value {
 /// `GET /listCommands`: the same, named by their whole paths.
 pub(super) fn listed(registry: &Registry, session: Option<&Session>) -> Value {
     let commands = registry.list().iter().map(|command| full(command, ""));
-    let commands = commands.chain(prompts(registry, session));
+    let commands = commands.chain(own(session));
     json!({ "commands": commands.collect::<Vec<_>>() })
 }
 
@@ -186,8 +184,8 @@ fn names_session(params: &Value) -> bool {
 /// Whether the command at a path streams.
 fn asks_model(registry: &Registry, path: &str, session: Option<&Session>) -> bool {
     let name = path.trim_start_matches('/');
-    let is_prompt = |session| registry.prompts(session).iter().any(|prompt| prompt.name == name);
-    command_asks_model(registry.list(), path) || session.is_some_and(is_prompt)
+    let is_own = |session: &Session| session.own_commands().iter().any(|it| it.name == name);
+    command_asks_model(registry.list(), path) || session.is_some_and(is_own)
 }
 
 fn command_asks_model(commands: &[Command], path: &str) -> bool {

@@ -169,6 +169,7 @@ impl Story {
             | Event::Asked(_)
             | Event::Told { .. }
             | Event::Compressed(_)
+            | Event::Masked(_)
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten

@@ -117,6 +117,7 @@ impl View {
             | Event::Asked(_)
             | Event::Told { .. }
             | Event::FileChanged { .. }
+            | Event::Masked(_)
             | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }

@@ -6,7 +6,6 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use super::remote::Remote;
-use crate::commands::Registry;
 use crate::protocol::attach::Offered;
 use crate::session::{
     Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, TurnId,
@@ -171,17 +170,21 @@ impl Conversation {
         }
     }
 
-    /// The commands that are prompts of MCP servers.
+    /// The commands that only this session has.
     pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
         match self {
             Self::Here(session, _) => {
-                let prompts = Registry::default().prompts(session).into_iter();
-                let offered = prompts.map(|prompt| Offered {
-                    takes: !prompt.prompt.arguments.is_empty(),
-                    description: prompt.description(),
-                    name: prompt.name,
+                let session = Arc::clone(session);
+                let found = tokio::task::spawn_blocking(move || {
+                    let commands = session.own_commands().into_iter();
+                    let offered = commands.map(|command| Offered {
+                        takes: !command.arguments.is_empty(),
+                        description: command.description,
+                        name: command.name,
+                    });
+                    offered.collect()
                 });
-                at_once(offered.collect())
+                async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.prompts(),
         }

@@ -12,7 +12,7 @@ pub(super) fn agrees(text: &str, begins: &HashSet<usize>, apart: &[Range<usize>]
     if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
         return false;
     }
-    let Some(tree) = parser.parse(text, None) else { return false };
+    let Some(tree) = parser.parse(plain(text), None) else { return false };
     if tree.root_node().has_error() {
         return false;
     }
@@ -39,6 +39,13 @@ pub(super) fn agrees(text: &str, begins: &HashSet<usize>, apart: &[Range<usize>]
             }
         }
     }
+}
+
+/// The same text with a `%` for each byte that is not ASCII. Bash takes those as parts of words, as
+/// it does `%`; but the grammar's scanner, in C, looks some characters up in a table that ends after
+/// the first 256, and what it reads behind that ends the process.
+fn plain(text: &str) -> Vec<u8> {
+    text.bytes().map(|byte| if byte.is_ascii() { byte } else { b'%' }).collect()
 }
 
 /// Where the command or the redirection that a node stands for begins.

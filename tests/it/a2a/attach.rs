@@ -146,6 +146,17 @@ async fn files_and_what_servers_have_are_offered() {
 }
 
 #[tokio::test]
+async fn the_users_own_commands_are_offered() {
+    let command = "description = \"Writes a message\"\nprompt = \"Write: {{args}}\"\n";
+    let setup = hello().file("../.gemini/commands/git/commit.toml", command);
+    let it = shared(&setup).await;
+    let mut seat = Seat::open(it.client, "a").await;
+    let expected =
+        json!([{ "name": "git:commit", "description": "Writes a message", "takes": true }]);
+    assert_eq!(seat.result("attach/prompts", Value::Null).await, expected);
+}
+
+#[tokio::test]
 async fn another_version_is_told_so() {
     let it = shared(&hello()).await;
     let mut socket = attach(it.client).await;

@@ -159,6 +159,29 @@ async fn a_command_is_executed() {
 }
 
 #[tokio::test]
+async fn the_users_own_commands_are_listed_and_executed() {
+    let setup = Setup::script(vec![json!({ "when": "Write: a note",
+        "answers": [[{ "text": "written" }]] })]);
+    let command = "description = \"Writes\"\nprompt = \"Write: {{args}}\"\n";
+    let it = shared(&setup.file("../.gemini/commands/git/commit.toml", command)).await;
+    for listed in [
+        it.client.get("/listCommands").await.json(),
+        it.client.result("commands/get", json!({})).await,
+    ] {
+        let commands = listed["commands"].as_array().unwrap();
+        let own = commands.iter().find(|command| command["name"] == "git:commit").unwrap();
+        assert_eq!(
+            (&own["description"], &own["arguments"][0]["name"]),
+            (&json!("Writes"), &json!("args"))
+        );
+    }
+    let asked = json!({ "command": "git:commit", "args": ["a", "note"] });
+    let streamed = it.client.post("/executeCommand", &asked).await;
+    assert_eq!(streamed.header("content-type"), "text/event-stream");
+    assert!(streamed.text().contains("written"), "{}", streamed.text());
+}
+
+#[tokio::test]
 async fn a_command_over_json_rpc_has_a_task_of_its_own() {
     let it = shared(&Setup::answers(json!([[{ "text": "hi" }]]))).await;
     let mut socket = it.client.socket().await;

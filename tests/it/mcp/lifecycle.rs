@@ -103,7 +103,8 @@ async fn a_server_that_ends_at_once_says_why_and_is_given_up_in_the_end() {
     let given_up = async {
         loop {
             told.extend(stage.standing());
-            if told.last().is_some_and(|last| !last.contains("again")) {
+            let down = |last: &String| last.contains(": down: ") && !last.contains("again");
+            if told.last().is_some_and(down) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

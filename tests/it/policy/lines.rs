@@ -96,6 +96,18 @@ fn a_long_line_is_no_trouble() {
     check("ls ", "a", &" b".repeat(LONG), 3);
 }
 
+/// The grammar's scanner, which is C, looks characters up in a table of 384 after a brace.
+#[test]
+fn a_character_of_any_number_is_no_trouble() {
+    let workspace = Workspace::new();
+    for c in ['é', '\u{3000}', '😀', '\u{e0100}', '\u{fffff}', '\u{10ffff}'] {
+        assert_eq!(gravity(&workspace.judge(&format!("echo {c} '{c}' \"{c}\" a{c}"))), 0);
+        assert_eq!(gravity(&workspace.judge(&format!("echo {{{c}}}; rm {c}"))), 2);
+        assert!(gravity(&workspace.judge(&format!("{c}=1 ls"))) > 0);
+        assert!(gravity(&workspace.judge(&format!("echo ${c}; {c}"))) > 0);
+    }
+}
+
 /// Pieces of command lines, whole and broken.
 const PIECES: &[&str] = &[
     "canary",
@@ -172,6 +184,9 @@ const PIECES: &[&str] = &[
     "env ",
     "\\\n",
     "é",
+    "😀",
+    "\u{10ffff}",
+    "{",
     "f()",
     "rm -rf x",
     "sleep 1",

@@ -1,0 +1,171 @@
+//! Finding and reading the files of commands.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Deserialize;
+
+use super::template::Prompt;
+use super::{Limits, Owner, Place};
+
+/// How many directories deep a name may be.
+const DEEPEST: usize = 8;
+
+/// A file that is, or should be, a command.
+#[derive(Debug, Clone)]
+pub(in crate::commands) struct Found {
+    /// What it is called, without the slash.
+    pub(in crate::commands) name: String,
+    pub(super) file: PathBuf,
+    pub(super) owner: Owner,
+    /// What is in it; or what is wrong with it, and in which line.
+    pub(super) read: Arc<Result<Written, String>>,
+}
+
+/// What is in a file.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) description: String,
+    pub(super) prompt: Prompt,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    prompt: String,
+    #[serde(default)]
+    description: String,
+}
+
+/// What is known of files.
+#[derive(Default)]
+pub(super) struct Cache(Known);
+
+type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<Written, String>>)>;
+
+/// By what it is seen that a file has changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+}
+
+impl Found {
+    pub(super) fn file_name(&self) -> String {
+        self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+impl Cache {
+    /// The commands that there are now, by their names; of two of one name that of the later place.
+    pub(super) fn look(&mut self, places: &[Place], limits: &Limits) -> Vec<Found> {
+        let mut known = Known::new();
+        let mut found = BTreeMap::new();
+        for place in places {
+            let mut walk = Walk { place, most: limits.files, found: Vec::new() };
+            walk.through(&place.dir);
+            for (name, file) in walk.found {
+                let read = self.read(&file, limits, &mut known);
+                let owner = place.owner;
+                found.insert(name.clone(), Found { name, file, owner, read });
+            }
+        }
+        self.0 = known;
+        found.into_values().collect()
+    }
+
+    /// Reads a file, unless it is as it was.
+    fn read(
+        &self,
+        file: &Path,
+        limits: &Limits,
+        known: &mut Known,
+    ) -> Arc<Result<Written, String>> {
+        let data = fs::metadata(file).ok();
+        let modified = data.as_ref().and_then(|data| data.modified().ok());
+        let stamp = Stamp { modified, bytes: data.map_or(0, |data| data.len()) };
+        let as_before = self.0.get(file).filter(|(before, _)| *before == stamp);
+        let read = match as_before {
+            Some((_, read)) => Arc::clone(read),
+            None => Arc::new(self::read(file, limits.bytes)),
+        };
+        known.insert(file.to_owned(), (stamp, Arc::clone(&read)));
+        read
+    }
+}
+
+/// A look through a place.
+struct Walk<'a> {
+    place: &'a Place,
+    /// How many files are wanted.
+    most: usize,
+    /// Their names and paths.
+    found: Vec<(String, PathBuf)>,
+}
+
+impl Walk<'_> {
+    /// Finds the files below a directory, in their order.
+    fn through(&mut self, dir: &Path) {
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        let top = &self.place.dir;
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') || self.found.len() >= self.most || !self.inside(&path) {
+                continue;
+            }
+            let depth = path.strip_prefix(top).map_or(0, |below| below.components().count());
+            if path.is_dir() && depth < DEEPEST {
+                self.through(&path);
+            } else if path.is_file() && path.extension().is_some_and(|it| it == "toml") {
+                self.found.extend(self::name(top, &path).map(|name| (name, path)));
+            }
+        }
+    }
+
+    /// Whether it is where it seems to be: a project's links lead no further than its directory.
+    fn inside(&self, path: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        self.place.owner == Owner::User
+            || real(path).zip(real(&self.place.dir)).is_some_and(|(it, top)| it.starts_with(top))
+    }
+}
+
+/// `git/commit.toml` is `git:commit`. Nothing in a name would end it, or begin another.
+fn name(top: &Path, file: &Path) -> Option<String> {
+    let below = file.strip_prefix(top).ok()?.with_extension("");
+    let plain = |c: char| {
+        if c.is_whitespace() || c.is_control() || c == ':' || c == '/' { '_' } else { c }
+    };
+    let part = |part: std::path::Component<'_>| {
+        part.as_os_str().to_string_lossy().chars().map(plain).collect::<String>()
+    };
+    Some(below.components().map(part).collect::<Vec<_>>().join(":"))
+}
+
+fn read(file: &Path, most: usize) -> Result<Written, String> {
+    let place = file.display();
+    let open = File::open(file).map_err(|err| format!("{place} cannot be opened: {err}"))?;
+    let mut bytes = Vec::new();
+    let read = open.take(most as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|err| format!("{place} cannot be read: {err}"))?;
+    if bytes.len() > most {
+        let limit = "`--limit custom-command-bytes=N`";
+        return Err(format!("{place} is longer than {most} bytes ({limit})"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| format!("{place} is not UTF-8"))?;
+    let keys: Keys = toml::from_str(&text).map_err(|err| {
+        let at = err.span().map_or(0, |span| span.start.min(text.len()));
+        let line = memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1;
+        format!("{place}:{line}: {}", err.message().replace('\n', " "))
+    })?;
+    if keys.prompt.trim().is_empty() {
+        return Err(format!("{place}: its `prompt` is empty"));
+    }
+    let prompt = Prompt::parse(&keys.prompt).map_err(|why| format!("{place}: {why}"))?;
+    Ok(Written { description: keys.description, prompt })
+}

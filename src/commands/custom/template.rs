@@ -1,0 +1,153 @@
+//! A prompt with gaps: `{{args}}`, `@{FILE}` and `!{COMMAND}`, the last two up to the brace that
+//! closes them. What is put into a gap is never looked at for others.
+
+use crate::session::Piece;
+
+/// What stands for what is typed after the command's name.
+const ARGS: &str = "{{args}}";
+
+/// A prompt, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Prompt(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    File(String),
+    Shell(String),
+}
+
+impl Prompt {
+    /// The error says what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        loop {
+            let next = ["@{", "!{"].into_iter().filter_map(|mark| rest.find(mark)).min();
+            let Some(at) = next else { break };
+            let inner = &rest[at + 2..];
+            let end = closing(inner).ok_or_else(|| {
+                let line = rest.as_ptr() as usize - text.as_ptr() as usize + at;
+                let line = text[..line].matches('\n').count() + 1;
+                format!("in line {line} of its `prompt`, `{}` is not closed", &rest[at..at + 2])
+            })?;
+            if at > 0 {
+                parts.push(Part::Text(rest[..at].to_owned()));
+            }
+            let inside = inner[..end].trim().to_owned();
+            parts.push(if rest[at..].starts_with('@') {
+                Part::File(inside)
+            } else {
+                Part::Shell(inside)
+            });
+            rest = &inner[end + 1..];
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self(parts))
+    }
+
+    /// Whether it says where the arguments go.
+    pub(super) fn takes_arguments(&self) -> bool {
+        let takes = |part: &Part| match part {
+            Part::Text(text) | Part::File(text) | Part::Shell(text) => text.contains(ARGS),
+        };
+        self.0.iter().any(takes)
+    }
+
+    /// The command lines that it runs, as they are written.
+    pub(super) fn shells(&self) -> Vec<&str> {
+        let mut shells = Vec::new();
+        for part in &self.0 {
+            if let Part::Shell(command) = part {
+                shells.push(command.as_str());
+            }
+        }
+        shells
+    }
+
+    /// What it comes to, given these arguments: in a command line they are one word.
+    pub(super) fn filled(&self, args: &str) -> Vec<Piece> {
+        let fill = |part: &Part| match part {
+            Part::Text(text) => Piece::Text(text.replace(ARGS, args)),
+            Part::File(path) => Piece::File(path.replace(ARGS, args)),
+            Part::Shell(command) => Piece::Shell(command.replace(ARGS, &quoted(args))),
+        };
+        self.0.iter().map(fill).collect()
+    }
+}
+
+/// Where the brace is that closes the one before this text.
+fn closing(text: &str) -> Option<usize> {
+    let mut open = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => open += 1,
+            b'}' if open == 0 => return Some(at),
+            b'}' => open -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(prompt: &str, args: &str, expected: &[Piece]) {
+        assert_eq!(Prompt::parse(prompt).unwrap().filled(args), expected);
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    fn shell(command: &str) -> Piece {
+        Piece::Shell(command.to_owned())
+    }
+
+    #[test]
+    fn gaps_are_found_up_to_the_brace_that_closes_them() {
+        check("hi", "", &[text("hi")]);
+        check("a !{ls -l} b", "", &[text("a "), shell("ls -l"), text(" b")]);
+        check(
+            "!{awk '{print $1}' f}@{a b.md}",
+            "",
+            &[shell("awk '{print $1}' f"), Piece::File("a b.md".to_owned())],
+        );
+        check("an { open } brace, a@b, wow! {x}", "", &[text("an { open } brace, a@b, wow! {x}")]);
+    }
+
+    #[test]
+    fn arguments_are_one_word_of_a_command_line() {
+        check("say {{args}} twice: {{args}}", "hi", &[text("say hi twice: hi")]);
+        check("!{grep -r {{args}} .}", "a b", &[shell("grep -r 'a b' .")]);
+        check("!{echo {{args}}}", "it's; rm -rf /", &[shell(r"echo 'it'\''s; rm -rf /'")]);
+        check("!{echo {{args}}}", "", &[shell("echo ''")]);
+        check("@{docs/{{args}}.md}", "x", &[Piece::File("docs/x.md".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_put_in_is_no_gap() {
+        check(
+            "{{args}}",
+            "!{rm -rf /} @{secret} {{args}}",
+            &[text("!{rm -rf /} @{secret} {{args}}")],
+        );
+    }
+
+    #[test]
+    fn a_gap_that_is_not_closed_is_named_with_its_line() {
+        let why = Prompt::parse("one\ntwo !{a {b} c\nthree").unwrap_err();
+        assert_eq!(why, "in line 2 of its `prompt`, `!{` is not closed");
+        let why = Prompt::parse("!{ok} @{").unwrap_err();
+        assert_eq!(why, "in line 1 of its `prompt`, `@{` is not closed");
+    }
+}
