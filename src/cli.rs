@@ -252,8 +252,9 @@ Environment:
   BROWSER                               what opens the page that asks for a key
   TANDEM_CONFIG_DIR                     where the key, models.json and the history of prompts
                                         are [~/.config/tandem]
-  TANDEM_STATE_DIR                      where files are kept for /restore, as long as the session
-                                        lives [~/.local/state/tandem]
+  TANDEM_STATE_DIR                      where files are kept for /restore, and output that is too
+                                        long, as long as the session lives
+                                        [~/.local/state/tandem]
   TANDEM_LOG, RUST_LOG                  what is logged: error, warn (default), info, debug, trace,
                                         or of a part of the program: tandem::rpc=trace
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]

@@ -22,7 +22,7 @@ pub(super) use self::record::Record;
 use super::Session;
 use super::conversation::Conversation;
 use super::event::Event;
-use crate::model::{self, Message, tokens};
+use crate::model::{self, Message, Usage, tokens};
 use crate::tools::shorten;
 
 /// The share of the conversation that stays as it is.
@@ -36,6 +36,9 @@ const AGAIN: u64 = 10;
 
 /// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
 const NEWEST: u64 = 50_000;
+
+/// How often the model is told half as much, when it is to sum up and that is too much for it.
+const SHORTER: usize = 3;
 
 /// How many files that have what came before are named.
 const WHOLE: usize = 20;
@@ -136,14 +139,12 @@ pub(super) async fn compress(
     let notice = format!("Compressing the conversation of {} tokens", record::tokens(size));
     session.log.append(Event::Notice(notice));
     let window = session.input_limit();
-    // A model whose window is not known, and that will not take this, may take half of it.
-    let room = window.map_or(size / 2, |window| window * 6 / 10);
-    let prompt = summary::prompt(&old, about, room);
-    let asking = summary::ask(session, prompt);
-    let (snapshot, usage) = match cancel.run_until_cancelled(asking).await {
-        Some(answer) => answer.map_err(Failure::Model)?,
-        None => return Err(Failure::Cancelled),
+    let room = window.map_or(size, |window| window * 6 / 10);
+    let summing_up = sum_up(session, &old, about, room);
+    let Some(summed_up) = cancel.run_until_cancelled(summing_up).await else {
+        return Err(Failure::Cancelled);
     };
+    let (snapshot, usage) = summed_up.map_err(Failure::Model)?;
     let mut short = session.transcript.lock().record().told(&session.workspace);
     (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100);
     short.whole = old.whole(session).await;
@@ -162,6 +163,25 @@ pub(super) async fn compress(
     // The beginning is new anyway: what people have written, all of it, is in it.
     session.begin_anew();
     Ok(short)
+}
+
+/// What the model makes of it, told in so many tokens; in fewer, if that is too much for it: how many
+/// it takes is not always known.
+async fn sum_up(
+    session: &Session,
+    old: &Old<'_>,
+    about: &str,
+    mut room: u64,
+) -> Result<(String, Usage), model::Error> {
+    for _ in 0..SHORTER {
+        let prompt = summary::prompt(old, about, room);
+        let half = tokens::of_prompt(&prompt).min(room) / 2;
+        match summary::ask(session, prompt).await {
+            Err(model::Error::ContextTooLong(_)) => room = half,
+            answer => return answer,
+        }
+    }
+    summary::ask(session, summary::prompt(old, about, room)).await
 }
 
 impl Session {

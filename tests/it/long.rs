@@ -4,6 +4,7 @@ mod compress;
 mod loops;
 mod masks;
 mod outputs;
+mod random;
 mod trouble;
 
 use std::sync::{Arc, Mutex};
@@ -62,7 +63,9 @@ impl Model for Says {
         check(&prompt);
         let mut answer = (self.answer)(&prompt);
         self.told.lock().unwrap().push(prompt);
-        if answer.iter().all(Result::is_ok) {
+        let is_whole =
+            |chunk: &Result<Chunk, Error>| matches!(chunk, Err(_) | Ok(Chunk::Finish(_)));
+        if !answer.iter().any(is_whole) {
             answer.push(Ok(Chunk::Finish(Finish::default())));
         }
         stream::iter(answer).boxed()
@@ -120,6 +123,15 @@ fn check(prompt: &Prompt) {
 
 /// A session with a tool `t` whose results are of so many characters, each of its own.
 fn session(model: Arc<dyn Model>, chars: usize) -> Arc<Session> {
+    session_in(model, chars, |parts| parts)
+}
+
+/// The same, but for what is changed of it.
+fn session_in(
+    model: Arc<dyn Model>,
+    chars: usize,
+    change: impl FnOnce(Parts) -> Parts,
+) -> Arc<Session> {
     let count = Arc::new(Mutex::new(0));
     let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
         let mut count = count.lock().unwrap();
@@ -129,7 +141,7 @@ fn session(model: Arc<dyn Model>, chars: usize) -> Arc<Session> {
     });
     let mut tools = tools::all();
     tools.push(Arc::new(t));
-    Session::new(Parts { tools, max_rounds: 5000, ..parts(model) })
+    Session::new(change(Parts { tools, max_rounds: 5000, ..parts(model) }))
 }
 
 async fn turn(session: &Arc<Session>, prompt: &str) -> Vec<Arc<Event>> {

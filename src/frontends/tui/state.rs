@@ -123,14 +123,10 @@ impl State {
             Event::Notice(notice) => self.note(Tone::Aside, notice.clone()),
             Event::Compressed(short) => {
                 self.note(Tone::Aside, short.to_string());
-                self.usage = None;
+                self.spent(&short.usage);
+                self.usage = Some(Usage { input: short.after, ..Usage::default() });
             }
-            Event::AnswerFinished { usage, .. } => {
-                self.close();
-                self.tokens += usage.input.saturating_sub(usage.cached) + usage.output;
-                self.tokens += usage.thoughts;
-                self.usage = Some(*usage);
-            }
+            Event::AnswerFinished { usage, .. } => self.answered(usage),
             Event::CallStarted(started) => self.call(started, at),
             Event::CallProgress { call, output } => {
                 self.card(call).into_iter().for_each(|card| card.output.clone_from(output));
@@ -258,6 +254,19 @@ impl State {
             Body::Call(card) if card.started.call.id == call && !item.done => Some(card),
             _ => None,
         })
+    }
+
+    fn answered(&mut self, usage: &Usage) {
+        self.close();
+        self.spent(usage);
+        // Of an answer that was cut off nobody knows.
+        if usage.input > 0 {
+            self.usage = Some(*usage);
+        }
+    }
+
+    fn spent(&mut self, usage: &Usage) {
+        self.tokens += usage.input.saturating_sub(usage.cached) + usage.output + usage.thoughts;
     }
 
     /// More of what is being said or thought.

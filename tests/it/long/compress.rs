@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use tandem::model::{Finish, Native};
+use tandem::permission::Mode;
 use tandem::session::{Memory, Places};
 use tandem::tools::workspace::Workspace;
 
@@ -182,4 +184,117 @@ async fn a_long_message_of_the_users_does_not_push_out_the_others() {
         assert!(told.contains(said), "{said}: {told}");
     }
     assert!(told.len() < 20_000, "{told}");
+}
+
+#[tokio::test]
+async fn what_a_provider_has_signed_stays_with_what_is_kept_and_is_nowhere_else() {
+    let native = |n: usize| Native {
+        backend: "other".to_owned(),
+        model: "other-1".to_owned(),
+        parts: vec![json!({ "signature": n })],
+    };
+    let model = Says::new(None, move |prompt| {
+        if is_summary(prompt) {
+            assert!(!format!("{prompt:?}").contains("signature"), "{prompt:?}");
+            return snapshot("Short.");
+        }
+        let n = prompt.messages.len();
+        let mut answer = if n % 8 == 7 { says("Done.") } else { calls("t", json!({ "n": n })) };
+        let native = Some(native(n));
+        answer.push(Ok(Chunk::Finish(Finish { native, ..Finish::default() })));
+        answer
+    });
+    let session = session(Arc::clone(&model) as _, 2000);
+    turn(&session, "one").await;
+    turn(&session, "/compress").await;
+    turn(&session, "two").await;
+    let told = last_told(&model);
+    for (at, message) in told.iter().enumerate() {
+        if let Message::Assistant(said) = message {
+            // The second is the agent's own.
+            assert_eq!(said.native.is_some(), at != 1, "{told:?}");
+        }
+    }
+    assert!(told.len() > 4);
+}
+
+#[tokio::test]
+async fn an_image_that_the_user_showed_goes_and_the_words_stay() {
+    let project = tempfile::tempdir().unwrap();
+    fs::write(project.path().join("a.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
+    let model = model(None, 5, |prompt| {
+        assert!(all_text(prompt).contains("[user]\nWhat is in @a.png?\n[1 attached]\n"));
+        assert!(!all_text(prompt).contains("image/png"));
+        snapshot("A picture.")
+    });
+    let workspace = Arc::new(Workspace::new(project.path(), &[]).unwrap());
+    let session = session_in(Arc::clone(&model) as _, 3000, |parts| Parts { workspace, ..parts });
+    turn(&session, "What is in @a.png?").await;
+    assert!(all_text(&model.told.lock().unwrap()[0]).contains("image/png"));
+    turn(&session, "/compress").await;
+    turn(&session, "And now?").await;
+    let told = all_text(model.told.lock().unwrap().last().unwrap());
+    assert!(!told.contains("image/png"), "{told}");
+    assert!(
+        told.contains("What is in @a.png?\n[The content of what is mentioned here is"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_changed_before_can_be_taken_back_after() {
+    let project = tempfile::tempdir().unwrap();
+    let file = project.path().join("a.txt");
+    let written = file.clone();
+    let model = Says::new(None, move |prompt| match prompt {
+        _ if is_summary(prompt) => snapshot("Short."),
+        _ if goes_on(prompt) || written.exists() => says(&"Written. ".repeat(9)),
+        _ => calls("write_file", json!({ "file_path": "a.txt", "content": "y".repeat(4000) })),
+    });
+    let workspace = Arc::new(Workspace::new(project.path(), &[]).unwrap());
+    let session = session_in(Arc::clone(&model) as _, 10, |parts| Parts {
+        workspace,
+        mode: Mode::Yolo,
+        ..parts
+    });
+    for prompt in ["one", "two", "three", "/compress"] {
+        turn(&session, prompt).await;
+    }
+    assert!(file.exists());
+    output(&session, "/restore turn 1").await;
+    assert!(!file.exists());
+    turn(&session, "Where is it?").await;
+    let told = all_text(model.told.lock().unwrap().iter().rfind(|it| !goes_on(it)).unwrap());
+    assert!(
+        told.contains("# Files that your calls have changed, the last one last\na.txt\n"),
+        "{told}"
+    );
+    assert!(told.contains("I have taken back changes of yours"), "{told}");
+}
+
+#[tokio::test]
+async fn files_that_were_read_and_the_todo_list_are_told_from_the_log() {
+    let project = tempfile::tempdir().unwrap();
+    fs::write(project.path().join("a.rs"), "fn a() {}\n".repeat(300)).unwrap();
+    let model = Says::new(None, |prompt| match prompt.messages.len() {
+        _ if is_summary(prompt) => snapshot("Short."),
+        1 => calls("read_file", json!({ "file_path": "a.rs" })),
+        3 => calls("read_file", json!({ "file_path": "missing.rs" })),
+        5 => {
+            let todo = |what, status| json!({ "description": what, "status": status });
+            let todos = [todo("read it", "completed"), todo("change it", "in_progress")];
+            calls("write_todos", json!({ "todos": todos }))
+        }
+        _ => says(&"Done. ".repeat(9)),
+    });
+    let workspace = Arc::new(Workspace::new(project.path(), &[]).unwrap());
+    let session = session_in(Arc::clone(&model) as _, 10, |parts| Parts { workspace, ..parts });
+    for prompt in ["one", "two", "/compress", "three"] {
+        turn(&session, prompt).await;
+    }
+    let told = user(&last_told(&model)[0]);
+    let files = "\n# Files that your calls have read, the last one last\na.rs\n\n";
+    assert!(told.contains(files) && !told.contains("missing.rs"), "{told}");
+    let todos = "# Your todo list\n- [completed] read it\n- [in progress] change it\n";
+    assert!(told.contains(todos), "{told}");
 }

@@ -206,3 +206,93 @@ async fn what_takes_long_is_said_while_it_does() {
     assert!(said.unwrap() < retried.unwrap(), "{events:?}");
     assert_eq!(compressions(&events)[0].snapshot, "Whole.");
 }
+
+#[tokio::test]
+async fn a_window_in_which_nothing_fits_ends_the_turn_and_says_why() {
+    let script = json!({ "input_limit": 300 }).to_string()
+        + "\n"
+        + &json!({ "when": "", "answers": [[{ "text": "Never said." }]] }).to_string();
+    let replay = Arc::new(Replay::from_script(&script).unwrap());
+    let session = Session::new(Parts { tools: tools::all(), ..parts(replay) });
+    for _ in 0..3 {
+        let events = turn(&session, "go").await;
+        let StopReason::Failed(Error::ContextTooLong(why)) = reason(&events) else {
+            panic!("{events:?}")
+        };
+        assert!(why.ends_with("tokens, and the model takes 300"), "{why}");
+        assert!(events.len() < 10, "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_that_never_ends_is_given_up() {
+    let model = model(None, 3, |_| (0..100).flat_map(|_| says(&"x".repeat(10_000))).collect());
+    let session = session(model, 3000);
+    turn(&session, "go").await;
+    let said = output(&session, "/compress").await;
+    assert_eq!(said, "The conversation is as it was: a summary of more than 262144 bytes.");
+}
+
+#[tokio::test]
+async fn a_command_that_compresses_waits_for_the_turn_that_runs_and_can_be_cancelled() {
+    let model = Says::new(None, |prompt| match prompt.messages.len() {
+        len if len < 8 => calls("t", json!({ "n": len })),
+        _ => says("Done."),
+    });
+    let hanging = Arc::new(Hanging(model));
+    let session = session(Arc::clone(&hanging) as _, 2000);
+    let mut log = session.events(0);
+    session.prompt(text("go"), Origin::Editor);
+    let command = session.prompt(text("/compress"), Origin::Terminal);
+    let first = until(&mut log, is_end).await;
+    assert_eq!(reason(&first), StopReason::EndTurn);
+    assert!(compressions(&first).is_empty());
+    hanging.0.wait_for_summary(&mut log).await;
+    assert!(session.cancel(command));
+    let second = until(&mut log, is_end).await;
+    assert!(matches!(reason(&second), StopReason::Cancelled { .. }), "{second:?}");
+    turn(&session, "What now?").await;
+    assert_eq!(last_told(&hanging.0).len(), 11, "the conversation is as it was");
+}
+
+#[tokio::test]
+async fn compressing_twice_says_that_there_is_nothing_left() {
+    let model = model(None, 3, |_| snapshot("Short."));
+    let session = session(model, 3000);
+    turn(&session, "go").await;
+    output(&session, "/compress").await;
+    let again = output(&session, "/compress").await;
+    assert_eq!(again, "The conversation is as it was: there is nothing to compress yet.");
+}
+
+#[tokio::test]
+async fn a_model_that_takes_less_than_is_known_is_told_less_to_sum_up() {
+    let rooms = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&rooms);
+    let model = Says::new(None, move |prompt| {
+        let size = all_text(prompt).len();
+        match prompt {
+            _ if is_summary(prompt) => {
+                seen.lock().unwrap().push(size);
+                if size > 12_000 { too_long() } else { snapshot("Short.") }
+            }
+            _ if size > 30_000 => too_long(),
+            _ if all_text(prompt).contains("Short.") => says("Done."),
+            _ => {
+                let mut answer = says(&format!("- {}", "many ".repeat(300)));
+                answer.extend(calls("t", json!({ "n": prompt.messages.len() })));
+                answer
+            }
+        }
+    });
+    let session = session(Arc::clone(&model) as _, 1000);
+    let events = turn(&session, "go").await;
+    assert_eq!((compressions(&events).len(), reason(&events)), (1, StopReason::EndTurn));
+    let rooms = rooms.lock().unwrap();
+    assert!((2..=4).contains(&rooms.len()), "{rooms:?}");
+    assert!(rooms.windows(2).all(|pair| pair[1] < pair[0]), "{rooms:?}");
+}
+
+fn too_long() -> Answer {
+    vec![Err(Error::ContextTooLong("too long".to_owned()))]
+}
