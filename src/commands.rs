@@ -16,6 +16,7 @@ mod model;
 mod permissions;
 mod prompts;
 mod restore;
+mod shells;
 mod stats;
 mod tools;
 
@@ -38,6 +39,7 @@ const ALL: &[Command] = &[
     model::COMMAND,
     permissions::COMMAND,
     restore::COMMAND,
+    shells::COMMAND,
     tools::COMMAND,
     mcp::COMMAND,
     custom::COMMAND,

@@ -5,6 +5,7 @@
 //! other front end, in one order.
 
 mod at_path;
+mod background;
 mod call;
 mod command;
 mod compress;
@@ -57,6 +58,7 @@ use crate::permission::consent::Consent;
 use crate::permission::{self, Permissions};
 pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};
 use crate::sync::Mutex;
+use crate::tools::background::Background;
 use crate::tools::mcp::Hub;
 pub use crate::tools::mcp::{
     NamedPrompt, PromptArgument, Reach as ServerReach, ServerConfig, ServerPrompt,
@@ -137,6 +139,7 @@ pub struct Session {
     instructions: Arc<Instructions>,
     workspace: Arc<Workspace>,
     processes: Arc<Processes>,
+    background: Arc<Background>,
     preimages: Arc<Preimages>,
     outputs: Arc<Outputs>,
     limits: Arc<Limits>,
@@ -175,7 +178,6 @@ impl Session {
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
             turns: Mutex::default(),
-            log,
             model: Mutex::new(parts.model),
             models: parts.models,
             commands: parts.commands,
@@ -189,6 +191,7 @@ impl Session {
             permissions,
             workspace: parts.workspace,
             processes: parts.processes,
+            background: background::of(&parts.limits, log.clone()),
             outputs: Arc::new(Outputs::new(
                 Arc::clone(&parts.scratch),
                 parts.limits.kept_output_bytes,
@@ -200,6 +203,7 @@ impl Session {
             compress_again: AtomicU64::new(0),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
+            log,
         });
         session.listen_to_servers();
         session
@@ -330,6 +334,11 @@ impl Session {
             self.instructions.tokens() + tools.sum::<u64>()
         };
         self.transcript.lock().size(beside)
+    }
+
+    /// The commands that run in the background.
+    pub fn background(&self) -> &Background {
+        &self.background
     }
 
     /// How many tokens the model can be told, if that is known.

@@ -4,6 +4,7 @@
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
 //! [`Workspace`] and programs through [`Processes`], never directly.
 
+pub mod background;
 pub mod mcp;
 pub mod outputs;
 pub mod preimages;
@@ -20,16 +21,19 @@ mod first;
 mod glob;
 mod grep_search;
 mod invocation;
+mod list_background_processes;
 mod list_directory;
 mod omission;
 mod output;
 mod pattern;
 mod plain;
+mod read_background_output;
 mod read_file;
 mod read_many_files;
 mod replace;
 mod run_shell_command;
 mod save_memory;
+mod shell_output;
 mod shorten;
 mod target;
 mod text;
@@ -47,6 +51,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::background::Background;
 pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
 use self::outputs::Outputs;
@@ -67,6 +72,8 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(write_file::WriteFile),
         Arc::new(replace::Replace),
         Arc::new(run_shell_command::RunShellCommand),
+        Arc::new(list_background_processes::ListBackgroundProcesses),
+        Arc::new(read_background_output::ReadBackgroundOutput),
         Arc::new(write_todos::WriteTodos),
     ]
 }
@@ -159,6 +166,8 @@ pub struct ToolContext {
     pub processes: Arc<Processes>,
     /// What was too long for the model.
     pub outputs: Arc<Outputs>,
+    /// The programs that go on when their call has ended.
+    pub background: Arc<Background>,
     /// How much is too much.
     pub limits: Arc<Limits>,
     /// Fires when the turn is cancelled. What runs should end soon after.
@@ -198,6 +207,10 @@ pub struct Limits {
     pub shell_idle: Duration,
     /// Bytes of a command's output that are kept in memory.
     pub shell_bytes: usize,
+    /// Commands that may run in the background at once.
+    pub background_commands: usize,
+    /// Bytes of each one's output that are kept in memory.
+    pub background_bytes: usize,
     /// Bytes of files that are kept as they were before changes; 0 keeps none.
     pub undo_bytes: u64,
     /// Files and directories of the workspace that the model is told of at first; 0 for none.
@@ -219,6 +232,8 @@ impl Default for Limits {
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,
+            background_commands: 16,
+            background_bytes: 1 << 20,
             undo_bytes: 512 << 20,
             tree_entries: 200,
         }

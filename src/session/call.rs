@@ -325,6 +325,7 @@ impl Session {
         ToolContext {
             workspace: Arc::clone(&self.workspace),
             processes: Arc::clone(&self.processes),
+            background: Arc::clone(&self.background),
             outputs: Arc::clone(&self.outputs),
             limits: Arc::clone(&self.limits),
             cancel: cancel.clone(),

@@ -82,6 +82,8 @@ pub enum Event {
     Asked(Vec<Part>),
     /// The model is told this too: with the result of a call, or else with the prompt.
     Told { call: Option<String>, text: String },
+    /// The model is told this when it is next told something: results of calls, or a prompt.
+    ToldNext(String),
     /// What came before is told the model in short from now on.
     Compressed(Arc<Compressed>),
     /// Old results are told the model in short from now on.

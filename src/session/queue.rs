@@ -128,7 +128,8 @@ impl Session {
         self.questions.withdraw();
     }
 
-    /// Cancels every turn and lets none start; MCP servers are let go.
+    /// Cancels every turn and lets none start; MCP servers are let go, and what runs in the
+    /// background is ended.
     pub fn close(self: &Arc<Self>) {
         let mut turns = self.turns.lock();
         turns.closed = true;
@@ -138,6 +139,7 @@ impl Session {
         self.start_next(&mut turns);
         drop(turns);
         self.servers.close();
+        self.background.end();
     }
 
     /// Waits until no turn runs.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::compress::{BEGINNING, Compressed, Record};
+use super::compress::{BEGINNING, Compressed, Masked, Record};
 use super::conversation::Conversation;
 use super::event::{Answer, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
 use super::log::Reader;
@@ -39,6 +39,8 @@ pub(super) struct Transcript {
     objections: HashMap<String, String>,
     /// What else the model is told with the results of calls.
     told: HashMap<String, String>,
+    /// What the model is told with the next results of calls, or with the next prompt.
+    next: Vec<String>,
     /// The files that the user has put back since the model was last asked, and the calls whose
     /// changes that took back.
     restored: Vec<String>,
@@ -61,6 +63,7 @@ impl Transcript {
             begun: HashSet::new(),
             objections: HashMap::new(),
             told: HashMap::new(),
+            next: Vec::new(),
             restored: Vec::new(),
         }
     }
@@ -113,11 +116,9 @@ impl Transcript {
             Event::CommandStarted { .. } => self.user.clear(),
             Event::Asked(prompt) => self.user.clone_from(prompt),
             Event::Told { call, text } => self.tell(call.as_deref(), text),
+            Event::ToldNext(text) => self.next.push(text.clone()),
             Event::Compressed(short) => self.compress(short),
-            Event::Masked(masked) => {
-                self.flush();
-                self.conversation.mask(masked);
-            }
+            Event::Masked(masked) => self.mask(masked),
             Event::Forgotten => self.forget(),
             Event::Text(more) => self.text.push_str(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
@@ -189,11 +190,17 @@ impl Transcript {
         }
     }
 
+    fn mask(&mut self, masked: &[Masked]) {
+        self.flush();
+        self.conversation.mask(masked);
+    }
+
     /// Keeps nothing but the prompts that wait.
     fn forget(&mut self) {
         self.flush();
         self.conversation.clear();
         self.restored.clear();
+        self.next.clear();
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }
@@ -247,7 +254,10 @@ impl Transcript {
                 result.text.extend(told.get(&result.call).map(String::as_str));
                 result
             };
-            let results = calls.into_iter().map(result).collect();
+            let mut results: Vec<_> = calls.into_iter().map(result).collect();
+            if let Some(last) = results.last_mut() {
+                last.text.extend(mem::take(&mut self.next));
+            }
             self.conversation.push(Message::Results(results));
         }
     }
@@ -258,6 +268,7 @@ impl Transcript {
                 let files = mem::take(&mut self.restored).join("\n");
                 self.user.push(Part::Text(format!("{RESTORED}{files}")));
             }
+            self.user.extend(self.next.drain(..).map(Part::Text));
             self.conversation.push(Message::User(mem::take(&mut self.user)));
         }
         self.mentioned.clear();

@@ -1,7 +1,6 @@
 //! Runs a command line.
 
-mod output;
-
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -12,12 +11,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use self::output::Output;
+use super::background::State;
 use super::process::Running;
+use super::shell_output::Output;
 use super::shorten::shorten;
 use super::{
     Access, Content, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
-    ToolSpec, parse,
+    ToolSpec, args, parse,
 };
 
 /// Between two updates of the live output.
@@ -27,6 +27,10 @@ const SHOW_EVERY: Duration = Duration::from_millis(300);
 /// holds on to it.
 const DRAIN: Duration = Duration::from_millis(100);
 
+/// How long a command in the background is watched if nothing is said, and at most.
+const DELAY: Duration = Duration::from_millis(200);
+const LONGEST_DELAY: Duration = Duration::from_mins(1);
+
 pub(super) struct RunShellCommand;
 
 #[derive(Deserialize)]
@@ -34,6 +38,10 @@ struct Args {
     command: String,
     description: Option<String>,
     dir_path: Option<String>,
+    #[serde(default, deserialize_with = "args::flag")]
+    is_background: Option<bool>,
+    #[serde(default, deserialize_with = "args::number")]
+    delay_ms: Option<usize>,
 }
 
 #[async_trait]
@@ -44,8 +52,9 @@ impl Tool for RunShellCommand {
             aliases: &[],
             description: "Runs a command line with `bash -c` and returns what it wrote (standard \
                 output and error together) and its exit code if that is not 0. It gets no input. \
-                A command that is silent for minutes is ended; what it leaves running in the \
-                background ends with the session."
+                A command that is silent for minutes is ended. For what runs on, such as a server, \
+                say `is_background` (and no `&`): it then returns at once, read_background_output \
+                reads on, `kill -- -PID` ends it, and the session's end does."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
@@ -58,6 +67,15 @@ impl Tool for RunShellCommand {
                     "dir_path": {
                         "type": "string",
                         "description": "The directory to run it in. The workspace if left out."
+                    },
+                    "is_background": {
+                        "type": "boolean",
+                        "description": "Let it run in the background. Default: false."
+                    },
+                    "delay_ms": {
+                        "type": "integer",
+                        "description": "With `is_background`: milliseconds to wait for what it \
+                            writes first, at most a minute. Default: 200."
                     }
                 },
                 "required": ["command"]
@@ -82,17 +100,26 @@ impl Tool for RunShellCommand {
             }
             Err(error) => return Ok(Invocation::failing(summary, error)),
         };
+        let delay = args.is_background.unwrap_or(false).then(|| args.delay());
         let command = args.command;
         let access = Access::Execute { command: command.clone(), directory: directory.clone() };
-        Ok(Invocation::new(
-            summary,
-            access,
-            |cx| async move { run(&command, &directory, cx).await },
-        ))
+        Ok(Invocation::new(summary, access, move |cx| async move {
+            match delay {
+                Some(delay) => leave_running(&command, &directory, delay, &cx).await,
+                None => run(&command, &directory, cx).await,
+            }
+        }))
     }
 }
 
-/// `command [in dir] (description)`, on one line.
+impl Args {
+    /// How long a command in the background is watched before its call returns.
+    fn delay(&self) -> Duration {
+        self.delay_ms.map_or(DELAY, |delay| Duration::from_millis(delay as u64)).min(LONGEST_DELAY)
+    }
+}
+
+/// `command [in dir] [in the background] (description)`, on one line.
 fn label(args: &Args) -> String {
     let mut lines = args.command.trim().lines();
     let mut label = lines.next().unwrap_or_default().to_owned();
@@ -101,6 +128,9 @@ fn label(args: &Args) -> String {
     }
     if let Some(dir) = &args.dir_path {
         label.push_str(&format!(" [in {dir}]"));
+    }
+    if args.is_background == Some(true) {
+        label.push_str(" [in the background]");
     }
     if let Some(description) = args.description.as_deref().filter(|text| !text.trim().is_empty()) {
         let description: Vec<_> = description.split_whitespace().collect();
@@ -120,9 +150,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     if cx.cancel.run_until_cancelled(cx.processes.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
     }
-    let mut running = cx.processes.start(command, directory).map_err(|err| {
-        ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
-    })?;
+    let mut running = cx.processes.start(command, directory).map_err(|err| not_started(&err))?;
     let mut output = Output::new(cx.limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
     match end {
@@ -141,6 +169,32 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
             Err(ToolError::cancelled())
         }
     }
+}
+
+/// Starts a command in the background, and looks how it begins.
+async fn leave_running(
+    command: &str,
+    directory: &Path,
+    delay: Duration,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let started = cx.background.start(&cx.processes, command, directory);
+    let job = started.map_err(|err| not_started(&err))?;
+    let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
+        job.stop().await;
+        return Err(ToolError::cancelled());
+    };
+    let output = job.output(usize::MAX);
+    let output = if output.trim().is_empty() { "(empty)" } else { output.trim_end() };
+    let text = format!("In the background: PID {} {state}.\nOutput: {output}", job.pid);
+    match state {
+        State::Ended(Some(status)) if !status.success() => Err(ToolError::new("shell_exit", text)),
+        _ => Ok(ToolOutput { shown: Some(Content::Output(text.clone())), text, media: Vec::new() }),
+    }
+}
+
+fn not_started(err: &io::Error) -> ToolError {
+    ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
 }
 
 /// Reads the output until the command has ended, and shows it as it grows.

@@ -146,6 +146,8 @@ async fn help_lists_every_command_with_what_it_takes() {
             "restore list",
             "restore turn N",
             "restore since N",
+            "shells [PID]",
+            "shells stop PID",
             "tools",
             "mcp",
             "mcp list",

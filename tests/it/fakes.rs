@@ -13,6 +13,7 @@ use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::consent::Consent;
 use tandem::permission::{Mode, Setup};
 use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
+use tandem::tools::background::Background;
 use tandem::tools::mcp::{self, Hub};
 use tandem::tools::outputs::Outputs;
 use tandem::tools::preimages::Preimages;
@@ -121,6 +122,7 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
     ToolContext {
         workspace: Arc::new(workspace),
         processes: Processes::new(|_, _| false),
+        background: Arc::new(Background::new(&limits, |_| ())),
         outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
         preimages: Arc::new(Preimages::new(scratch, limits.undo_bytes)),
         limits: Arc::new(limits),

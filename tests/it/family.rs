@@ -48,7 +48,7 @@ pub(crate) fn make_fifo(path: &Path) {
 }
 
 /// Waits until nobody holds the pipe any more.
-async fn is_gone(mut family: pipe::Receiver) {
+pub(crate) async fn is_gone(mut family: pipe::Receiver) {
     let mut nothing = Vec::new();
     timeout(HANG, family.read_to_end(&mut nothing)).await.expect("processes are left").unwrap();
 }

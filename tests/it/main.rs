@@ -10,6 +10,7 @@ mod a2a;
 mod agent;
 mod anthropic;
 mod api;
+mod background;
 mod bad_input;
 mod clients;
 mod commands;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tandem::model::{Call, Chunk, Error, Finish, FinishReason, Retry};
 use tandem::session::{Answer, Event, Origin, StopReason};
-use tandem::tools::{Access, Kind};
+use tandem::tools::{Access, Kind, ToolOutput};
 
 use crate::fakes::{Fake, Spy, is_end, other, text, until, with_model};
 
@@ -127,9 +127,17 @@ async fn only_a_call_that_began_may_have_had_an_effect() {
 
 #[tokio::test]
 async fn too_many_rounds_end_the_turn() {
-    let answers = (0..100).map(|_| vec![asks("")]).collect();
+    // The same calls again and again would be noticed before.
+    let args = |n: u32| Call { id: String::new(), name: "t".to_owned(), args: json!({ "n": n }) };
+    let answers = (0..100).map(|n| vec![Ok(Chunk::Call(args(n)))]).collect();
     let (spy, _) = Spy::new(answers);
-    let session = with_model(spy, vec![Fake::new("t", Kind::Read, Access::Read)]);
+    // What comes of a call is something else each time, or it would be a loop.
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+        let n = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async move { Ok(ToolOutput::new(n.to_string(), "")) }
+    });
+    let session = with_model(spy, vec![t]);
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);
     let events = until(&mut log, is_end).await;

@@ -122,6 +122,16 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.shell_bytes),
     },
     Named {
+        name: "background-commands",
+        what: "commands in the background at once",
+        field: Field::Count(|limits| &mut limits.tools.background_commands),
+    },
+    Named {
+        name: "background-bytes",
+        what: "each one's output that is kept in memory",
+        field: Field::Count(|limits| &mut limits.tools.background_bytes),
+    },
+    Named {
         name: "mcp-message-bytes",
         what: "a message of an MCP server",
         field: Field::Count(|limits| &mut limits.mcp.message_bytes),

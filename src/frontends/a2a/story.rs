@@ -168,6 +168,7 @@ impl Story {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::ToldNext(_)
             | Event::Compressed(_)
             | Event::Masked(_)
             | Event::FileChanged { .. }

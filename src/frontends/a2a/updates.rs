@@ -97,6 +97,7 @@ impl Telling<'_> {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::ToldNext(_)
             | Event::Masked(_)
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }

@@ -116,6 +116,7 @@ impl View {
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
+            | Event::ToldNext(_)
             | Event::FileChanged { .. }
             | Event::Masked(_)
             | Event::FileRestored { .. }

@@ -153,6 +153,7 @@ impl State {
             Event::ModeChanged { mode } => self.about.mode = *mode,
             Event::Asked(_)
             | Event::Told { .. }
+            | Event::ToldNext(_)
             | Event::FileChanged { .. }
             | Event::Masked(_)
             | Event::FileRestored { .. } => {}

@@ -201,7 +201,7 @@ async fn the_server_ends_with_the_editors_input() {
 
 #[tokio::test]
 async fn a_thought_and_the_output_of_a_command_are_broadcast() {
-    let run = json!({ "name": "run_shell_command", "args": { "command": "echo one; sleep 0.3; echo two" } });
+    let run = json!({ "name": "run_shell_command", "args": { "command": "echo one; sleep 1; echo two" } });
     let setup = Setup::answers(json!([
         [{ "thought": "**Plan** do it" }, { "call": run }],
         [{ "text": "done" }]

@@ -71,7 +71,7 @@ async fn a_signal_ends_the_wait_for_standard_input() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     // Nobody reads the answer, and so its end cannot be told.
-    let setup = Setup::answers(json!([[{ "repeat": { "text": "word ", "times": 100_000 } }]]));
+    let setup = Setup::answers(json!([[{ "repeat": { "text": "word {n} ", "times": 100_000 } }]]));
     let mut running = start(setup, "go");
     drop(running.child.stdin.take());
     let (_line, stdout) = {

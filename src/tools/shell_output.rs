@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::plain::plain;
+use super::plain::plain;
 
 /// How much is looked at to tell text from anything else.
 const SNIFF: usize = 4096;

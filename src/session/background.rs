@@ -1,0 +1,26 @@
+//! When a command in the background has ended: people are told, and so is the model.
+
+use std::sync::Arc;
+
+use super::event::Event;
+use super::log::Log;
+use crate::tools::Limits;
+use crate::tools::background::{Background, Job};
+
+/// The commands of a session with this log.
+pub(super) fn of(limits: &Limits, log: Log) -> Arc<Background> {
+    Arc::new(Background::new(limits, move |job| ended(job, &log)))
+}
+
+fn ended(job: &Job, log: &Log) {
+    let Job { pid, command, .. } = job;
+    let state = job.state();
+    let first = command.trim().lines().next().unwrap_or_default();
+    let notice = format!("In the background: PID {pid} {state}: `{first}` (`/shells {pid}`)");
+    log.append(Event::Notice(notice));
+    let text = format!(
+        "\n\n[The command in the background with the PID {pid} {state}: `{command}`. \
+         read_background_output reads what it wrote.]"
+    );
+    log.append(Event::ToldNext(text));
+}

@@ -1,0 +1,242 @@
+//! Commands that run in the background of a session: what they write is kept, as much of it as may
+//! be, and none outlives the session.
+
+use std::fmt;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::time::{sleep_until, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::Limits;
+use super::process::{Processes, Running};
+use super::shell_output::Output;
+use crate::sync::Mutex;
+
+/// How long output is still waited for when a command has ended and something that it started
+/// holds on to it.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// Bytes of output that are shown at once.
+const SHOWN: usize = 64 << 10;
+
+/// The commands of one session that run in the background, and those that have ended not long ago.
+pub struct Background {
+    /// How many may run at once; as many are remembered that have ended.
+    most: usize,
+    /// Bytes that are kept of what each writes.
+    max_bytes: usize,
+    jobs: Mutex<Vec<Arc<Job>>>,
+    told: Told,
+    ending: CancellationToken,
+    _end_on_drop: DropGuard,
+}
+
+/// Is told of each that has ended by itself, or was stopped by somebody.
+type Told = Arc<dyn Fn(&Job) + Send + Sync>;
+
+/// A command that runs in the background, or has.
+pub struct Job {
+    /// Its process, which leads its group.
+    pub pid: i32,
+    /// For `bash -c`.
+    pub command: String,
+    /// Where; absolute.
+    pub directory: PathBuf,
+    began: Instant,
+    output: Mutex<Output>,
+    status: watch::Sender<Status>,
+    stop: CancellationToken,
+}
+
+/// How a command fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It runs, so far for this long.
+    Running(Duration),
+    /// It has ended; how, if that is known.
+    Ended(Option<ExitStatus>),
+    /// Somebody has stopped it.
+    Stopped,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running(time) => write!(f, "runs, for {} s", time.as_secs()),
+            Self::Stopped => f.write_str("was stopped"),
+            Self::Ended(status) => match status.map(|it| (it.code(), it.signal())) {
+                Some((Some(code), _)) => write!(f, "has ended with exit code {code}"),
+                Some((_, Some(signal))) => write!(f, "was ended by signal {signal}"),
+                _ => f.write_str("has ended"),
+            },
+        }
+    }
+}
+
+#[derive(Default)]
+struct Status {
+    /// How it ended, if it has.
+    end: Option<State>,
+    /// Whether somebody is to be told when it ends: whoever started it may still be waiting.
+    tell: bool,
+}
+
+impl Background {
+    /// Nothing runs yet. `told` is told of each that ends, unless the session does.
+    pub fn new(limits: &Limits, told: impl Fn(&Job) + Send + Sync + 'static) -> Self {
+        let ending = CancellationToken::new();
+        Self {
+            most: limits.background_commands,
+            max_bytes: limits.background_bytes,
+            jobs: Mutex::default(),
+            told: Arc::new(told),
+            _end_on_drop: ending.clone().drop_guard(),
+            ending,
+        }
+    }
+
+    /// All of them, the oldest first.
+    pub fn jobs(&self) -> Vec<Arc<Job>> {
+        self.jobs.lock().clone()
+    }
+
+    /// The newest with this process id.
+    pub fn find(&self, pid: i32) -> Option<Arc<Job>> {
+        self.jobs.lock().iter().rev().find(|job| job.pid == pid).cloned()
+    }
+
+    /// Ends all of them; none starts any more.
+    pub fn end(&self) {
+        self.ending.cancel();
+    }
+
+    /// Starts `bash -c command`.
+    pub(super) fn start(
+        &self,
+        processes: &Arc<Processes>,
+        command: &str,
+        directory: &Path,
+    ) -> io::Result<Arc<Job>> {
+        let mut jobs = self.jobs.lock();
+        if self.ending.is_cancelled() {
+            return Err(io::Error::other("the session is ending"));
+        }
+        let running = jobs.iter().filter(|job| job.runs()).count();
+        if running >= self.most {
+            let most = self.most;
+            return Err(io::Error::other(format!(
+                "{most} commands run in the background, and no more may; \
+                 list_background_processes names them"
+            )));
+        }
+        let running = processes.start(command, directory)?;
+        let job = Arc::new(Job {
+            pid: running.group,
+            command: command.to_owned(),
+            directory: directory.to_owned(),
+            began: Instant::now(),
+            output: Mutex::new(Output::new(self.max_bytes)),
+            status: watch::Sender::default(),
+            stop: self.ending.child_token(),
+        });
+        if jobs.len() >= 2 * self.most
+            && let Some(oldest) = jobs.iter().position(|job| !job.runs())
+        {
+            jobs.remove(oldest);
+        }
+        jobs.push(Arc::clone(&job));
+        let (followed, ending) = (Arc::clone(&job), self.ending.clone());
+        let told = Arc::clone(&self.told);
+        tokio::spawn(async move {
+            let end = followed.follow(running).await;
+            if followed.ended(end) && !ending.is_cancelled() {
+                told(&followed);
+            }
+        });
+        Ok(job)
+    }
+}
+
+impl Job {
+    /// How it fares.
+    pub fn state(&self) -> State {
+        self.status.borrow().end.unwrap_or_else(|| State::Running(self.began.elapsed()))
+    }
+
+    fn runs(&self) -> bool {
+        self.status.borrow().end.is_none()
+    }
+
+    /// Ends it, with all that it has started, and waits until it has ended.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.wait().await;
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn wait(&self) {
+        let _ = self.status.subscribe().wait_for(|status| status.end.is_some()).await;
+    }
+
+    /// What it has written: the last lines of it, 64 KiB at most.
+    pub fn output(&self, lines: usize) -> String {
+        let text = self.output.lock().text();
+        let from = memchr::memrchr_iter(b'\n', text.trim_end().as_bytes());
+        let from = from.take(lines.max(1)).nth(lines.max(1) - 1).map_or(0, |at| at + 1);
+        let from = from.max(text.len().saturating_sub(SHOWN));
+        text[text.ceil_char_boundary(from)..].to_owned()
+    }
+
+    /// Waits until it has ended, but no longer than this. If it has not, somebody is told when it
+    /// does.
+    pub(super) async fn settle(&self, time: Duration) -> State {
+        let _ = timeout(time, self.wait()).await;
+        self.status.send_modify(|status| status.tell = status.end.is_none());
+        self.state()
+    }
+
+    /// Notes how it ended, and whether somebody is to be told.
+    fn ended(&self, end: State) -> bool {
+        let mut tell = false;
+        self.status.send_modify(|status| {
+            status.end = Some(end);
+            tell = status.tell;
+        });
+        tell
+    }
+
+    /// Keeps what it writes until it has ended.
+    async fn follow(&self, mut running: Running) -> State {
+        let mut buffer = vec![0; 16 * 1024];
+        let mut exited = None;
+        let mut open = true;
+        loop {
+            let drained = match exited {
+                Some((status, _)) if !open => return State::Ended(status),
+                Some((_, until)) => until,
+                None => tokio::time::Instant::now() + Duration::from_hours(1),
+            };
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => {
+                    running.end().await;
+                    return State::Stopped;
+                }
+                read = running.output.read(&mut buffer), if open => match read {
+                    Ok(0) | Err(_) => open = false,
+                    Ok(n) => self.output.lock().push(&buffer[..n]),
+                },
+                status = running.exit.wait(), if exited.is_none() => {
+                    exited = Some((status, tokio::time::Instant::now() + DRAIN));
+                }
+                () = sleep_until(drained), if exited.is_some() => open = false,
+            }
+        }
+    }
+}

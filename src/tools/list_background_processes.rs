@@ -1,0 +1,49 @@
+//! `list_background_processes`: the commands that run in the background.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::{
+    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
+
+/// The tool.
+pub(super) struct ListBackgroundProcesses;
+
+#[async_trait]
+impl Tool for ListBackgroundProcesses {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "list_background_processes".to_owned(),
+            aliases: &[],
+            description: "Lists the commands that you have started with `is_background`, and how \
+                they fare."
+                .to_owned(),
+            parameters: json!({ "type": "object", "properties": {}, "required": [] }),
+            kind: Kind::Read,
+        }
+    }
+
+    async fn prepare(&self, _: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
+        let summary = Summary::new("Commands in the background");
+        Ok(Invocation::new(summary, Access::Nothing, |cx| async move { Ok(list(&cx)) }))
+    }
+}
+
+fn list(cx: &ToolContext) -> ToolOutput {
+    let jobs = cx.background.jobs();
+    if jobs.is_empty() {
+        let none = "No command has been started in the background.";
+        return ToolOutput::new(none, none);
+    }
+    let lines = jobs.iter().map(|job| {
+        let directory = cx.workspace.relative(&job.directory);
+        format!("PID {} {}, in {directory}: {}\n", job.pid, job.state(), job.command)
+    });
+    let lines: String = lines.collect();
+    ToolOutput {
+        text: lines.clone(),
+        shown: Some(super::Content::Output(lines)),
+        ..ToolOutput::default()
+    }
+}

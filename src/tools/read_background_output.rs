@@ -1,0 +1,111 @@
+//! `read_background_output`: what a command in the background has written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::background::Job;
+use super::{
+    Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    args, parse,
+};
+
+/// Lines that are read if nothing is said.
+const LINES: usize = 100;
+
+/// The longest wait before reading.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// The tool.
+pub(super) struct ReadBackgroundOutput;
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(deserialize_with = "args::number")]
+    pid: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    lines: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    delay_ms: Option<usize>,
+}
+
+#[async_trait]
+impl Tool for ReadBackgroundOutput {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "read_background_output".to_owned(),
+            aliases: &[],
+            description: "Reads the last lines that a command in the background has written, and \
+                says whether it still runs."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pid": {
+                        "type": "integer",
+                        "description": "Its PID, as run_shell_command and \
+                            list_background_processes say it.",
+                    },
+                    "lines": {
+                        "type": "integer",
+                        "description": "How many lines, from the end. Default: 100.",
+                    },
+                    "delay_ms": {
+                        "type": "integer",
+                        "description": "Milliseconds to wait before reading, at most five minutes. \
+                            It is read at once when the command ends. Default: 0.",
+                    },
+                },
+                "required": ["pid"],
+            }),
+            kind: Kind::Read,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: Args = parse(args)?;
+        let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
+        let summary = Summary::new(format!("Output of the command in the background, PID {pid}"));
+        let found = i32::try_from(pid).ok().and_then(|pid| cx.background.find(pid));
+        let Some(job) = found else {
+            let message = format!(
+                "No command in the background has the PID {pid}. list_background_processes has \
+                 those that there are."
+            );
+            return Ok(Invocation::failing(summary, ToolError::new("no_such_process", message)));
+        };
+        let delay = Duration::from_millis(args.delay_ms.unwrap_or(0) as u64).min(LONGEST);
+        let lines = args.lines.unwrap_or(LINES);
+        Ok(Invocation::new(summary, Access::Nothing, move |cx| async move {
+            read(&job, lines, delay, &cx).await
+        }))
+    }
+}
+
+async fn read(
+    job: &Arc<Job>,
+    lines: usize,
+    delay: Duration,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    tokio::select! {
+        () = cx.cancel.cancelled() => return Err(ToolError::cancelled()),
+        () = job.wait() => {}
+        () = sleep(delay) => {}
+    }
+    let output = job.output(lines);
+    let state = format!("PID {} {}.", job.pid, job.state());
+    if output.trim().is_empty() {
+        return Ok(ToolOutput::new(format!("{state}\nOutput: (empty)"), state));
+    }
+    let output = output.trim_end();
+    Ok(ToolOutput {
+        text: format!("{state}\nOutput: {output}"),
+        shown: Some(Content::Output(format!("{output}\n{state}"))),
+        ..ToolOutput::default()
+    })
+}
