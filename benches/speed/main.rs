@@ -10,9 +10,11 @@ mod cancel;
 mod messages;
 mod peers;
 mod process;
+mod pty;
 mod start;
 mod stream;
 mod subscribers;
+mod terminal;
 
 use serde_json::{Value, json};
 
@@ -25,7 +27,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 8] = [
+    let measures: [(&str, Measure); 12] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -34,6 +36,10 @@ fn main() {
         ("cancel", cancel::cancel),
         ("requests to the client", peers::compare),
         ("subscribers", subscribers::subscribers),
+        ("terminal: first frame", terminal::first_frame),
+        ("terminal: key to screen", terminal::keystroke),
+        ("terminal: idle", terminal::idle),
+        ("terminal: a long session", terminal::long_session),
     ];
     for (name, measure) in measures {
         if wanted.is_none_or(|wanted| name.contains(wanted.as_str())) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
@@ -17,11 +18,17 @@ pub(crate) struct Process {
 
 /// The agent, in a home of its own, with these arguments and variables.
 pub(crate) fn tandem(args: &[&str], vars: &[(&str, &str)]) -> Process {
+    let (command, home) = command(args, vars);
+    start(command, Some(home))
+}
+
+/// What starts it so, and the home.
+pub(crate) fn command(args: &[&str], vars: &[(&str, &str)]) -> (Command, TempDir) {
     let home = TempDir::new().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
     command.env_clear().env("HOME", home.path()).env("PATH", std::env::var_os("PATH").unwrap());
     command.envs(vars.iter().copied()).args(args).current_dir(home.path());
-    start(command, Some(home))
+    (command, home)
 }
 
 /// The agent with a replay script.
@@ -78,22 +85,40 @@ impl Process {
         lines
     }
 
-    /// Seconds of CPU it has had, all threads together.
     pub(crate) fn cpu(&self) -> f64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let nanoseconds = tasks.map(|task| {
-            let schedstat = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
-            schedstat.split_whitespace().next().unwrap().parse::<f64>().unwrap()
-        });
-        nanoseconds.sum::<f64>() / 1e9
+        cpu(self.child.id())
     }
 
-    /// A field of its memory, in KiB.
     pub(crate) fn memory(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        memory(self.child.id(), field)
     }
+}
+
+/// Seconds of CPU that a program has had, all threads together.
+pub(crate) fn cpu(id: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let nanoseconds = tasks.map(|task| {
+        let schedstat = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+        schedstat.split_whitespace().next().unwrap().parse::<f64>().unwrap()
+    });
+    nanoseconds.sum::<f64>() / 1e9
+}
+
+/// How often its threads have begun to wait.
+pub(crate) fn switches(id: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    tasks.map(|task| field(&task.unwrap().path().join("status"), "voluntary_ctxt_switches")).sum()
+}
+
+/// A field of its memory, in KiB.
+pub(crate) fn memory(id: u32, name: &str) -> u64 {
+    field(Path::new(&format!("/proc/{id}/status")), name)
+}
+
+fn field(status: &Path, name: &str) -> u64 {
+    let status = fs::read_to_string(status).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 impl Drop for Process {

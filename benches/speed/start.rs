@@ -1,6 +1,7 @@
 //! From spawn to the first answer, and what an idle agent costs.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -15,8 +16,8 @@ const BARE: &str = r#"fn main() { println!("hello"); }"#;
 
 const TIMES: usize = 300;
 
-/// Microseconds from spawn to the first line, against a bare program's.
-pub(crate) fn start() -> Value {
+/// The least program, in a directory of its own.
+pub(crate) fn bare() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let source = dir.path().join("bare.rs");
     fs::write(&source, BARE).unwrap();
@@ -25,7 +26,12 @@ pub(crate) fn start() -> Value {
     let mut rustc = Command::new(rustc);
     rustc.args(["-O", "-C", "strip=symbols", "-o"]).arg(&program).arg(&source);
     assert!(rustc.status().unwrap().success());
+    (dir, program)
+}
 
+/// Microseconds from spawn to the first line, against a bare program's.
+pub(crate) fn start() -> Value {
+    let (_dir, program) = bare();
     let mut bare = Vec::new();
     let mut ours = Vec::new();
     for _ in 0..TIMES {

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -15,10 +15,7 @@ const CHUNKS: usize = 20_000;
 /// Seconds and CPU for an answer of many chunks, against writing the same bytes straight to a
 /// pipe.
 pub(crate) fn stream() -> Value {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || listener.incoming().for_each(|stream| answer(&stream.unwrap())));
-
+    let base = serve(None);
     let vars = [("GEMINI_API_KEY", "none"), ("GOOGLE_GEMINI_BASE_URL", base.as_str())];
     let mut agent = tandem(&["--model", "gemini-3.8-flash"], &vars);
     agent.initialize();
@@ -79,8 +76,16 @@ pub(crate) fn write_straight() {
     }
 }
 
-/// Plays the Gemini API: one long answer to every request of a connection.
-fn answer(stream: &TcpStream) {
+/// Plays the Gemini API at this address; an answer is sent at once, or takes a time.
+pub(crate) fn serve(time: Option<Duration>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || listener.incoming().for_each(|stream| answer(&stream.unwrap(), time)));
+    base
+}
+
+/// One long answer to every request of a connection.
+fn answer(stream: &TcpStream, time: Option<Duration>) {
     let mut body = Vec::new();
     for n in 0..CHUNKS {
         let chunk = json!({
@@ -101,7 +106,17 @@ fn answer(stream: &TcpStream) {
     let mut output = stream;
     while let Some(length) = request(&mut input) {
         input.by_ref().take(length).read_to_end(&mut Vec::new()).unwrap();
-        if output.write_all(head.as_bytes()).and_then(|()| output.write_all(&body)).is_err() {
+        // All at once, or a piece every five milliseconds.
+        let pause = Duration::from_millis(5);
+        let pieces = time.map_or(1, |time| time.as_micros() / pause.as_micros());
+        let sent = output.write_all(head.as_bytes()).and_then(|()| {
+            let mut pieces = body.chunks(body.len().div_ceil(usize::try_from(pieces).unwrap()));
+            pieces.try_for_each(|piece| {
+                thread::sleep(if time.is_some() { pause } else { Duration::ZERO });
+                output.write_all(piece)
+            })
+        });
+        if sent.is_err() {
             return;
         }
     }

@@ -158,6 +158,16 @@ impl Terminal {
         String::from_utf8_lossy(&child.stdout).trim().to_owned()
     }
 
+    /// Whether the terminal's keys are for a job of the shell's.
+    fn has_job(&self) -> bool {
+        let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();
+        let ps = Command::new("ps").args(["-o", "pgid=,tpgid=", "-p", &shell]).output().unwrap();
+        let ids = String::from_utf8_lossy(&ps.stdout).into_owned();
+        let mut ids = ids.split_whitespace();
+        ids.next() != ids.next()
+    }
+
     /// Sends it a signal.
     fn signal(&self, name: &str) {
         Command::new("kill").args([&format!("-{name}"), &self.agent_id()]).status().unwrap();
