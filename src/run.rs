@@ -5,6 +5,7 @@ mod attach;
 mod headless;
 mod models;
 mod parts;
+mod search;
 mod servers;
 mod terminal;
 
@@ -26,6 +27,7 @@ pub use self::a2a::serve;
 pub use self::attach::attach;
 pub use self::headless::headless;
 use self::models::Choice;
+use self::search::GoogleSearch;
 pub use self::terminal::terminal;
 use crate::cli::{Agent, Config, Work};
 use crate::commands::Registry;
@@ -208,7 +210,8 @@ impl Making {
         let limits = self.limits(settings);
         let (model, models) = self.model(settings)?;
         let memory = parts::memory(settings, &self.credentials);
-        let tools = parts::tools(settings, &memory);
+        let search = GoogleSearch::new(&self.credentials, &limits.model);
+        let tools = parts::tools(settings, &memory, search);
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());

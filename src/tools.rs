@@ -19,6 +19,7 @@ mod diff;
 pub(crate) mod files;
 mod first;
 mod glob;
+mod google_web_search;
 mod grep_search;
 mod invocation;
 mod list_background_processes;
@@ -52,6 +53,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::background::Background;
+pub use self::google_web_search::{Found, Search, Source};
 pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
 use self::outputs::Outputs;
@@ -88,6 +90,11 @@ pub fn web_fetch(setup: web_fetch::Setup) -> Arc<dyn Tool> {
     Arc::new(web_fetch::WebFetch::new(setup))
 }
 
+/// The tool that searches the web.
+pub fn google_web_search(search: Arc<dyn Search>) -> Arc<dyn Tool> {
+    Arc::new(google_web_search::GoogleWebSearch { search })
+}
+
 /// Adds a fact to the file that [`save_memory`] writes.
 pub fn add_memory(file: &Path, fact: &str) -> Result<(), ToolError> {
     save_memory::add(file, fact)
@@ -103,6 +110,11 @@ pub trait Tool: Send + Sync {
     /// of MCP servers.
     fn access(&self) -> Option<Access> {
         None
+    }
+
+    /// Whether there is what it needs. Asked anew whenever models are told of the tools.
+    fn is_offered(&self) -> bool {
+        true
     }
 
     /// Reads the arguments and says what would happen. Changes nothing.

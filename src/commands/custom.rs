@@ -84,11 +84,11 @@ fn executable(found: &Found) -> Option<Executable> {
 }
 
 impl Owner {
-    /// What stands before a name that a built-in command has.
-    fn word(self) -> &'static str {
+    /// What a command is called whose name is taken.
+    fn whole(self, name: &str) -> String {
         match self {
-            Self::User => "user",
-            Self::Project | Self::Unjudged => "workspace",
+            Self::User => format!("user.{name}"),
+            Self::Project | Self::Unjudged => format!("workspace.{name}"),
         }
     }
 }
@@ -122,7 +122,7 @@ impl Registry {
         let mut found = self.custom.as_ref().map(|custom| custom.list()).unwrap_or_default();
         for it in &mut found {
             if self.commands.iter().any(|command| command.name == it.name) {
-                it.name = format!("{}.{}", it.owner.word(), it.name);
+                it.name = it.owner.whole(&it.name);
             }
         }
         found

@@ -7,6 +7,7 @@ mod contents;
 mod errors;
 mod finish;
 mod request;
+mod search;
 mod wire;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 
 use self::contents::{Listener, Refused};
 use self::errors::Asked;
+pub use self::search::Grounded;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;

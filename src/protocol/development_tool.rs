@@ -26,6 +26,8 @@ pub enum Kind {
     StateChange,
     /// The model thinks aloud.
     Thought,
+    /// Where something is from.
+    Citation,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::TextContent => "TEXT_CONTENT",
             Self::StateChange => "STATE_CHANGE",
             Self::Thought => "THOUGHT",
+            Self::Citation => "CITATION",
         }
     }
 
@@ -48,6 +51,7 @@ impl Kind {
             Self::TextContent => "text-content",
             Self::StateChange => "state-change",
             Self::Thought => "thought",
+            Self::Citation => "citation",
         }
     }
 }

@@ -8,12 +8,17 @@ use crate::config::{self, Credentials, Env, Settings, Trust};
 use crate::net::{self, Reach};
 use crate::session::{Memory, Places};
 use crate::tools::workspace::Filtering;
-use crate::tools::{self, Tool, WebSetup};
+use crate::tools::{self, Search, Tool, WebSetup};
 
 /// What the model may call, but for what servers offer.
-pub(super) fn tools(settings: &Settings, memory: &Memory) -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools(
+    settings: &Settings,
+    memory: &Memory,
+    search: impl Search + 'static,
+) -> Vec<Arc<dyn Tool>> {
     let mut tools = tools::all();
     tools.push(tools::web_fetch(web(settings)));
+    tools.push(tools::google_web_search(Arc::new(search)));
     tools.extend(memory.user_file().map(tools::save_memory));
     tools
 }

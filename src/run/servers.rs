@@ -15,13 +15,20 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     let from = server.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     let held = "is not used yet: its folder's settings name it, and nobody has said to trust them \
         (`/permissions trust`)";
-    let (reach, oauth) = match serde_json::from_value(server.oauth.clone()) {
-        Ok(oauth) => (reach(server, directory), oauth),
-        Err(err) if !server.oauth.is_null() => {
-            (Reach::Wrong(format!("its `oauth` cannot be read: {err}")), OAuth::default())
+    let (mut reach, mut oauth) = (reach(server, directory), OAuth::default());
+    if !server.oauth.is_null() {
+        match serde_json::from_value(server.oauth.clone()) {
+            Ok(said) => oauth = said,
+            Err(err) => reach = Reach::Wrong(format!("its `oauth` cannot be read: {err}")),
         }
-        Err(_) => (reach(server, directory), OAuth::default()),
-    };
+    }
+    let provider = server.auth_provider_type.as_deref().unwrap_or(DISCOVERY);
+    if provider != DISCOVERY && matches!(reach, Reach::Http { .. }) {
+        reach = Reach::Wrong(format!(
+            "its `authProviderType`, {provider:?}, is not known here: give it a token in its \
+             `headers`, or log in to it without that"
+        ));
+    }
     ServerConfig {
         oauth,
         description: server.description.clone(),
@@ -33,6 +40,9 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
         ..ServerConfig::new(name, reach, &from)
     }
 }
+
+/// The only way of logging in that is known, which needs not be named.
+const DISCOVERY: &str = "dynamic_discovery";
 
 fn reach(server: &McpServer, directory: &Path) -> Reach {
     let address = server.http_url.as_ref().or(server.url.as_ref());

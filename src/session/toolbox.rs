@@ -21,8 +21,8 @@ pub(super) struct Toolbox {
 
 /// All tools, as the servers offered them at some time, and rules allowed them.
 struct Known {
-    /// Of what the servers offer.
-    version: u64,
+    /// Of what the servers offer, and how many of the built-in ones there are.
+    version: (u64, usize),
     /// What may be called at all.
     rules: Arc<Loaded>,
     tools: Vec<Arc<dyn Tool>>,
@@ -67,7 +67,8 @@ impl Toolbox {
 
     fn known(&self) -> Arc<Known> {
         let mut known = self.known.lock();
-        let (version, rules) = (self.servers.version(), self.permissions.loaded());
+        let version = (self.servers.version(), self.offered().count());
+        let rules = self.permissions.loaded();
         match &*known {
             Some(known) if known.version == version && Arc::ptr_eq(&known.rules, &rules) => {
                 Arc::clone(known)
@@ -76,9 +77,13 @@ impl Toolbox {
         }
     }
 
-    fn read(&self, version: u64, rules: Arc<Loaded>) -> Known {
-        let tools: Vec<_> =
-            self.built_in.iter().map(Arc::clone).chain(self.servers.tools()).collect();
+    /// The built-in ones that can do something.
+    fn offered(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.built_in.iter().filter(|tool| tool.is_offered())
+    }
+
+    fn read(&self, version: (u64, usize), rules: Arc<Loaded>) -> Known {
+        let tools: Vec<_> = self.offered().map(Arc::clone).chain(self.servers.tools()).collect();
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
         let told = tools.iter().zip(&specs).filter(|(tool, spec)| !self.removed(tool, spec));
         let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {

@@ -106,7 +106,7 @@ pub struct Location {
 pub enum Access {
     /// Nothing outside the conversation.
     Nothing,
-    /// It reads files of the workspace.
+    /// It reads files of the workspace, or what a search engine says.
     Read,
     /// It changes a file of the workspace.
     Edit {

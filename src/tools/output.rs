@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, diff};
+use super::{Limits, Source, diff};
 use crate::media::Media;
 
 /// How long two texts may be compared while somebody waits to be shown the difference.
@@ -41,6 +41,8 @@ pub enum Content {
     Diff(FileDiff),
     /// The todo list as it is now.
     Todos(Vec<Todo>),
+    /// Where an answer is from, by numbers.
+    Sources(Vec<Source>),
 }
 
 /// A change of one file. The log keeps it for as long as it lives, so what is the same is shared.

@@ -1,6 +1,6 @@
 //! Servers of the Model Context Protocol, good ones and others.
 
-mod authority;
+pub(crate) mod authority;
 mod calls;
 mod editor;
 mod http;

@@ -3,6 +3,7 @@
 pub(crate) mod asking;
 mod places;
 mod reading;
+pub(crate) mod search;
 
 use std::time::Duration;
 

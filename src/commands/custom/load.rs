@@ -60,16 +60,21 @@ impl Found {
 }
 
 impl Cache {
-    /// The commands that there are now, by their names; of two of one name that of the later place.
+    /// The commands that there are now, by their names; of two of one name that of the later place
+    /// has it.
     pub(super) fn look(&mut self, places: &[Place], limits: &Limits) -> Vec<Found> {
         let mut known = Known::new();
-        let mut found = BTreeMap::new();
+        let mut found: BTreeMap<String, Found> = BTreeMap::new();
         for place in places {
             let mut walk = Walk { place, most: limits.files, found: Vec::new() };
             walk.through(&place.dir);
-            for (name, file) in walk.found {
+            for (mut name, file) in walk.found {
                 let read = self.read(&file, limits, &mut known);
                 let owner = place.owner;
+                // A project that nobody knows puts nothing in the place of the user's own.
+                if owner == Owner::Unjudged && found.contains_key(&name) {
+                    name = owner.whole(&name);
+                }
                 found.insert(name.clone(), Found { name, file, owner, read });
             }
         }

@@ -11,7 +11,10 @@ use crate::protocol::a2a::{
 use crate::protocol::development_tool::{
     AgentThought, CODER_AGENT, Kind, ToolCall, ToolCallStatus, URI,
 };
-use crate::session::{Answer, Entry, Event, Millis, ModelError, Origin, StopReason, TurnId};
+use crate::session::{
+    Answer, Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome, ToolOutput,
+    TurnId,
+};
 
 /// A piece of news.
 pub(super) struct Update {
@@ -134,6 +137,7 @@ impl Telling<'_> {
                 if let Some(started) = started(call) {
                     self.call(&ended(started, outcome));
                 }
+                self.cite(outcome);
             }
             Event::TurnFinished { reason, .. } => self.finished(story, reason),
         }
@@ -164,9 +168,13 @@ impl Telling<'_> {
     }
 
     fn text(&mut self, text: String) {
+        self.say(text, Kind::TextContent);
+    }
+
+    fn say(&mut self, text: String, kind: Kind) {
         let message = self.message(vec![Part::Text { text }]);
         let status = self.status(TaskState::Working, Some(message));
-        let metadata = self.metadata(Kind::TextContent, None);
+        let metadata = self.metadata(kind, None);
         self.push(status, false, metadata);
     }
 
@@ -180,6 +188,20 @@ impl Telling<'_> {
 
     fn remark(&mut self, subject: &str, description: String) {
         self.thought(&AgentThought { subject: subject.to_owned(), description });
+    }
+
+    /// The sources of what came of a call, as Gemini CLI's server writes them.
+    fn cite(&mut self, outcome: &ToolOutcome) {
+        let ToolOutcome::Done(ToolOutput { shown: Some(Content::Sources(sources)), .. }) = outcome
+        else {
+            return;
+        };
+        let named = sources.iter().filter(|source| !source.url.is_empty());
+        let lines: Vec<_> = named.map(|it| format!("({}) {}", it.title, it.url)).collect();
+        if !lines.is_empty() {
+            let text = format!("Citations:\n{}", lines.join("\n"));
+            self.say(text, Kind::Citation);
+        }
     }
 
     fn call(&mut self, call: &ToolCall) {

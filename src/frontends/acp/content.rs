@@ -7,7 +7,8 @@ use crate::protocol::acp::{
     ToolCallLocation, ToolCallStatus, UpdatePlanParams,
 };
 use crate::session::{
-    Access, CallStarted, Content, FileDiff, Kind, Location, Question, Todo, TodoStatus, ToolOutcome,
+    Access, CallStarted, Content, FileDiff, Kind, Location, Question, Source, Todo, TodoStatus,
+    ToolOutcome,
 };
 
 /// The icon of a kind of tool.
@@ -125,6 +126,7 @@ fn content(content: &Content) -> ToolCallContent<'_> {
         Content::Markdown(text) => markdown(text),
         Content::Output(text) => markdown(fence(text, "")),
         Content::Diff(change) => diff(change),
+        Content::Sources(sources) => markdown(Source::list(sources)),
         Content::Todos(todos) => markdown(todos.iter().map(todo).collect::<String>()),
     }
 }

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::server::{Client, answer, asks, kind, prompt, serve, shared, text, tool_call, within};
 use crate::agent::{HANG, Setup};
+use crate::mcp::authority::{Authority, Ways, go};
 
 fn call(name: &str, args: Value) -> Value {
     json!([{ "call": { "name": name, "args": args } }])
@@ -123,4 +124,25 @@ async fn a_server_that_the_editor_brings_is_everybodys() {
     assert_eq!(*details, json!({ "server_name": "s", "tool_name": "echo" }));
     let found = it.client.get("/tasks/metadata").await.json();
     assert_eq!(found[0]["mcpServers"][0]["status"], "connected");
+}
+
+#[tokio::test]
+async fn a_user_logs_in_to_a_server() {
+    let authority = Authority::new(Ways::default()).await;
+    let settings = json!({ "mcpServers": { "web": { "httpUrl": authority.mcp() } } }).to_string();
+    let setup =
+        Setup::answers(json!([[{ "text": "hi" }]])).file("../.gemini/settings.json", &settings);
+    let it = shared(&setup).await;
+    let mut events = it.client.stream("message/stream", prompt("/mcp auth web")).await;
+    let mut said = Vec::new();
+    let address = loop {
+        said.push(events.next().await.expect("nobody is told where to log in"));
+        let text = text(&said);
+        if let Some((_, rest)) = text.split_once("in your browser: ") {
+            break reqwest::Url::parse(rest.split_whitespace().next().unwrap()).unwrap();
+        }
+    };
+    assert!(go(address).await.contains("You are logged in."));
+    let rest = text(&events.rest().await);
+    assert!(rest.contains("You are logged in to `web`. The MCP server `web` is ready."), "{rest}");
 }

@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
-use super::server::{answer, asks, prompt, serve, statuses, tool_call, within};
+use super::server::{answer, asks, kind, prompt, serve, statuses, tool_call, within};
+use crate::api::server::Server;
 use crate::web::asking::{pages, reads};
+use crate::web::search::{found, searches};
 
 #[tokio::test]
 async fn a_client_of_a2a_is_asked_with_the_addresses() {
@@ -22,4 +24,16 @@ async fn a_client_of_a2a_is_asked_with_the_addresses() {
     let events = it.client.stream("message/stream", say).await.rest().await;
     let ends = statuses(&events);
     assert!(ends.contains(&"SUCCEEDED"), "{ends:?}");
+}
+
+#[tokio::test]
+async fn a_client_of_a2a_is_told_the_sources_of_a_search() {
+    let server = Server::start(vec![found()]).await;
+    let it = serve(&searches(&server)).await;
+    let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
+    let cited: Vec<_> = events.iter().filter(|event| kind(event) == "CITATION").collect();
+    let [cited] = &cited[..] else { panic!("{events:?}") };
+    let said = &cited["status"]["message"]["parts"][0]["text"];
+    assert_eq!(*said, "Citations:\n(A) https://a.test/x");
+    assert_eq!(cited["metadata"]["coderAgent"]["kind"], "citation");
 }

@@ -82,8 +82,15 @@ async fn the_projects_count_more_than_the_users_and_none_more_than_the_built_in(
         for place in places {
             setup = setup.file(&format!("{place}x.toml"), &command(&format!("from {place}")));
         }
-        assert_eq!(says(&mut setup.start(), "/x").await, "heard", "{places:?}");
+        assert_eq!(says(&mut setup.trusted().start(), "/x").await, "heard", "{places:?}");
     }
+    // One that nobody has judged takes no name away.
+    let setup = hears("my own")
+        .file(&format!("{USER}x.toml"), &command("my own"))
+        .file(&format!("{PROJECT}x.toml"), &command("theirs"));
+    let mut agent = setup.start();
+    assert_eq!(says(&mut agent, "/x").await, "heard");
+    assert!(says(&mut agent, "/help").await.contains("`/workspace.x`"));
     let setup = hears("my own help")
         .file(&format!("{USER}help.toml"), &command("my own help"))
         .file(&format!("{PROJECT}about.toml"), &command("about"));

@@ -18,21 +18,21 @@ use super::http::{answer_of_one_with_tool, result};
 
 /// What it does.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ways {
+pub(crate) struct Ways {
     /// What it says that it is called, if not what it is.
-    pub(super) resource: Option<String>,
+    pub(crate) resource: Option<String>,
     /// Who it says with the code that it is, if not who it is.
-    pub(super) issuer: Option<String>,
+    pub(crate) issuer: Option<String>,
     /// What the browser is told instead of a code.
-    pub(super) refuses: Option<String>,
+    pub(crate) refuses: Option<String>,
     /// Where it says that users log in.
-    pub(super) authorization: Option<String>,
+    pub(crate) authorization: Option<String>,
     /// Seconds that a token lasts.
-    pub(super) lasts: Option<u64>,
+    pub(crate) lasts: Option<u64>,
     /// Whether tokens are not renewed any more.
-    pub(super) no_renewal: bool,
+    pub(crate) no_renewal: bool,
     /// Whether programs cannot make themselves known.
-    pub(super) no_registration: bool,
+    pub(crate) no_registration: bool,
 }
 
 #[derive(Default)]
@@ -50,14 +50,14 @@ struct State {
 }
 
 /// See above.
-pub(super) struct Authority {
-    pub(super) base: String,
+pub(crate) struct Authority {
+    pub(crate) base: String,
     state: Arc<Mutex<State>>,
     _serving: AbortOnDropHandle<()>,
 }
 
 impl Authority {
-    pub(super) async fn new(ways: Ways) -> Self {
+    pub(crate) async fn new(ways: Ways) -> Self {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let state = State { base: base.clone(), ways, ..State::default() };
@@ -72,22 +72,22 @@ impl Authority {
         Self { base, state, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    pub(super) fn mcp(&self) -> String {
+    pub(crate) fn mcp(&self) -> String {
         format!("{}/mcp", self.base)
     }
 
     /// Changes what it does.
-    pub(super) fn set(&self, change: impl FnOnce(&mut Ways)) {
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Ways)) {
         change(&mut self.state.lock().unwrap().ways);
     }
 
     /// No token is good any more.
-    pub(super) fn revoke(&self) {
+    pub(crate) fn revoke(&self) {
         self.state.lock().unwrap().tokens.clear();
     }
 
     /// The forms that were sent to this address.
-    pub(super) fn asked(&self, path: &str) -> Vec<BTreeMap<String, String>> {
+    pub(crate) fn asked(&self, path: &str) -> Vec<BTreeMap<String, String>> {
         let state = self.state.lock().unwrap();
         state
             .asked
@@ -96,6 +96,13 @@ impl Authority {
             .map(|(_, form)| form.clone())
             .collect()
     }
+}
+
+/// Goes there as a browser does, and wherever that leads; what the last page says.
+pub(crate) async fn go(address: Url) -> String {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let answer = reqwest::get(address).await.unwrap();
+    answer.text().await.unwrap()
 }
 
 fn pairs(text: &[u8]) -> BTreeMap<String, String> {

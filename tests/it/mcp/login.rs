@@ -14,7 +14,7 @@ use tandem::tools::mcp::{Limits, Logins, OAuth, ServerConfig};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::authority::{Authority, Ways};
+use super::authority::{Authority, Ways, go};
 use super::{Chunks, Stage, calls, error, limits, notices, outcome, says};
 use crate::agent::{HANG, Setup, text as said_in};
 use crate::fakes::{text, until};
@@ -25,13 +25,6 @@ type Browser = Arc<dyn Fn(Url) + Send + Sync>;
 /// A browser that goes wherever it is led.
 fn follows() -> Browser {
     Arc::new(|address| drop(tokio::spawn(go(address))))
-}
-
-/// Goes there, and wherever that leads; what the last page says.
-async fn go(address: Url) -> String {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let answer = reqwest::get(address).await.unwrap();
-    answer.text().await.unwrap()
 }
 
 /// A user, whose tokens are kept in this directory.

@@ -48,6 +48,29 @@ async fn servers_can_be_left_out() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_how_to_log_in_is_said() {
+    let url = "http://127.0.0.1:1/mcp";
+    let servers = json!({
+        "a": { "httpUrl": url, "authProviderType": "google_credentials" },
+        "b": { "httpUrl": url, "oauth": { "scopes": "all" } },
+    });
+    let setup = Setup::answers(json!([[{ "text": "hi" }]]))
+        .file(USER, &json!({ "mcpServers": servers }).to_string());
+    let mut agent = setup.start();
+    for prompt in ["hi", "/mcp"] {
+        let id = agent.prompt(prompt).await;
+        let said = text(&agent.until_answered(id, "allow").await);
+        if prompt == "/mcp" {
+            assert!(
+                said.contains("**a**: down: its `authProviderType`, \"google_credentials\","),
+                "{said}"
+            );
+            assert!(said.contains("**b**: down: its `oauth` cannot be read: "), "{said}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_project_that_nobody_has_judged_is_asked_about_before_it_starts_anything() {
     for (outcome, expected) in [("allow", "finished"), ("reject", "error")] {
         let setup = echoes().file(PROJECT, &settings(json!({ "trust": true })));

@@ -8,7 +8,7 @@ use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, clean, cut, width, wrap};
 use super::Shown;
-use crate::session::{Answer, Content, FileDiff, ToolOutcome};
+use crate::session::{Answer, Content, FileDiff, Source, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
 const OUTPUT: usize = 8;
@@ -29,6 +29,9 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
             Some(Content::Output(text)) => output(text, all(OUTPUT), columns),
             Some(Content::Diff(change)) => diff(change, all(CHANGE), columns),
             Some(Content::Markdown(text)) => text_rows(text, all(TEXT), columns),
+            Some(Content::Sources(sources)) => {
+                text_rows(&Source::list(sources), all(TEXT), columns)
+            }
             Some(Content::Todos(todos)) => {
                 let margin = columns.saturating_sub(2);
                 Shown::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())

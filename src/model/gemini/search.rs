@@ -1,0 +1,245 @@
+//! Questions that Google Search has an answer to: what the API calls grounding.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::errors::{Asked, Trouble};
+use super::{Gemini, Inner, call};
+use crate::model::Error;
+use crate::model::endpoint::Endpoint;
+use crate::model::http;
+use crate::model::retry::{Failure, Policy};
+
+/// Bytes of an answer, and of an address or a title in it.
+const ANSWER: usize = 4 << 20;
+const LINK: usize = 4096;
+
+/// How often it is asked: somebody waits.
+const ATTEMPTS: u32 = 3;
+
+/// How long the answer may take to come.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grounded {
+    /// The answer, with `[1]` behind what the first source says.
+    pub text: String,
+    /// Titles and addresses, in the order of their numbers.
+    pub sources: Vec<(String, String)>,
+}
+
+impl Gemini {
+    /// What Google Search finds, as the model puts it.
+    pub async fn search(&self, query: &str) -> Result<Grounded, Error> {
+        let inner = Arc::clone(&self.0);
+        let policy = Policy { attempts: ATTEMPTS, ..inner.options.retry.clone() };
+        let mut failed = 0;
+        loop {
+            let endpoint = (inner.connect)().map_err(Error::NotAuthenticated)?;
+            let Failure { mut error, advice, .. } = match ask(&inner, &endpoint, query).await {
+                Ok(found) => return Ok(found),
+                Err(failure) => failure,
+            };
+            failed += 1;
+            let Some(delay) = policy.delay(failed, advice, fastrand::f64()) else {
+                // Servers repeat what they are told, keys too.
+                endpoint.redact(error.text_mut());
+                return Err(error);
+            };
+            sleep(delay).await;
+        }
+    }
+}
+
+async fn ask(inner: &Inner, endpoint: &Endpoint, query: &str) -> Result<Grounded, Failure> {
+    let body = json!({
+        "contents": [{ "role": "user", "parts": [{ "text": query }] }],
+        "tools": [{ "googleSearch": {} }],
+    });
+    let response = call::post(inner, endpoint, "generateContent", body.to_string().into()).await?;
+    if !response.status().is_success() {
+        let report = call::report(response, PATIENCE).await;
+        let asked = Asked { model: &inner.model.id, tools: &[] };
+        return Err(match report.meaning(asked) {
+            Trouble::Failed(failure) => failure,
+            trouble => Failure::terminal(trouble.into_error()),
+        });
+    }
+    let body = http::body(response, ANSWER, PATIENCE).await;
+    read(&body).map_err(Failure::terminal)
+}
+
+#[derive(Deserialize)]
+struct Response {
+    #[serde(default)]
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    #[serde(default)]
+    content: Content,
+    #[serde(default)]
+    grounding_metadata: Grounding,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Content {
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Part {
+    text: String,
+    thought: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Grounding {
+    grounding_chunks: Vec<Chunk>,
+    grounding_supports: Vec<Support>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Chunk {
+    web: Option<Web>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Web {
+    uri: String,
+    title: String,
+}
+
+/// Which sources say a segment of the text.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Support {
+    segment: Segment,
+    grounding_chunk_indices: Vec<usize>,
+}
+
+/// Where it ends: in bytes of UTF-8, from the beginning of a part.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Segment {
+    part_index: usize,
+    end_index: usize,
+}
+
+fn read(body: &[u8]) -> Result<Grounded, Error> {
+    let response: Response = serde_json::from_slice(body)
+        .map_err(|err| Error::BadAnswer(format!("The search's answer cannot be read: {err}.")))?;
+    let Some(candidate) = response.candidates.into_iter().next() else {
+        return Err(Error::BadAnswer("The search was not answered.".to_owned()));
+    };
+    let Grounding { grounding_chunks, grounding_supports } = candidate.grounding_metadata;
+    // What stands behind what: the part, the place in it, the source.
+    let mut marks: Vec<_> = grounding_supports
+        .iter()
+        .flat_map(|support| {
+            let Segment { part_index, end_index } = support.segment;
+            support.grounding_chunk_indices.iter().map(move |chunk| (part_index, end_index, *chunk))
+        })
+        .filter(|(.., chunk)| *chunk < grounding_chunks.len())
+        .collect();
+    marks.sort_unstable();
+    marks.dedup();
+    let parts = candidate.content.parts.iter().enumerate().filter(|(_, part)| !part.thought);
+    let cite = |(index, part): (usize, &Part)| {
+        let of_part = marks.iter().filter(|(part, ..)| *part == index);
+        cited(&part.text, of_part.map(|(_, end, chunk)| (*end, *chunk)))
+    };
+    let text: String = parts.map(cite).collect();
+    if text.trim().is_empty() {
+        return Err(Error::BadAnswer("Nothing was found.".to_owned()));
+    }
+    let link = |text: String| text.chars().take(LINK).collect::<String>();
+    let source = |chunk: Chunk| {
+        let Web { uri, title } = chunk.web.unwrap_or_default();
+        (link(title), link(uri))
+    };
+    Ok(Grounded { text, sources: grounding_chunks.into_iter().map(source).collect() })
+}
+
+/// The text with the numbers of sources, from 1, where they belong; the places come in order.
+fn cited(text: &str, marks: impl Iterator<Item = (usize, usize)>) -> String {
+    let mut cited = String::with_capacity(text.len());
+    let mut done = 0;
+    for (end, source) in marks {
+        // A place that is none in the text is moved to the next that is.
+        let end = text.ceil_char_boundary(end.min(text.len()));
+        cited.push_str(&text[done..end]);
+        cited.push_str(&format!("[{}]", source + 1));
+        done = end;
+    }
+    cited.push_str(&text[done..]);
+    cited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Grounded, read};
+
+    #[track_caller]
+    fn check(body: &str, text: &str, sources: &[(&str, &str)]) {
+        let own = |(title, uri): &(&str, &str)| ((*title).to_owned(), (*uri).to_owned());
+        let sources = sources.iter().map(own).collect();
+        assert_eq!(read(body.as_bytes()).unwrap(), Grounded { text: text.to_owned(), sources });
+    }
+
+    #[test]
+    fn numbers_of_sources_stand_behind_what_they_say_counted_in_bytes() {
+        check(
+            r#"{"candidates":[{"content":{"parts":[{"text":"Müll","thought":true},
+                {"text":"Zürich ist groß. Bern nicht."}]},"groundingMetadata":{
+                "groundingChunks":[{"web":{"uri":"https://a.test","title":"A"}},
+                    {"web":{"uri":"https://b.test","title":"B"}},{"retrieved":{}}],
+                "groundingSupports":[
+                    {"segment":{"partIndex":1,"endIndex":30},"groundingChunkIndices":[1]},
+                    {"segment":{"partIndex":1,"startIndex":0,"endIndex":18},
+                        "groundingChunkIndices":[1,0,0]}]}}]}"#,
+            "Zürich ist groß.[1][2] Bern nicht.[2]",
+            &[("A", "https://a.test"), ("B", "https://b.test"), ("", "")],
+        );
+    }
+
+    #[test]
+    fn places_and_sources_that_there_are_not_do_no_harm() {
+        check(
+            r#"{"candidates":[{"content":{"parts":[{"text":"aüb"}]},"groundingMetadata":{
+                "groundingChunks":[{"web":{"uri":"u","title":"t"}}],
+                "groundingSupports":[{"segment":{"endIndex":2},"groundingChunkIndices":[0,7]},
+                    {"segment":{"endIndex":999},"groundingChunkIndices":[0]},
+                    {"segment":{"partIndex":5,"endIndex":1},"groundingChunkIndices":[0]},{}]}}]}"#,
+            "aü[1]b[1]",
+            &[("t", "u")],
+        );
+    }
+
+    #[test]
+    fn an_answer_without_sources_is_an_answer() {
+        check(r#"{"candidates":[{"content":{"parts":[{"text":"4"}]}}]}"#, "4", &[]);
+    }
+
+    #[test]
+    fn what_is_no_answer_says_so() {
+        let check = |body: &str, why: &str| {
+            assert!(read(body.as_bytes()).unwrap_err().to_string().contains(why), "{body}");
+        };
+        check("<html>", "cannot be read");
+        check("{}", "was not answered");
+        check(r#"{"candidates":[{"content":{"parts":[{"text":" "}]}}]}"#, "Nothing was found");
+    }
+}

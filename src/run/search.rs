@@ -1,0 +1,54 @@
+//! Who searches the web for the model: Google, for those who have a key of the Gemini API.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+
+use crate::config::Credentials;
+use crate::model::catalog::Catalog;
+use crate::model::gemini::Gemini;
+use crate::model::options::Options;
+use crate::model::provider::Provider;
+use crate::tools::{Found, Search, Source};
+
+pub(super) struct GoogleSearch {
+    credentials: Arc<Credentials>,
+    options: Options,
+    /// Put together when first asked.
+    gemini: OnceLock<Gemini>,
+}
+
+impl GoogleSearch {
+    pub(super) fn new(credentials: &Arc<Credentials>, options: &Options) -> Self {
+        // How much the conversation's model thinks, another need not know.
+        let options = Options { thinking: None, ..options.clone() };
+        let credentials = Arc::clone(credentials);
+        Self { credentials, options, gemini: OnceLock::new() }
+    }
+
+    fn gemini(&self) -> Result<&Gemini, String> {
+        if let Some(gemini) = self.gemini.get() {
+            return Ok(gemini);
+        }
+        // The one that is known to search.
+        let catalog = Catalog::embedded();
+        let model = catalog.lookup(catalog.default_model());
+        let connect = self.credentials.connect(Provider::Gemini);
+        let gemini = Gemini::new(model, connect, self.options.clone());
+        let gemini = gemini.map_err(|error| error.to_string())?;
+        Ok(self.gemini.get_or_init(|| gemini))
+    }
+}
+
+#[async_trait]
+impl Search for GoogleSearch {
+    fn is_ready(&self) -> bool {
+        self.credentials.endpoint(Provider::Gemini).is_ok()
+    }
+
+    async fn search(&self, query: &str) -> Result<Found, String> {
+        let found = self.gemini()?.search(query).await.map_err(|error| error.to_string())?;
+        let source = |(title, url)| Source { title, url };
+        Ok(Found { text: found.text, sources: found.sources.into_iter().map(source).collect() })
+    }
+}
