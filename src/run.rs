@@ -251,6 +251,7 @@ impl Making {
             upkeep: Upkeep {
                 compress_at: settings.model.compression_threshold,
                 detect_loops: !settings.model.disable_loop_detection,
+                log_bytes: limits.log_bytes,
             },
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),

@@ -44,6 +44,7 @@ pub use self::fill::{Piece, Template};
 use self::gate::Gate;
 pub use self::gate::Watching;
 use self::instructions::Instructions;
+use self::log::Shelf;
 pub use self::log::{Entry, Log, Millis, Reader};
 pub use self::memory::{Memory, MemoryFile, Places};
 pub use self::question::AnswerError;
@@ -120,11 +121,13 @@ pub struct Upkeep {
     pub compress_at: f64,
     /// Whether a model that repeats itself is told, and then stopped.
     pub detect_loops: bool,
+    /// Bytes of the log that are kept in memory; what is older is in a file.
+    pub log_bytes: usize,
 }
 
 impl Default for Upkeep {
     fn default() -> Self {
-        Self { compress_at: 0.5, detect_loops: true }
+        Self { compress_at: 0.5, detect_loops: true, log_bytes: 16 << 20 }
     }
 }
 
@@ -166,7 +169,8 @@ pub struct Session {
 impl Session {
     /// An empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let log = Log::default();
+        let shelf = Shelf::new(Arc::clone(&parts.scratch), parts.upkeep.log_bytes);
+        let log = Log::new(shelf);
         let permissions = Permissions::new(parts.mode, parts.policy, parts.workspace.roots());
         let permissions = Arc::new(permissions);
         let servers = Arc::clone(&parts.servers);

@@ -20,6 +20,8 @@ pub struct Limits {
     pub stdin_bytes: usize,
     /// How often the model may be asked in one turn.
     pub rounds: usize,
+    /// Bytes of a session's log that are kept in memory.
+    pub log_bytes: usize,
     /// What tools may take and give.
     pub tools: tools::Limits,
     /// What MCP servers may take and give.
@@ -71,6 +73,7 @@ impl Default for Limits {
             line_bytes: 32 << 20,
             stdin_bytes: 8 << 20,
             rounds: 100,
+            log_bytes: 16 << 20,
             tools: tools::Limits::default(),
             mcp: tools::mcp::Limits::default(),
             commands: commands::Limits::default(),

@@ -2,13 +2,17 @@
 //!
 //! Readers pull at their own pace from one shared list, so a slow one loses nothing, holds up
 //! nobody and needs no queue of its own; a late or returning one starts anywhere. The price is
-//! that a session keeps all its events.
+//! that a session keeps all its events; the oldest of many are in a file.
+
+mod shelf;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+pub(super) use self::shelf::Shelf;
+use self::shelf::{Place, size};
 use super::Event;
 use crate::sync::Mutex;
 
@@ -32,23 +36,47 @@ pub struct Log {
     shared: Arc<Shared>,
 }
 
-/// When, and what; `None` where a later event has taken the place of this one.
-type Slot = Option<(Millis, Arc<Event>)>;
-
 #[derive(Default)]
 struct Shared {
-    events: Mutex<Vec<Slot>>,
+    events: Mutex<Events>,
     /// How many there are; readers wait on it.
     count: watch::Sender<usize>,
 }
 
+#[derive(Default)]
+struct Events {
+    slots: Vec<Slot>,
+    /// No slot before this one is in memory.
+    first: usize,
+    /// Bytes of the events in memory, about.
+    bytes: usize,
+    /// Where the oldest go if there are too many.
+    shelf: Option<Shelf>,
+}
+
+/// A place in the list.
+enum Slot {
+    /// When, and what.
+    Here(Millis, Arc<Event>),
+    /// The same, in the file.
+    Shelved(Millis, Place),
+    /// A later event has taken the place of this one.
+    Gone,
+}
+
 impl Log {
+    /// A log that puts its oldest events there.
+    pub(super) fn new(shelf: Shelf) -> Self {
+        let events = Events { shelf: Some(shelf), ..Events::default() };
+        Self { shared: Arc::new(Shared { events: Mutex::new(events), ..Shared::default() }) }
+    }
+
     /// Adds an event; its index.
     pub(super) fn append(&self, event: Event) -> usize {
         tracing::trace!(?event);
         let mut events = self.shared.events.lock();
-        events.push(Some((now(), Arc::new(event))));
-        let count = events.len();
+        events.push(Arc::new(event));
+        let count = events.slots.len();
         self.shared.count.send_replace(count);
         count - 1
     }
@@ -57,7 +85,7 @@ impl Log {
     /// that one never will, and its memory is free.
     pub(super) fn supersede(&self, earlier: Option<usize>, event: Event) -> usize {
         if let Some(earlier) = earlier {
-            self.shared.events.lock()[earlier] = None;
+            self.shared.events.lock().forget(earlier);
         }
         self.append(event)
     }
@@ -76,6 +104,60 @@ impl Log {
         }
     }
 }
+
+impl Events {
+    fn push(&mut self, event: Arc<Event>) {
+        self.bytes += size(&event);
+        self.slots.push(Slot::Here(now(), event));
+        self.make_room();
+    }
+
+    fn forget(&mut self, index: usize) {
+        if let Slot::Here(_, event) = std::mem::replace(&mut self.slots[index], Slot::Gone) {
+            self.bytes -= size(&event);
+        }
+    }
+
+    /// Puts the oldest events into the file if there are too many, some at once. If that cannot be
+    /// done, all stay.
+    fn make_room(&mut self) {
+        let Some(store) = &mut self.shelf else { return };
+        let most = store.max_bytes();
+        if self.bytes <= most {
+            return;
+        }
+        let mut left = self.bytes;
+        let mut oldest = Vec::new();
+        let mut end = self.first;
+        while left > most - most / SOME && end < self.slots.len() {
+            if let Slot::Here(_, event) = &self.slots[end] {
+                left -= size(event);
+                oldest.push(Arc::clone(event));
+            }
+            end += 1;
+        }
+        match store.put(&oldest) {
+            Ok(places) => {
+                let mut places = places.into_iter();
+                for slot in &mut self.slots[self.first..end] {
+                    if let Slot::Here(at, _) = slot
+                        && let Some(place) = places.next()
+                    {
+                        *slot = Slot::Shelved(*at, place);
+                    }
+                }
+                (self.first, self.bytes) = (end, left);
+            }
+            Err(err) => {
+                tracing::warn!(%err, "the log stays in memory");
+                store.stop();
+            }
+        }
+    }
+}
+
+/// The share of what may be in memory that goes into the file at once.
+const SOME: usize = 16;
 
 /// Reads a log from an index on.
 pub struct Reader {
@@ -115,14 +197,27 @@ impl Reader {
     /// The next event with its place, if there is one already.
     pub fn try_next_entry(&mut self) -> Option<Entry> {
         let events = self.shared.events.lock();
-        while let Some(entry) = events.get(self.next) {
+        let (index, at, place, file) = loop {
+            let slot = events.slots.get(self.next)?;
             let index = self.next;
             self.next += 1;
-            if let Some((at, event)) = entry {
-                return Some(Entry { index, at: *at, event: Arc::clone(event) });
+            match slot {
+                Slot::Here(at, event) => {
+                    return Some(Entry { index, at: *at, event: Arc::clone(event) });
+                }
+                Slot::Shelved(at, place) => {
+                    break (index, *at, *place, events.shelf.as_ref().and_then(Shelf::file));
+                }
+                Slot::Gone => {}
             }
-        }
-        None
+        };
+        drop(events);
+        let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
+            shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
+        });
+        let unread =
+            |why| Event::Notice(format!("Something that has happened is not shown: {why}"));
+        Some(Entry { index, at, event: Arc::new(event.unwrap_or_else(unread)) })
     }
 
     /// The event that [`Reader::try_next`] would give, left where it is.
@@ -143,4 +238,75 @@ impl Reader {
 fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::scratch::Scratch;
+
+    fn said(n: usize) -> Event {
+        Event::Text(format!("{n}: {}", "words ".repeat(10)))
+    }
+
+    fn log(scratch: Scratch, max_bytes: usize) -> Log {
+        Log::new(Shelf::new(Arc::new(scratch), max_bytes))
+    }
+
+    fn all(reader: &mut Reader) -> Vec<(usize, Event)> {
+        let entries = std::iter::from_fn(|| reader.try_next_entry());
+        entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
+    }
+
+    /// How many events are in memory, and how many are in the file.
+    fn places(log: &Log) -> (usize, usize) {
+        let events = log.shared.events.lock();
+        let count = |is: fn(&Slot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();
+        let here = count(|slot| matches!(slot, Slot::Here(..)));
+        (here, count(|slot| matches!(slot, Slot::Shelved(..))))
+    }
+
+    #[test]
+    fn of_many_events_the_oldest_are_in_a_file_and_read_as_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = size(&said(100));
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 32 * one);
+        let mut slow = log.read(0);
+        for n in 0..200 {
+            log.append(said(n));
+            let (here, shelved) = places(&log);
+            assert!(here <= 33 && here + shelved == n + 1, "{here} {shelved}");
+            if n == 60 {
+                assert_eq!(*slow.try_next().unwrap(), said(0));
+            }
+        }
+        let expected: Vec<_> = (0..200).map(|n| (n, said(n))).collect();
+        assert_eq!(all(&mut log.read(0)), expected);
+        assert_eq!(all(&mut slow), expected[1..]);
+        assert_eq!(all(&mut log.read(150)), expected[150..]);
+        assert_eq!(*log.read(3).peek().unwrap(), said(3));
+    }
+
+    #[test]
+    fn what_a_later_event_has_taken_the_place_of_is_gone_from_the_file_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 0);
+        for n in 0..3 {
+            log.append(said(n));
+        }
+        assert_eq!(places(&log), (0, 3));
+        log.supersede(Some(1), said(3));
+        assert_eq!(all(&mut log.read(0)), [(0, said(0)), (2, said(2)), (3, said(3))]);
+    }
+
+    #[test]
+    fn what_cannot_be_put_into_a_file_stays_in_memory() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = log(Scratch::new(Some(file.path().join("below"))), 100);
+        for n in 0..10 {
+            log.append(said(n));
+        }
+        assert_eq!(places(&log), (10, 0));
+        assert_eq!(all(&mut log.read(0)).len(), 10);
+    }
 }

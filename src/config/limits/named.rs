@@ -172,6 +172,11 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Bytes(|limits| &mut limits.tools.undo_bytes),
     },
     Named {
+        name: "log-bytes",
+        what: "a session's log in memory; what is older is in a file",
+        field: Field::Count(|limits| &mut limits.log_bytes),
+    },
+    Named {
         name: "tree-entries",
         what: "files and directories that the model is told of at first",
         field: Field::Count(|limits| &mut limits.tools.tree_entries),
