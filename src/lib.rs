@@ -62,6 +62,8 @@
 //!   shown, and moves only relative to itself.
 //! * `tandem attach` is the terminal as a client of the A2A server ([`protocol::attach`]): it asks for the
 //!   log's entries from an index on, as every reader here does, and so needs nothing of A2A's events.
+//! * The log is kept in memory only up to a size; the oldest events of a longer one are in a file without
+//!   a name (`session/log/shelf.rs`). Readers do not notice.
 //! * `.cargo/build.rs` links the program without position independence on Linux: relocating it was a
 //!   tenth of the time to the first answer.
 

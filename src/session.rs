@@ -350,10 +350,12 @@ impl Session {
         self.answering().input_limit()
     }
 
-    /// The files of the workspace that are not ignored, as prompts mention them; at most `most`.
-    /// Walks the disk.
-    pub fn files(&self, most: usize) -> Vec<String> {
-        mention::files(&self.workspace, most)
+    /// What prompts can mention: at most `most` files of the workspace, none that is ignored, and
+    /// the resources that MCP servers list (`server:uri`). Walks the disk.
+    pub fn mentionable(&self, most: usize) -> Vec<String> {
+        let mut names = mention::files(&self.workspace, most);
+        names.extend(self.servers.mentionable());
+        names
     }
 
     /// The call, under an id that no other call of the session has.

@@ -38,6 +38,7 @@ mod shell_output;
 mod shorten;
 mod target;
 mod text;
+mod web_content;
 mod web_fetch;
 mod write_file;
 mod write_todos;

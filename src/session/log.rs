@@ -31,19 +31,17 @@ pub struct Entry {
 }
 
 /// The list. Cheap to clone: all clones are the same list.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Log {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     events: Mutex<Events>,
     /// How many there are; readers wait on it.
     count: watch::Sender<usize>,
 }
 
-#[derive(Default)]
 struct Events {
     slots: Vec<Slot>,
     /// No slot before this one is in memory.
@@ -51,13 +49,13 @@ struct Events {
     /// Bytes of the events in memory, about.
     bytes: usize,
     /// Where the oldest go if there are too many.
-    shelf: Option<Shelf>,
+    shelf: Shelf,
 }
 
 /// A place in the list.
 enum Slot {
-    /// When, and what.
-    Here(Millis, Arc<Event>),
+    /// When, what, and how many bytes that takes, about.
+    Here(Millis, Arc<Event>, usize),
     /// The same, in the file.
     Shelved(Millis, Place),
     /// A later event has taken the place of this one.
@@ -67,8 +65,9 @@ enum Slot {
 impl Log {
     /// A log that puts its oldest events there.
     pub(super) fn new(shelf: Shelf) -> Self {
-        let events = Events { shelf: Some(shelf), ..Events::default() };
-        Self { shared: Arc::new(Shared { events: Mutex::new(events), ..Shared::default() }) }
+        let events = Events { slots: Vec::new(), first: 0, bytes: 0, shelf };
+        let (events, count) = (Mutex::new(events), watch::Sender::default());
+        Self { shared: Arc::new(Shared { events, count }) }
     }
 
     /// Adds an event; its index.
@@ -107,22 +106,22 @@ impl Log {
 
 impl Events {
     fn push(&mut self, event: Arc<Event>) {
-        self.bytes += size(&event);
-        self.slots.push(Slot::Here(now(), event));
+        let size = size(&event);
+        self.bytes += size;
+        self.slots.push(Slot::Here(now(), event, size));
         self.make_room();
     }
 
     fn forget(&mut self, index: usize) {
-        if let Slot::Here(_, event) = std::mem::replace(&mut self.slots[index], Slot::Gone) {
-            self.bytes -= size(&event);
+        if let Slot::Here(.., size) = std::mem::replace(&mut self.slots[index], Slot::Gone) {
+            self.bytes -= size;
         }
     }
 
     /// Puts the oldest events into the file if there are too many, some at once. If that cannot be
     /// done, all stay.
     fn make_room(&mut self) {
-        let Some(store) = &mut self.shelf else { return };
-        let most = store.max_bytes();
+        let most = self.shelf.max_bytes();
         if self.bytes <= most {
             return;
         }
@@ -130,17 +129,17 @@ impl Events {
         let mut oldest = Vec::new();
         let mut end = self.first;
         while left > most - most / SOME && end < self.slots.len() {
-            if let Slot::Here(_, event) = &self.slots[end] {
-                left -= size(event);
+            if let Slot::Here(_, event, size) = &self.slots[end] {
+                left -= size;
                 oldest.push(Arc::clone(event));
             }
             end += 1;
         }
-        match store.put(&oldest) {
+        match self.shelf.put(&oldest) {
             Ok(places) => {
                 let mut places = places.into_iter();
                 for slot in &mut self.slots[self.first..end] {
-                    if let Slot::Here(at, _) = slot
+                    if let Slot::Here(at, ..) = slot
                         && let Some(place) = places.next()
                     {
                         *slot = Slot::Shelved(*at, place);
@@ -150,7 +149,7 @@ impl Events {
             }
             Err(err) => {
                 tracing::warn!(%err, "the log stays in memory");
-                store.stop();
+                self.shelf.stop();
             }
         }
     }
@@ -202,11 +201,11 @@ impl Reader {
             let index = self.next;
             self.next += 1;
             match slot {
-                Slot::Here(at, event) => {
+                Slot::Here(at, event, _) => {
                     return Some(Entry { index, at: *at, event: Arc::clone(event) });
                 }
                 Slot::Shelved(at, place) => {
-                    break (index, *at, *place, events.shelf.as_ref().and_then(Shelf::file));
+                    break (index, *at, *place, events.shelf.file());
                 }
                 Slot::Gone => {}
             }

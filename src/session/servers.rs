@@ -50,11 +50,6 @@ impl Session {
         self.servers.prompts()
     }
 
-    /// The resources that MCP servers list, as prompts mention them: `server:uri`.
-    pub fn resources(&self) -> Vec<String> {
-        self.servers.mentionable()
-    }
-
     /// Waits for servers that are getting ready. That has an end, also if they have none.
     pub(super) async fn await_servers(&self, cancel: &CancellationToken) {
         self.servers.start();

@@ -21,8 +21,10 @@ pub(super) struct Toolbox {
 
 /// All tools, as the servers offered them at some time, and rules allowed them.
 struct Known {
-    /// Of what the servers offer, and how many of the built-in ones there are.
-    version: (u64, usize),
+    /// Of what the servers offer.
+    version: u64,
+    /// How many of the built-in ones can do something.
+    offered: usize,
     /// What may be called at all.
     rules: Arc<Loaded>,
     tools: Vec<Arc<dyn Tool>>,
@@ -62,17 +64,23 @@ impl Toolbox {
 
     /// What the model is told, always in the same order.
     pub(super) fn declarations(&self) -> Arc<[ToolDeclaration]> {
-        Arc::clone(&self.known().declarations)
+        // Asked here only, and not for each call: it may read files.
+        let offered = self.offered().count();
+        Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
     }
 
     fn known(&self) -> Arc<Known> {
+        self.known_if(|_| true)
+    }
+
+    /// What is known, if nothing has changed and it is good; else what is so now.
+    fn known_if(&self, is_good: impl Fn(&Known) -> bool) -> Arc<Known> {
         let mut known = self.known.lock();
-        let version = (self.servers.version(), self.offered().count());
+        let version = self.servers.version();
         let rules = self.permissions.loaded();
+        let same = |known: &Known| known.version == version && Arc::ptr_eq(&known.rules, &rules);
         match &*known {
-            Some(known) if known.version == version && Arc::ptr_eq(&known.rules, &rules) => {
-                Arc::clone(known)
-            }
+            Some(known) if same(known) && is_good(known) => Arc::clone(known),
             _ => Arc::clone(known.insert(Arc::new(self.read(version, rules)))),
         }
     }
@@ -82,8 +90,10 @@ impl Toolbox {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }
 
-    fn read(&self, version: (u64, usize), rules: Arc<Loaded>) -> Known {
-        let tools: Vec<_> = self.offered().map(Arc::clone).chain(self.servers.tools()).collect();
+    fn read(&self, version: u64, rules: Arc<Loaded>) -> Known {
+        let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
+        let offered = tools.len();
+        tools.extend(self.servers.tools());
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
         let told = tools.iter().zip(&specs).filter(|(tool, spec)| !self.removed(tool, spec));
         let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {
@@ -91,7 +101,8 @@ impl Toolbox {
             description: spec.description.clone(),
             parameters: spec.parameters.clone(),
         };
-        Known { version, rules, declarations: told.map(declare).collect(), specs, tools }
+        let declarations = told.map(declare).collect();
+        Known { version, offered, rules, tools, specs, declarations }
     }
 
     /// Whether a rule denies every call of a tool.

@@ -8,19 +8,12 @@ const ARGS: &str = "{{args}}";
 
 /// A prompt, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Prompt(Vec<Part>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    File(String),
-    Shell(String),
-}
+pub(super) struct Prompt(Vec<Piece>);
 
 impl Prompt {
     /// The error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let (mut parts, mut rest) = (Vec::new(), text);
+        let (mut pieces, mut rest) = (Vec::new(), text);
         loop {
             let next = ["@{", "!{"].into_iter().filter_map(|mark| rest.find(mark)).min();
             let Some(at) = next else { break };
@@ -31,26 +24,26 @@ impl Prompt {
                 format!("in line {line} of its `prompt`, `{}` is not closed", &rest[at..at + 2])
             })?;
             if at > 0 {
-                parts.push(Part::Text(rest[..at].to_owned()));
+                pieces.push(Piece::Text(rest[..at].to_owned()));
             }
             let inside = inner[..end].trim().to_owned();
-            parts.push(if rest[at..].starts_with('@') {
-                Part::File(inside)
+            pieces.push(if rest[at..].starts_with('@') {
+                Piece::File(inside)
             } else {
-                Part::Shell(inside)
+                Piece::Shell(inside)
             });
             rest = &inner[end + 1..];
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            pieces.push(Piece::Text(rest.to_owned()));
         }
-        Ok(Self(parts))
+        Ok(Self(pieces))
     }
 
     /// Whether it says where the arguments go.
     pub(super) fn takes_arguments(&self) -> bool {
-        let takes = |part: &Part| match part {
-            Part::Text(text) | Part::File(text) | Part::Shell(text) => text.contains(ARGS),
+        let takes = |piece: &Piece| match piece {
+            Piece::Text(text) | Piece::File(text) | Piece::Shell(text) => text.contains(ARGS),
         };
         self.0.iter().any(takes)
     }
@@ -58,8 +51,8 @@ impl Prompt {
     /// The command lines that it runs, as they are written.
     pub(super) fn shells(&self) -> Vec<&str> {
         let mut shells = Vec::new();
-        for part in &self.0 {
-            if let Part::Shell(command) = part {
+        for piece in &self.0 {
+            if let Piece::Shell(command) = piece {
                 shells.push(command.as_str());
             }
         }
@@ -68,10 +61,10 @@ impl Prompt {
 
     /// What it comes to, given these arguments: in a command line they are one word.
     pub(super) fn filled(&self, args: &str) -> Vec<Piece> {
-        let fill = |part: &Part| match part {
-            Part::Text(text) => Piece::Text(text.replace(ARGS, args)),
-            Part::File(path) => Piece::File(path.replace(ARGS, args)),
-            Part::Shell(command) => Piece::Shell(command.replace(ARGS, &quoted(args))),
+        let fill = |piece: &Piece| match piece {
+            Piece::Text(text) => Piece::Text(text.replace(ARGS, args)),
+            Piece::File(path) => Piece::File(path.replace(ARGS, args)),
+            Piece::Shell(command) => Piece::Shell(command.replace(ARGS, &quoted(args))),
         };
         self.0.iter().map(fill).collect()
     }

@@ -11,13 +11,14 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::super::offered;
 use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
 use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
-    Opened, Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn,
-    VERSION, Version, Wanted,
+    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
+    Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
+    Version, Wanted,
 };
 use crate::protocol::jsonrpc::{Error, Params};
 use crate::rpc::{self, Responder};
@@ -237,9 +238,7 @@ impl Seat {
         };
         let session = Arc::clone(&joined.context.session);
         tokio::task::spawn_blocking(move || {
-            let mut names = session.files(files.most.min(FILES_NAMED));
-            names.extend(session.resources());
-            responder.send(Ok(names));
+            responder.send(Ok(session.mentionable(files.most.min(FILES_NAMED))));
             drop(slot);
         });
     }
@@ -251,12 +250,7 @@ impl Seat {
         };
         let session = Arc::clone(&joined.context.session);
         tokio::task::spawn_blocking(move || {
-            let offered = session.own_commands().into_iter().map(|command| Offered {
-                takes: !command.arguments.is_empty(),
-                description: command.description,
-                name: command.name,
-            });
-            responder.send(Ok(offered.collect::<Vec<_>>()));
+            responder.send(Ok(offered(&session)));
             drop(slot);
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
+use super::super::offered;
 use super::remote::Remote;
 use crate::protocol::attach::Offered;
 use crate::session::{
@@ -155,15 +156,12 @@ impl Conversation {
         }
     }
 
-    /// The files of the workspace, as prompts mention them; at most so many.
+    /// What prompts can mention: files, at most so many, and resources.
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
         match self {
             Self::Here(session, _) => {
                 let session = Arc::clone(session);
-                let found = tokio::task::spawn_blocking(move || {
-                    let resources = session.resources();
-                    session.files(most).into_iter().chain(resources).collect()
-                });
+                let found = tokio::task::spawn_blocking(move || session.mentionable(most));
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.files(most),
@@ -175,15 +173,7 @@ impl Conversation {
         match self {
             Self::Here(session, _) => {
                 let session = Arc::clone(session);
-                let found = tokio::task::spawn_blocking(move || {
-                    let commands = session.own_commands().into_iter();
-                    let offered = commands.map(|command| Offered {
-                        takes: !command.arguments.is_empty(),
-                        description: command.description,
-                        name: command.name,
-                    });
-                    offered.collect()
-                });
+                let found = tokio::task::spawn_blocking(move || offered(&session));
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.prompts(),

@@ -74,7 +74,9 @@ pub(super) fn read(file: &File, place: Place) -> io::Result<Event> {
 pub(super) fn size(event: &Event) -> usize {
     let text = match event {
         // These come often.
-        Event::Text(text) | Event::Thought(text) => text.len(),
+        Event::Text(text) | Event::Thought(text) | Event::CallProgress { output: text, .. } => {
+            text.len()
+        }
         event => {
             let mut count = Count(0);
             // Counting cannot fail.

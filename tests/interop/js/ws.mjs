@@ -163,9 +163,8 @@ await test('8 flat', async () => {
   a.send({ id: 1, method: 'message/stream', params: prompt('say hello') });
   await a.wait((frame) => frame.id === 1 && frame.streamEnd, 'streamEnd');
   const of = (kind) => flat.frames.filter((frame) => frame.kind === kind);
-  await flat.wait((frame) => frame.kind === 'TEXT_CONTENT', 'TEXT_CONTENT');
-  await sleep(200);
-  same(of('TEXT_CONTENT').map((f) => f.content.text).join(''), 'Hello there.', 'the text');
+  const text = () => of('TEXT_CONTENT').map((frame) => frame.content.text).join('');
+  await flat.wait(() => text() === 'Hello there.', 'text in full');
   same(of('THOUGHT')[0]?.thought.subject, 'Greeting', 'the thought');
   must(of('TEXT_CONTENT').every((frame) => frame.taskId), 'taskId');
 
