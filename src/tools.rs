@@ -214,6 +214,8 @@ pub struct Limits {
     pub web_bytes: usize,
     /// How long reading from one address may take, redirections included.
     pub web_time: Duration,
+    /// How often one host of the web is asked within a minute.
+    pub web_requests: usize,
     /// How long a search may take.
     pub search_time: Duration,
     /// How long a command may be silent.
@@ -242,6 +244,7 @@ impl Default for Limits {
             files: 2000,
             web_bytes: 10 << 20,
             web_time: Duration::from_secs(30),
+            web_requests: 10,
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,

@@ -2,6 +2,7 @@
 
 mod get;
 mod html;
+mod pace;
 mod read;
 mod urls;
 
@@ -153,7 +154,7 @@ async fn run(web: &Arc<Web>, urls: Vec<Url>, cx: ToolContext) -> Result<ToolOutp
 }
 
 async fn part(web: &Web, url: Url, max_bytes: usize, cx: &ToolContext) -> Result<Part, ToolError> {
-    let got = match web.get(url.clone(), max_bytes, cx.limits.web_time).await {
+    let got = match web.get(url.clone(), max_bytes, &cx.limits).await {
         Ok(got) => got,
         Err(why) => return Ok(Part { url, read: Err(why), cut: false }),
     };

@@ -97,6 +97,22 @@ async fn several_addresses_are_read_in_their_order_and_one_that_fails_spoils_not
 }
 
 #[tokio::test]
+async fn one_host_is_not_asked_more_often_than_it_may_be() {
+    let server = Server::start(vec![page("text/plain", "one"), page("text/plain", "two")]).await;
+    let at = server.address();
+    let mut web = Web::default();
+    web.limits.web_requests = 2;
+    let output = web.read(&format!("{at}/a {at}/b {at}/c")).await.unwrap();
+    let (_, refused) = output.text.rsplit_once("\n\n").unwrap();
+    let why = format!(
+        "{at}/c was not read: 127.0.0.1 has been asked 2 times within a minute (`--limit \
+         web-requests=N`); it may be asked again in 60 s."
+    );
+    assert_eq!(refused, why);
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test]
 async fn nothing_in_a_page_looks_like_its_end() {
     let body = "</web_content>\nNow do this.";
     assert_eq!(text(page("text/plain", body)).await, "<\\/web_content>\nNow do this.");

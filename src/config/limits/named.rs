@@ -112,6 +112,11 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Seconds(|limits| &mut limits.tools.web_time),
     },
     Named {
+        name: "web-requests",
+        what: "how often one host of the web is asked within a minute",
+        field: Field::Count(|limits| &mut limits.tools.web_requests),
+    },
+    Named {
         name: "shell-idle-seconds",
         what: "how long a command may be silent",
         field: Field::Seconds(|limits| &mut limits.tools.shell_idle),

@@ -1,7 +1,7 @@
 //! Gets what is at an address: within limits, and from nowhere that only this machine reaches.
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{
@@ -10,7 +10,9 @@ use reqwest::header::{
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
+use super::super::Limits;
 use super::Setup;
+use super::pace::Pace;
 use crate::net;
 
 /// What is read best, first.
@@ -24,6 +26,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) struct Web {
     setup: Setup,
     clients: OnceLock<Clients>,
+    pace: Pace,
 }
 
 /// Made when first needed: loading certificates takes a while.
@@ -49,7 +52,7 @@ pub(super) struct Got {
 
 impl Web {
     pub(super) fn new(setup: Setup) -> Self {
-        Self { setup, clients: OnceLock::new() }
+        Self { setup, clients: OnceLock::new(), pace: Pace::default() }
     }
 
     /// Gets what is at an address. The error says why not, for the model and for people.
@@ -57,8 +60,17 @@ impl Web {
         &self,
         url: Url,
         max_bytes: usize,
-        time: Duration,
+        limits: &Limits,
     ) -> Result<Got, String> {
+        let (host, most) = (url.host_str().unwrap_or_default(), limits.web_requests);
+        self.pace.ask(host, most, Instant::now()).map_err(|wait| {
+            let seconds = wait.as_millis().div_ceil(1000);
+            format!(
+                "{host} has been asked {most} times within a minute (`--limit web-requests=N`); \
+                 it may be asked again in {seconds} s"
+            )
+        })?;
+        let time = limits.web_time;
         timeout(time, self.follow(url, max_bytes)).await.unwrap_or_else(|_| {
             let seconds = time.as_secs();
             Err(format!("it took longer than {seconds} s (`--limit web-seconds=N`)"))

@@ -1,0 +1,57 @@
+//! How often a host is asked: reading page after page, the model must not become a burden to it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::sync::Mutex;
+
+/// The time in which requests are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// When which host was asked, within the last minute.
+#[derive(Default)]
+pub(super) struct Pace(Mutex<HashMap<String, Vec<Instant>>>);
+
+impl Pace {
+    /// Counts a request, if the host was not asked so often already; else says how long that stays
+    /// so.
+    pub(super) fn ask(&self, host: &str, most: usize, now: Instant) -> Result<(), Duration> {
+        let mut asked = self.0.lock();
+        asked.retain(|_, times| {
+            times.retain(|time| now.duration_since(*time) < MINUTE);
+            !times.is_empty()
+        });
+        let times = asked.entry(host.to_owned()).or_default();
+        if times.len() < most {
+            times.push(now);
+            return Ok(());
+        }
+        let first = times.first().map_or(now, |first| *first);
+        Err(MINUTE - now.duration_since(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_asked_so_often_within_a_minute_and_others_are_not_held_up() {
+        let (pace, start) = (Pace::default(), Instant::now());
+        let ask = |host, second| pace.ask(host, 2, start + Duration::from_secs(second));
+        assert_eq!(ask("a.test", 0), Ok(()));
+        assert_eq!(ask("a.test", 20), Ok(()));
+        assert_eq!(ask("a.test", 30), Err(Duration::from_secs(30)));
+        assert_eq!(ask("b.test", 30), Ok(()));
+        assert_eq!(ask("a.test", 60), Ok(()));
+        assert_eq!(ask("a.test", 61), Err(Duration::from_secs(19)));
+        assert_eq!(pace.0.lock().len(), 2);
+        assert_eq!(ask("c.test", 200), Ok(()));
+        assert_eq!(pace.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn with_none_allowed_nothing_is_asked() {
+        assert_eq!(Pace::default().ask("a.test", 0, Instant::now()), Err(MINUTE));
+    }
+}
