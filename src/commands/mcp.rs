@@ -54,6 +54,14 @@ pub(super) const COMMAND: Command = Command {
             run: Some(|request| Box::pin(auth(request))),
         },
         Command {
+            name: "logout",
+            description: "forget the login to a server",
+            arguments: &[SERVER],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(log_out(request))),
+        },
+        Command {
             name: "reload",
             description: "read the settings again and reach the servers anew, or one of them",
             arguments: &[Argument { is_required: false, ..SERVER }],
@@ -154,6 +162,10 @@ async fn auth(request: Request<'_>) -> Result<Reply, String> {
     let (server, address) = word(request.args);
     let address = Some(address).filter(|address| !address.is_empty());
     request.turn.log_in(server, address).await.map(Reply::Say)
+}
+
+async fn log_out(request: Request<'_>) -> Result<Reply, String> {
+    request.turn.log_out(request.args).await.map(Reply::Say)
 }
 
 async fn reload(request: Request<'_>) -> Result<Reply, String> {

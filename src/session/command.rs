@@ -202,6 +202,11 @@ impl CommandTurn<'_> {
         }
     }
 
+    /// Forgets the login to an MCP server. What came of it.
+    pub async fn log_out(&self, server: &str) -> Result<String, String> {
+        self.session.servers.log_out(server).await
+    }
+
     /// Has an MCP server put a prompt together; what it is.
     pub async fn server_prompt(
         &self,

@@ -154,6 +154,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "mcp desc",
             "mcp schema",
             "mcp auth SERVER [ADDRESS]",
+            "mcp logout SERVER",
             "mcp reload [SERVER]",
             "mcp enable SERVER",
             "mcp disable SERVER",

@@ -170,7 +170,8 @@ impl CredentialStore for Tokens {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+/// Does what may block, such as reading tokens.
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await;

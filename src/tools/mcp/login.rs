@@ -14,7 +14,7 @@ use rmcp::transport::auth::{
 use tokio::time::sleep;
 
 use self::landing::Landing;
-use super::auth::{Logins, OAuth, Record};
+use super::auth::{Logins, OAuth, Record, blocking};
 use super::config::{Reach, ServerConfig};
 use super::connect::causes;
 use super::server::Phase;
@@ -111,6 +111,28 @@ impl Hub {
         self.logged_in(name).await
     }
 
+    /// Forgets the login to a server, and reaches it anew without; what came of it.
+    pub async fn log_out(&self, name: &str) -> Result<String, String> {
+        let server = self.find(name)?;
+        let Reach::Http { url, .. } = &server.config.reach else {
+            return Err(nobody_logs_in(name));
+        };
+        let (store, url) = (Arc::clone(&self.world.logins.store), url.clone());
+        let was_known = blocking(move || {
+            // One that cannot be read is to go, too.
+            let was_known = store.load(&url).map_or(true, |tokens| tokens.is_some());
+            store.save(&url, None).map(|()| was_known)
+        });
+        if !was_known.await? {
+            return Ok(format!("You were not logged in to `{name}`."));
+        }
+        self.logins.lock().remove(name);
+        self.renew(name);
+        let server = self.find(name)?;
+        server.settled().await;
+        Ok(format!("The login to `{name}` is forgotten here. {}.", server.stands_so()))
+    }
+
     async fn logged_in(&self, name: &str) -> Result<String, String> {
         self.logins.lock().remove(name);
         self.renew(name);
@@ -120,11 +142,15 @@ impl Hub {
     }
 }
 
+fn nobody_logs_in(name: &str) -> String {
+    format!("`{name}` is no web service: nobody logs in to it here.")
+}
+
 /// Finds out where the user logs in, and makes this program known there.
 async fn begin(config: &ServerConfig) -> Result<(Begun, Option<Landing>), String> {
     let name = &config.name;
     let Reach::Http { url, headers } = &config.reach else {
-        return Err(format!("`{name}` is no web service: nobody logs in to it here."));
+        return Err(nobody_logs_in(name));
     };
     if has_token(headers) {
         return Err(format!(

@@ -283,6 +283,23 @@ async fn the_settings_say_who_this_program_is_there() {
 }
 
 #[tokio::test]
+async fn who_logs_out_is_unknown_there_from_then_on() {
+    let authority = Authority::new(Ways::default()).await;
+    let user = User::with(follows());
+    let stage = user.stage(&authority, OAuth::default(), call_and_end());
+    stage.says("/mcp auth web").await;
+    is_known(&outcome(&stage.turn().await));
+    let said = stage.says("/mcp logout web").await;
+    let how = "The login to `web` is forgotten here. The MCP server `web` wants you to log in: say \
+        `/mcp auth web`, or give it a token in its `headers`.";
+    assert_eq!(said, how);
+    assert_eq!(user.kept(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(stage.says("/mcp logout web").await, "You were not logged in to `web`.");
+    let said = stage.says("/mcp logout other").await;
+    assert_eq!(said, "There is no MCP server `other`. There are: `web`.");
+}
+
+#[tokio::test]
 async fn who_has_no_login_is_told_so() {
     let authority = Authority::new(Ways::default()).await;
     let user = User::with(Arc::new(|_| ()));
