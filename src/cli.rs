@@ -39,8 +39,9 @@ pub struct Cli {
     version: Option<bool>,
 }
 
-/// What to do instead of serving an editor.
+/// What to do instead of serving an editor. What a command takes is put together when it is given.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {

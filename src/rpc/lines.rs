@@ -1,6 +1,6 @@
 //! Takes a byte stream apart into lines, with bounded memory.
 
-use std::io;
+use std::io::{self, BufRead as _};
 use std::ops::Range;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         let mut too_long = false;
         loop {
             let start = self.unread.start;
-            let end = memchr::memchr(b'\n', &self.buffer[self.unread.clone()]).map(|n| start + n);
+            let end = line_end(&self.buffer[self.unread.clone()]).map(|n| start + n);
             let piece = start..end.unwrap_or(self.unread.end);
             too_long |= self.begun.len() + piece.len() > self.max_line;
             if let Some(end) = end {
@@ -97,6 +97,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
         }
     }
+}
+
+/// Where the first line ends.
+fn line_end(mut bytes: &[u8]) -> Option<usize> {
+    // The C library's search knows from the start which way is the quickest here. Others ask the
+    // processor, which takes a tenth of a millisecond in a virtual machine.
+    let all = bytes;
+    let len = bytes.skip_until(b'\n').ok()?;
+    all[..len].ends_with(b"\n").then(|| len - 1)
 }
 
 #[cfg(test)]

@@ -160,10 +160,13 @@ impl Outbox {
     }
 }
 
-/// How many bytes of `lines` go into the next write.
+/// How many bytes of `lines`, which are whole, go into the next write.
 fn packet(lines: &[u8]) -> usize {
-    let fits = &lines[..lines.len().min(PACKET)];
-    let end = memchr::memrchr(b'\n', fits).or_else(|| memchr::memchr(b'\n', lines));
+    if lines.len() <= PACKET {
+        return lines.len();
+    }
+    let last = memchr::memrchr(b'\n', &lines[..PACKET]);
+    let end = last.or_else(|| memchr::memchr(b'\n', lines));
     end.map_or(lines.len(), |end| end + 1)
 }
 
