@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::sync::Mutex;
 
 /// The time in which requests are counted.
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// When which host was asked, within the last minute.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Pace {
             return Ok(());
         }
         let first = times.first().map_or(now, |first| *first);
-        Err(MINUTE - now.duration_since(first))
+        Err(MINUTE.saturating_sub(now.duration_since(first)))
     }
 }
 
