@@ -36,6 +36,7 @@ use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
+use self::compress::UnderWay;
 pub use self::compress::{Compressed, Masked};
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
@@ -150,6 +151,8 @@ pub struct Session {
     upkeep: Upkeep,
     /// How many tokens the conversation has when it is compressed next, if it is long by then.
     compress_again: AtomicU64,
+    /// What of the conversation is being summed up beside the turns.
+    summary: UnderWay,
     max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
@@ -205,6 +208,7 @@ impl Session {
             max_rounds: parts.max_rounds,
             upkeep: parts.upkeep,
             compress_again: AtomicU64::new(0),
+            summary: UnderWay::default(),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
             log,

@@ -1,32 +1,30 @@
 //! A conversation that has become long is told in short: the model sums up what came before, the
 //! user's own words and the newest messages stay as they are.
 
+mod background;
 mod beginning;
 mod mask;
+mod old;
 mod record;
 mod summary;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
-use self::beginning::words;
+pub(super) use self::background::UnderWay;
 pub(super) use self::beginning::{MESSAGES as BEGINNING, beginning, prompt_again};
 pub use self::mask::Masked;
 pub(super) use self::mask::masked;
 use self::mask::{Reach, mask};
+use self::old::Old;
 pub use self::record::Compressed;
 pub(super) use self::record::Record;
+use self::summary::{SummedUp, Writing};
 use super::Session;
-use super::conversation::Conversation;
 use super::event::Event;
-use crate::model::{self, Message, Usage, tokens};
-use crate::tools::shorten;
-
-/// The share of the conversation that stays as it is.
-const KEPT: u64 = 30;
+use crate::model::{self, Message};
 
 /// The share of the window that the user's earlier words may have.
 const SAID: u64 = 10;
@@ -36,12 +34,6 @@ const AGAIN: u64 = 10;
 
 /// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
 const NEWEST: u64 = 50_000;
-
-/// How often the model is told half as much, when it is to sum up and that is too much for it.
-const SHORTER: usize = 3;
-
-/// How many files that have what came before are named.
-const WHOLE: usize = 20;
 
 /// Never by itself.
 const NOT_AGAIN: u64 = u64::MAX;
@@ -70,21 +62,39 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Compresses the conversation if it has become long for the model's window; whether it did.
+/// Has the conversation compressed if it has become long for the model's window: the summary is
+/// written beside the turns, and takes effect here, before the first request that finds it written.
+/// Only a conversation that nearly fills the window waits for it. Whether it is shorter now.
 pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> bool {
     let Some(window) = session.input_limit() else { return false };
-    session.transcript.lock().conversation();
+    let is_under_way = is_under_way(session);
     let size = session.size();
-    if size < share(window, session.upkeep.compress_at)
-        || size < session.compress_again.load(Ordering::Relaxed)
-    {
-        return false;
-    }
+    let threshold = share(window, session.upkeep.compress_at);
+    // Half-way: what is left is room for the answer, and for the results of one more round.
+    let is_nearly_full = size >= threshold + window.saturating_sub(threshold) / 2;
     let newest = NEWEST.min(window / 5);
-    if mask(session, Reach { newest, but_last: true, least: size / 5 }).await {
-        return false;
-    }
-    match compress(session, "", cancel).await {
+    let done = if is_under_way {
+        // Nothing is told in short meanwhile: the summary would be of what is not told any more.
+        if !is_nearly_full && !session.summary.is_there() {
+            return false;
+        }
+        finish(session, cancel).await
+    } else {
+        if size < threshold.max(session.compress_again.load(Ordering::Relaxed))
+            || mask(session, Reach { newest, but_last: true, least: size / 5 }).await
+        {
+            return false;
+        }
+        match Writing::begin(session) {
+            Ok(writing) if is_nearly_full => write(session, &writing, "", cancel).await,
+            Ok(writing) => {
+                session.summary.begin(writing);
+                return false;
+            }
+            Err(why) => Err(why),
+        }
+    };
+    match done {
         Ok(_) => return true,
         Err(Failure::Cancelled) => return false,
         Err(Failure::Nothing) => {}
@@ -102,54 +112,93 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
     false
 }
 
-/// Makes a conversation shorter that the model will not take, also after so many tries; whether it
-/// did. None if the turn is cancelled.
+/// Makes a conversation shorter that the model will not take, also after `tried` tries, which are
+/// counted here; whether it did. None if the turn is cancelled.
 pub(super) async fn as_needed(
     session: &Session,
-    tried: usize,
+    tried: &mut usize,
     cancel: &CancellationToken,
 ) -> Option<bool> {
-    if tried > 1 {
-        return Some(false);
-    }
-    if tried == 0 {
-        match compress(session, "", cancel).await {
-            Ok(_) => return Some(true),
-            Err(Failure::Cancelled) => return None,
-            Err(why) => {
-                let notice =
-                    format!("The conversation is too long, and could not be summed up: {why}");
-                session.log.append(Event::Notice(notice));
-            }
+    let is_under_way = is_under_way(session);
+    // A summary that was begun earlier may be of too little: it is no try.
+    *tried += usize::from(!is_under_way);
+    let done = match *tried {
+        _ if is_under_way => Some(finish(session, cancel).await),
+        1 => Some(compress(session, "", cancel).await),
+        2 => None,
+        _ => return Some(false),
+    };
+    match done {
+        Some(Ok(_)) => return Some(true),
+        Some(Err(Failure::Cancelled)) => return None,
+        Some(Err(why)) => {
+            let notice = format!("The conversation is too long, and could not be summed up: {why}");
+            session.log.append(Event::Notice(notice));
         }
+        None => {}
     }
     Some(mask(session, Reach { newest: 0, but_last: false, least: 0 }).await)
 }
 
-/// Compresses the conversation. `about` is what the user wants the summary to be about, if that was
-/// said.
+/// Compresses the conversation, and waits for the summary; one that is under way is given up, as it
+/// is of less, and not about what the user wants. That is said in `about`, if they want anything.
 pub(super) async fn compress(
     session: &Session,
     about: &str,
     cancel: &CancellationToken,
 ) -> Result<Arc<Compressed>, Failure> {
+    session.summary.give_up();
+    let writing = Writing::begin(session)?;
+    write(session, &writing, about, cancel).await
+}
+
+/// Has a summary written while the turn waits.
+async fn write(
+    session: &Session,
+    writing: &Writing,
+    about: &str,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, Failure> {
+    let say = |retry| {
+        session.log.append(Event::Retry(retry));
+    };
+    let summed_up = cancel.run_until_cancelled(writing.sum_up(about, say)).await;
+    take_effect(session, &writing.old, summed_up.ok_or(Failure::Cancelled)?).await
+}
+
+/// Waits for the summary that is under way. It stays if the turn is cancelled first.
+async fn finish(session: &Session, cancel: &CancellationToken) -> Result<Arc<Compressed>, Failure> {
+    if !session.summary.is_there() {
+        session.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
+    }
+    cancel.run_until_cancelled(session.summary.there()).await.ok_or(Failure::Cancelled)?;
+    let (old, summed_up) = session.summary.take().await.ok_or(Failure::Cancelled)?;
+    take_effect(session, &old, summed_up).await
+}
+
+/// Whether a summary is under way that the conversation, as it is now, can use. Only turns change
+/// the conversation, and they run one after the other: for the one that asks it stays so.
+fn is_under_way(session: &Session) -> bool {
+    session.summary.is_for(session.transcript.lock().conversation())
+}
+
+/// Puts a summary in the place of what it is of. What came after that stays as it is.
+async fn take_effect(
+    session: &Session,
+    old: &Old,
+    summed_up: SummedUp,
+) -> Result<Arc<Compressed>, Failure> {
+    let (snapshot, usage) = summed_up.map_err(Failure::Model)?;
     let conversation = session.transcript.lock().conversation().clone();
     let size = session.size();
-    let old = Old::of(&conversation).ok_or(Failure::Nothing)?;
-    let notice = format!("Compressing the conversation of {} tokens", record::tokens(size));
-    session.log.append(Event::Notice(notice));
     let window = session.input_limit();
-    let room = window.map_or(size, |window| window * 6 / 10);
-    let summing_up = sum_up(session, &old, about, room);
-    let Some(summed_up) = cancel.run_until_cancelled(summing_up).await else {
-        return Err(Failure::Cancelled);
-    };
-    let (snapshot, usage) = summed_up.map_err(Failure::Model)?;
+    let kept = old.kept(&conversation);
+    let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
     let mut short = session.transcript.lock().record().told(&session.workspace);
-    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100);
+    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
     short.whole = old.whole(session).await;
     (short.snapshot, short.usage) = (snapshot, usage);
-    (short.kept, short.before) = (old.kept, size);
+    (short.kept, short.before) = (kept.len(), size);
     let mut after = conversation.clone();
     after.compress(&Arc::new(short.clone()));
     if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
@@ -165,90 +214,12 @@ pub(super) async fn compress(
     Ok(short)
 }
 
-/// What the model makes of it, told in so many tokens; in fewer, if that is too much for it: how many
-/// it takes is not always known.
-async fn sum_up(
-    session: &Session,
-    old: &Old<'_>,
-    about: &str,
-    mut room: u64,
-) -> Result<(String, Usage), model::Error> {
-    for _ in 0..SHORTER {
-        let prompt = summary::prompt(old, about, room);
-        let half = tokens::of_prompt(&prompt).min(room) / 2;
-        match summary::ask(session, prompt).await {
-            Err(model::Error::ContextTooLong(_)) => room = half,
-            answer => return answer,
-        }
-    }
-    summary::ask(session, summary::prompt(old, about, room)).await
-}
-
 impl Session {
-    /// The conversation is another one, or another model's: what failed may work now.
+    /// The conversation is another one, or another model's: what failed may work now, and what is
+    /// under way is not for it.
     pub(super) fn compress_as_ever(&self) {
+        self.summary.give_up();
         self.compress_again.store(0, Ordering::Relaxed);
-    }
-}
-
-/// What is to be summed up.
-struct Old<'a> {
-    messages: &'a [Arc<Message>],
-    /// What was summed up before.
-    before: Option<&'a Compressed>,
-    /// How many messages stay as they are.
-    kept: usize,
-    /// Whether the last of what the user said stays too.
-    in_turn: bool,
-}
-
-impl<'a> Old<'a> {
-    /// All but the newest messages, if that is anything.
-    fn of(conversation: &'a Conversation) -> Option<Self> {
-        let split = conversation.split(conversation.tokens() * KEPT / 100);
-        let (old, kept) = conversation.messages().split_at(split);
-        let before = conversation.begins().map(|short| &**short);
-        let messages = old.get(before.map_or(0, |_| BEGINNING)..)?;
-        let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
-        let is_more = messages.iter().any(|message| !matches!(**message, Message::User(_)));
-        is_more.then_some(Self { messages, before, kept: kept.len(), in_turn })
-    }
-
-    /// What the user said, word for word, the newest of it as far as there is room (in tokens); and
-    /// how many messages of the user's are left out.
-    fn said(&self, room: u64) -> (Vec<String>, usize) {
-        let earlier = self.before.iter().flat_map(|before| before.said.iter().cloned());
-        let mut said: Vec<String> = earlier.collect();
-        let mut now: Vec<_> = self.messages.iter().filter_map(|message| words(message)).collect();
-        if self.in_turn {
-            now.pop();
-        }
-        // One that would leave no room for others is cut.
-        said.extend(now.into_iter().map(|text| {
-            let most = text.len() as u64 * (room / 2) / tokens::of_text(text).max(1);
-            shorten(text, usize::try_from(most).unwrap_or(usize::MAX)).into_owned()
-        }));
-        let mut left = room;
-        let fits = |text: &&String| {
-            let tokens = tokens::of_text(text);
-            let fits = tokens <= left;
-            left = left.saturating_sub(tokens);
-            fits
-        };
-        let count = said.iter().rev().take_while(fits).count();
-        let left_out = said.len() - count;
-        let unsaid = self.before.map_or(0, |before| before.unsaid) + left_out;
-        (said.split_off(left_out), unsaid)
-    }
-
-    /// The files that have what was said before, all of it.
-    async fn whole(&self, session: &Session) -> Vec<PathBuf> {
-        let mut whole = self.before.map_or_else(Vec::new, |before| before.whole.clone());
-        let (outputs, text) = (Arc::clone(&session.outputs), summary::whole(self.messages));
-        let keep = move || outputs.keep("conversation", &text);
-        whole.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
-        whole.drain(..whole.len().saturating_sub(WHOLE));
-        whole
     }
 }
 

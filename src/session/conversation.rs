@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compress::{Compressed, Masked, beginning, masked, prompt_again};
+use super::compress::{BEGINNING, Compressed, Masked, beginning, masked, prompt_again};
 use crate::model::{Message, Usage, tokens};
 
 /// What a message begins with that the agent puts in, where only the user can say something.
@@ -29,6 +29,12 @@ impl Conversation {
 
     pub(super) fn begins(&self) -> Option<&Arc<Compressed>> {
         self.begins.as_ref()
+    }
+
+    /// The messages but for those that tell in short what came before.
+    fn after_beginning(&self) -> &[Arc<Message>] {
+        let beginning = self.begins.as_ref().map_or(0, |_| BEGINNING);
+        self.messages.get(beginning..).unwrap_or_default()
     }
 
     /// How many tokens the messages have, estimated.
@@ -111,7 +117,7 @@ impl Conversation {
         let mut messages = beginning(short);
         // In the middle of a turn, its prompt comes before what is kept of it.
         if !matches!(kept.first().map(|first| &**first), Some(Message::User(_))) {
-            messages.push(prompt_again(&self.messages));
+            messages.push(prompt_again(self.after_beginning()));
         }
         let now = messages.len();
         *self = Self { begins: Some(Arc::clone(short)), ..Self::default() };

@@ -129,7 +129,7 @@ impl Session {
     }
 
     /// Cancels every turn and lets none start; MCP servers are let go, and what runs in the
-    /// background is ended.
+    /// background is ended, commands and a summary.
     pub fn close(self: &Arc<Self>) {
         let mut turns = self.turns.lock();
         turns.closed = true;
@@ -140,6 +140,7 @@ impl Session {
         drop(turns);
         self.servers.close();
         self.background.end();
+        self.summary.end();
     }
 
     /// Waits until no turn runs.

@@ -109,8 +109,8 @@ fn ended(reason: FinishReason) -> StopReason {
     }
 }
 
-/// One answer of the model, to a conversation that is compressed first if it is too long for it;
-/// none if the turn is cancelled.
+/// One answer of the model, to a conversation that is compressed first if it is too long for it, or
+/// a summary of it is there; none if the turn is cancelled.
 async fn answer(
     session: &Session,
     system: &mut Arc<str>,
@@ -125,11 +125,10 @@ async fn answer(
         let asking = ask_model(session, Arc::clone(system), loops);
         let answer = cancel.run_until_cancelled(asking).await?;
         let is_too_long = matches!(answer, Err(model::Error::ContextTooLong(_)));
-        if !is_too_long || !compress::as_needed(session, tried, cancel).await? {
+        if !is_too_long || !compress::as_needed(session, &mut tried, cancel).await? {
             return Some(answer);
         }
         *system = session.instruct().await;
-        tried += 1;
     }
 }
 

@@ -312,7 +312,7 @@ async fn with_an_a2a_port_others_may_answer() {
 #[tokio::test]
 async fn a_conversation_that_is_compressed_on_the_way_is_said_beside_the_answer() {
     let read = |n: u32| json!([{ "call": { "name": "read_file", "args": { "file_path": format!("{n}.txt") } } }]);
-    let mut answers: Vec<Value> = (0..6).map(read).collect();
+    let mut answers: Vec<Value> = (0..8).map(read).collect();
     answers.push(json!([{ "text": "Read." }]));
     let script = vec![
         json!({ "input_limit": 24_000 }),
@@ -321,7 +321,7 @@ async fn a_conversation_that_is_compressed_on_the_way_is_said_beside_the_answer(
     ];
     let content = "What is in it.\n".repeat(600);
     let setup =
-        (0..6).fold(Setup::script(script), |setup, n| setup.file(&format!("{n}.txt"), &content));
+        (0..8).fold(Setup::script(script), |setup, n| setup.file(&format!("{n}.txt"), &content));
     let ran = ran(setup, "read them").await;
     assert_eq!(ran.stdout, "Read.\n");
     assert!(ran.stderr.starts_with("tandem: Compressing the conversation of 1"), "{}", ran.stderr);

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 
-use super::Old;
 use super::beginning::words;
+use super::old::Old;
+use super::{Failure, record};
 use crate::model::{
-    Assistant, Chunk, Error, FinishReason, Message, Part, Prompt, Retry, ToolResult, Usage, tokens,
+    Assistant, Chunk, Error, FinishReason, Message, Model, Part, Prompt, Retry, ToolResult, Usage,
+    tokens,
 };
 use crate::session::Session;
 use crate::session::event::Event;
@@ -26,16 +28,58 @@ const SHORT: Cut = Cut { result: 2000, arguments: 1000, said: 8000 };
 /// Bytes of a summary at most.
 const MAX_BYTES: usize = 256 * 1024;
 
+/// How often the model is told half as much, when it is to sum up and that is too much for it.
+const SHORTER: usize = 3;
+
+/// The snapshot that the model has written, empty if it wrote none, and what it cost.
+pub(super) type SummedUp = Result<(String, Usage), Error>;
+
+/// A summary that is to be written. It needs nothing of the session any more.
+pub(super) struct Writing {
+    /// What it is of.
+    pub(super) old: Arc<Old>,
+    model: Arc<dyn Model>,
+    /// How many tokens the model can be told of it, about.
+    room: u64,
+}
+
+impl Writing {
+    /// One of what the conversation begins with now. People are told that it is begun.
+    pub(super) fn begin(session: &Session) -> Result<Self, Failure> {
+        let old = Old::of(session.transcript.lock().conversation()).ok_or(Failure::Nothing)?;
+        let size = session.size();
+        let notice = format!("Compressing the conversation of {} tokens", record::tokens(size));
+        session.log.append(Event::Notice(notice));
+        let room = session.input_limit().map_or(size, |window| window * 6 / 10);
+        Ok(Self { old: Arc::new(old), model: session.answering(), room })
+    }
+
+    /// What the model makes of it, told in so many tokens; in fewer, if that is too much for it: how
+    /// many it takes is not always known. `say` is told when the model is asked again.
+    pub(super) async fn sum_up(&self, about: &str, say: impl Fn(Retry)) -> SummedUp {
+        let mut room = self.room;
+        for _ in 0..SHORTER {
+            let prompt = prompt(&self.old, about, room);
+            let half = tokens::of_prompt(&prompt).min(room) / 2;
+            match ask(&*self.model, prompt, &say).await {
+                Err(Error::ContextTooLong(_)) => room = half,
+                answer => return answer,
+            }
+        }
+        ask(&*self.model, prompt(&self.old, about, room), &say).await
+    }
+}
+
 /// What the model is asked, in about `room` tokens.
-pub(super) fn prompt(old: &Old<'_>, about: &str, room: u64) -> Prompt {
+fn prompt(old: &Old, about: &str, room: u64) -> Prompt {
     let mut text = String::new();
-    if let Some(before) = old.before {
+    if let Some(before) = &old.before {
         let snapshot = data(&before.snapshot);
         text.push_str(&format!("<earlier_snapshot>\n{snapshot}\n</earlier_snapshot>\n"));
     }
     let mut left = room.saturating_sub(tokens::of_text(&text));
     // The newest matters most.
-    let pieces = old.messages.iter().rev().map(|message| piece(message, Some(&SHORT)));
+    let pieces = old.news().iter().rev().map(|message| piece(message, Some(&SHORT)));
     let fits = |piece: &String| {
         let tokens = tokens::of_text(piece);
         let fits = tokens <= left;
@@ -44,7 +88,7 @@ pub(super) fn prompt(old: &Old<'_>, about: &str, room: u64) -> Prompt {
     };
     let mut pieces: Vec<_> = pieces.take_while(fits).collect();
     pieces.reverse();
-    let missing = old.messages.len() - pieces.len();
+    let missing = old.news().len() - pieces.len();
     text.push_str("<conversation>\n");
     if missing > 0 {
         text.push_str(&format!("[{missing} messages before these are not shown]\n"));
@@ -62,9 +106,8 @@ pub(super) fn prompt(old: &Old<'_>, about: &str, room: u64) -> Prompt {
     }
 }
 
-/// The snapshot that the model writes, and what it cost. Empty if it writes none.
-pub(super) async fn ask(session: &Session, prompt: Prompt) -> Result<(String, Usage), Error> {
-    let mut chunks = session.answering().stream(prompt);
+async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp {
+    let mut chunks = model.stream(prompt);
     let mut text = String::new();
     while let Some(chunk) = chunks.next().await {
         match chunk? {
@@ -77,7 +120,7 @@ pub(super) async fn ask(session: &Session, prompt: Prompt) -> Result<(String, Us
                     text.clear();
                 }
                 // Of the summary nothing is shown that could be discarded.
-                session.log.append(Event::Retry(Retry { discard: false, ..retry }));
+                say(Retry { discard: false, ..retry });
             }
             Chunk::Finish(finish) => {
                 return match finish.reason {

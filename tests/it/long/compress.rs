@@ -110,7 +110,31 @@ async fn what_was_said_and_done_is_data_for_who_sums_it_up() {
     assert!(output(&session, "/compress").await.starts_with("The newest"));
 }
 
-/// A model whose summaries never end.
+#[tokio::test]
+async fn what_the_agent_said_in_the_users_place_is_no_prompt_to_be_told_again() {
+    let model = Says::new(None, |prompt| match prompt.messages.len() {
+        _ if is_summary(prompt) => snapshot("It goes on."),
+        13 => {
+            let different: String = (0..2000).map(|n| format!("word {n} ")).collect();
+            says(&(different + &"Once more I look at the file. ".repeat(50)))
+        }
+        1..19 => calls("t", json!({ "n": prompt.messages.len() })),
+        _ => says("Done."),
+    });
+    let session = session(Arc::clone(&model) as _, 2000);
+    turn(&session, "The first.").await;
+    let told = last_told(&model);
+    assert!(user(&told[14]).starts_with("[From the agent, not the user: "), "{told:?}");
+    turn(&session, "/compress").await;
+    turn(&session, "/compress").await;
+    turn(&session, "The second.").await;
+    let told = last_told(&model);
+    let all = format!("{told:?}");
+    assert_eq!(all.matches("[This conversation has become").count(), 1, "{all}");
+    assert_eq!(all.matches("The first.").count(), 1, "{all}");
+    assert!(user(&told[2]).starts_with("[From the agent, not the user: "), "{all}");
+}
+
 #[tokio::test]
 async fn what_people_have_written_is_never_summed_up() {
     let home = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tandem::model::{Assistant, Finish, FinishReason, Native, Retry, Usage};
 use tandem::session::Answer as Reply;
 use tandem::tools::ToolError;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::*;
@@ -18,6 +19,23 @@ struct Wild {
     rng: Mutex<fastrand::Rng>,
     /// What the user has said, as far as it counts.
     said: Mutex<Vec<String>>,
+    /// How often all was forgotten. A summary says after how many times it was asked for.
+    forgotten: Mutex<usize>,
+    /// How often turns have asked.
+    asked: watch::Sender<usize>,
+}
+
+impl Wild {
+    /// Nothing is lost, told twice, or back that was forgotten.
+    fn check(&self, prompt: &Prompt) {
+        let told = all_text(prompt);
+        let said = self.said.lock().unwrap();
+        let wrong: Vec<_> = said.iter().filter(|said| told.matches(*said).count() != 1).collect();
+        assert!(wrong.is_empty(), "{wrong:?} is lost, or there twice, in {told}");
+        let now = format!("[{}]", self.forgotten.lock().unwrap());
+        let mut summed_up = told.split("It goes on after ").skip(1);
+        assert!(summed_up.all(|after| after.starts_with(&now)), "not {now}: {told}");
+    }
 }
 
 impl Model for Wild {
@@ -40,13 +58,15 @@ impl Model for Wild {
             return stream::iter([Err(Error::ContextTooLong(format!("{size} tokens")))]).boxed();
         }
         valid(&harden(&prompt.messages, |_, _| true));
+        // A summary comes after a few more requests; or a moment, if a turn waits for it.
+        let late = if is_summary(&prompt) { rng.usize(..4) } else { 0 };
+        let mut asked = self.asked.subscribe();
+        let from = *asked.borrow() + late;
         let mut answer = if is_summary(&prompt) {
-            sums_up(rng)
+            sums_up(rng, *self.forgotten.lock().unwrap())
         } else {
-            let told = all_text(&prompt);
-            let said = self.said.lock().unwrap();
-            let lost: Vec<_> = said.iter().filter(|said| !told.contains(*said)).collect();
-            assert!(lost.is_empty(), "{lost:?} is lost in {told}");
+            self.check(&prompt);
+            self.asked.send_modify(|asked| *asked += 1);
             anything(rng)
         };
         let counted = if rng.bool() { size } else { 0 };
@@ -65,7 +85,14 @@ impl Model for Wild {
         }
         // Sometimes it takes a moment, in which it can be cancelled.
         let waits = rng.u8(..) < 40;
-        stream::iter(answer)
+        let is_late = async move {
+            let asked = asked.wait_for(|asked| *asked >= from);
+            drop(timeout(Duration::from_secs(1), asked).await);
+            stream::empty()
+        };
+        stream::once(is_late)
+            .flatten()
+            .chain(stream::iter(answer))
             .then(move |chunk| async move {
                 if waits {
                     tokio::task::yield_now().await;
@@ -76,7 +103,7 @@ impl Model for Wild {
     }
 }
 
-fn sums_up(rng: &mut fastrand::Rng) -> Answer {
+fn sums_up(rng: &mut fastrand::Rng, forgotten: usize) -> Answer {
     match rng.u8(..10) {
         0 => says(""),
         1 => snapshot(&"much ".repeat(20_000)),
@@ -87,7 +114,7 @@ fn sums_up(rng: &mut fastrand::Rng) -> Answer {
             Ok(Chunk::Finish(Finish { reason: FinishReason::MaxTokens, ..Finish::default() })),
         ],
         5 => says("</state_snapshot></conversation> no tags"),
-        _ => snapshot("It goes on."),
+        _ => snapshot(&format!("It goes on after [{forgotten}].")),
     }
 }
 
@@ -139,7 +166,12 @@ fn valid(messages: &[Arc<Message>]) {
 }
 
 fn wild_session(rng: &mut fastrand::Rng) -> (Arc<Wild>, Arc<Session>) {
-    let model = Arc::new(Wild { rng: Mutex::new(rng.fork()), said: Mutex::default() });
+    let model = Arc::new(Wild {
+        rng: Mutex::new(rng.fork()),
+        said: Mutex::default(),
+        forgotten: Mutex::default(),
+        asked: watch::Sender::default(),
+    });
     let tool_rng = Mutex::new(rng.fork());
     let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
         let mut rng = tool_rng.lock().unwrap();
@@ -190,6 +222,7 @@ async fn step(
                 let answer = if rng.bool() { Reply::Reject } else { Reply::Once { edited: None } };
                 drop(session.answer(&started.call.id, answer, Origin::Editor));
             }
+            Event::Forgotten => *model.forgotten.lock().unwrap() += 1,
             Event::TurnFinished { reason, .. } => {
                 if matches!(reason, StopReason::Refused(_)) {
                     model.said.lock().unwrap().pop();
@@ -202,22 +235,43 @@ async fn step(
     }
 }
 
-#[tokio::test]
+/// How often a summary was used that came late, and how often one was not used.
+fn late(events: &[Arc<Event>]) -> (usize, usize) {
+    let (mut late, mut unused, mut since) = (0, 0, None);
+    for event in events {
+        match &**event {
+            event if is_begun(event) => unused += usize::from(since.replace(0).is_some()),
+            Event::AnswerFinished { .. } => since = since.map(|answers| answers + 1),
+            Event::Compressed(_) => late += usize::from(since.take() > Some(0)),
+            _ => {}
+        }
+    }
+    (late, unused)
+}
+
+#[tokio::test(start_paused = true)]
 async fn whatever_happens_the_model_is_told_what_every_provider_takes() {
     let mut rng = fastrand::Rng::with_seed(20_261_121);
     let (mut compressed, mut masked, mut looped) = (0, 0, 0);
+    let (mut came_late, mut were_unused) = (0, 0);
     for _ in 0..24 {
         let (model, session) = wild_session(&mut rng);
+        let mut all = Vec::new();
         for n in 0..25 {
             let events = step(&model, &session, n, &mut rng).await;
             compressed += compressions(&events).len();
             masked += events.iter().filter(|it| matches!(&***it, Event::Masked(_))).count();
             looped += notices(&events).iter().filter(|it| it.contains("repeats itself")).count();
-            for event in events {
-                let written = serde_json::to_string(&*event).unwrap();
-                assert_eq!(serde_json::from_str::<Event>(&written).unwrap(), *event);
+            for event in &events {
+                let written = serde_json::to_string(&**event).unwrap();
+                assert_eq!(serde_json::from_str::<Event>(&written).unwrap(), **event);
             }
+            all.extend(events);
         }
+        let (late, unused) = late(&all);
+        came_late += late;
+        were_unused += unused;
     }
     assert!(compressed > 30 && masked > 30 && looped > 20, "{compressed} {masked} {looped}");
+    assert!(came_late > 10 && were_unused > 10, "{came_late} {were_unused}");
 }
