@@ -35,7 +35,10 @@ pub fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
         None if debug => {
             Targets::new().with_default(LevelFilter::WARN).with_target("tandem", LevelFilter::DEBUG)
         }
-        None => Targets::new().with_default(LevelFilter::WARN),
+        // People are told what becomes of MCP servers, in better words.
+        None => Targets::new()
+            .with_default(LevelFilter::WARN)
+            .with_target("rmcp::transport::worker", LevelFilter::OFF),
     };
     let (output, colour): (Box<dyn Write + Send>, _) = if let Some(path) = file {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);

@@ -20,7 +20,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Names)) })),
+            run: Some(|request| Box::pin(list(request, Detail::Names))),
         },
         Command {
             name: "desc",
@@ -28,7 +28,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Descriptions)) })),
+            run: Some(|request| Box::pin(list(request, Detail::Descriptions))),
         },
         Command {
             name: "schema",
@@ -36,7 +36,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Schemas)) })),
+            run: Some(|request| Box::pin(list(request, Detail::Schemas))),
         },
         Command {
             name: "auth",
@@ -88,7 +88,7 @@ pub(super) const COMMAND: Command = Command {
         },
     ],
     asks_model: false,
-    run: Some(|request| Box::pin(async move { Ok(list(&request, Detail::Names)) })),
+    run: Some(|request| Box::pin(list(request, Detail::Names))),
 };
 
 /// How much is said of each tool.
@@ -102,13 +102,13 @@ enum Detail {
 const NONE: &str = "There are no MCP servers. They are named under `mcpServers` in \
     `settings.json`; an editor may bring some, too.";
 
-fn list(request: &Request<'_>, detail: Detail) -> Reply {
-    let servers = request.turn.session().servers();
+async fn list(request: Request<'_>, detail: Detail) -> Result<Reply, String> {
+    let servers = request.turn.servers().await;
     if servers.is_empty() {
-        return Reply::Say(NONE.to_owned());
+        return Ok(Reply::Say(NONE.to_owned()));
     }
     let said: Vec<_> = servers.iter().map(|server| about(server, detail)).collect();
-    Reply::Say(said.join("\n"))
+    Ok(Reply::Say(said.join("\n")))
 }
 
 fn about(server: &ServerStatus, detail: Detail) -> String {
@@ -171,10 +171,10 @@ async fn log_out(request: Request<'_>) -> Result<Reply, String> {
 async fn reload(request: Request<'_>) -> Result<Reply, String> {
     let only = Some(request.args).filter(|name| !name.is_empty());
     request.turn.reload_servers(only).await?;
-    Ok(list(&request, Detail::Names))
+    list(request, Detail::Names).await
 }
 
 async fn enable(request: Request<'_>, enabled: bool) -> Result<Reply, String> {
     request.turn.enable_server(request.args, enabled).await?;
-    Ok(list(&request, Detail::Names))
+    list(request, Detail::Names).await
 }

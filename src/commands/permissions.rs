@@ -164,7 +164,7 @@ async fn trust(request: Request<'_>) -> Result<Reply, String> {
     if consent.executables().is_empty() {
         return Ok(Reply::Say("This folder's own settings run nothing.".to_owned()));
     }
-    let kept = consent.answer(yes).await;
+    let kept = request.turn.trust_folder(yes).await;
     let may = if yes { "is used from now on" } else { "is not used from now on" };
     let mut text = format!("What this folder's own settings would run {may}.");
     if let Err(why) = kept {

@@ -17,7 +17,7 @@ use super::event::{Event, PromptPart, StopReason};
 use super::fill::{Template, fill};
 use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
-use super::{Session, turn};
+use super::{ServerStatus, Session, turn};
 use crate::model::Part;
 
 /// The commands of a session.
@@ -179,6 +179,29 @@ impl CommandTurn<'_> {
         self.session.start_servers();
         self.session.servers.settled().await;
         Ok(())
+    }
+
+    /// How it stands with each MCP server. If they have not been wanted yet, as in a run of nothing but
+    /// a command, they are reached first, which is waited for as long as a prompt would.
+    pub async fn servers(&self) -> Vec<ServerStatus> {
+        if self.session.servers.idles() {
+            self.session.start_servers();
+            self.session.servers.settled().await;
+        }
+        self.session.servers()
+    }
+
+    /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
+    /// why that counts only for this session.
+    pub async fn trust_folder(&self, yes: bool) -> Result<(), String> {
+        let kept = self.session.consent.answer(yes).await;
+        if yes {
+            self.session.servers.release();
+            self.session.servers.settled().await;
+        } else {
+            self.session.servers.withdraw();
+        }
+        kept
     }
 
     /// Uses an MCP server again, or no longer.

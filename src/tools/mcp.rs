@@ -114,6 +114,8 @@ struct Kept {
     keeping: Option<AbortOnDropHandle<()>>,
     /// The settings name it.
     in_settings: bool,
+    /// The user has agreed to it, should that be needed.
+    agreed: bool,
 }
 
 impl World {
@@ -131,12 +133,19 @@ impl World {
 
 impl Kept {
     fn new(config: ServerConfig, in_settings: bool, world: &Arc<World>) -> Self {
-        Self { server: Server::new(config, world), keeping: None, in_settings }
+        let server = Server::new(config, false, world);
+        Self { server, keeping: None, in_settings, agreed: false }
     }
 
     /// The same as if it had just been named.
     fn anew(&self, world: &Arc<World>) -> Self {
-        Self::new(self.server.config.clone(), self.in_settings, world)
+        self.agreed(self.agreed, world)
+    }
+
+    /// The same, now that the user has agreed to it, or no longer does.
+    fn agreed(&self, agreed: bool, world: &Arc<World>) -> Self {
+        let server = Server::new(self.server.config.clone(), agreed, world);
+        Self { server, keeping: None, in_settings: self.in_settings, agreed }
     }
 
     fn name(&self) -> String {
@@ -182,15 +191,28 @@ impl Hub {
         self.servers.lock().values().any(held)
     }
 
+    /// Whether there is a server that nobody has wanted yet.
+    pub fn idles(&self) -> bool {
+        let idle = |kept: &Kept| matches!(kept.server.state().phase, Phase::Idle);
+        self.servers.lock().values().any(idle)
+    }
+
     /// Reaches the servers, too, that could not be reached until the user agreed.
     pub fn release(&self) {
         for kept in self.servers.lock().values_mut() {
             if matches!(kept.server.state().phase, Phase::Held(_)) {
-                let config = ServerConfig { held: None, ..kept.server.config.clone() };
-                *kept = Kept::new(config, kept.in_settings, &self.world);
+                *kept = kept.agreed(true, &self.world);
                 kept.start();
             }
         }
+    }
+
+    /// Ends those again: the user does not agree any more.
+    pub fn withdraw(&self) {
+        for kept in self.servers.lock().values_mut().filter(|kept| kept.agreed) {
+            *kept = kept.agreed(false, &self.world);
+        }
+        self.world.changed();
     }
 
     /// Takes over these servers, and begins to reach them. One that is known by that name already is

@@ -18,6 +18,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpError,
 };
 use rmcp::transport::{IntoTransport, Transport};
 use tokio::io::AsyncReadExt as _;
@@ -37,6 +38,7 @@ use super::http::{self, Headers, OLD, Web, is_old};
 use super::lines::Capped;
 use super::listener::{Changes, Listener};
 use super::login::has_token;
+use crate::net;
 use crate::sync::Mutex;
 
 /// How long a program that hung up may take to end, to be asked how.
@@ -278,8 +280,21 @@ fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
 /// Without what carried the message, which is of no interest and has a long name.
 fn in_short(error: &ClientInitializeError) -> String {
     match error {
-        ClientInitializeError::TransportError { error, .. } => causes(&*error.error),
+        ClientInitializeError::TransportError { error, .. } => {
+            unreachable(&*error.error).unwrap_or_else(|| causes(&*error.error))
+        }
         other => causes(other),
+    }
+}
+
+/// Why a web service cannot be asked at all. rmcp's own error says only that it cannot.
+fn unreachable(mut error: &(dyn Error + 'static)) -> Option<String> {
+    loop {
+        let failure = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        if let Some(StreamableHttpError::Client(error)) = failure {
+            return Some(format!("it cannot be reached: {}", net::cause(error)));
+        }
+        error = error.source()?;
     }
 }
 

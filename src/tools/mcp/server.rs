@@ -95,8 +95,10 @@ impl fmt::Display for Phase {
 }
 
 impl Server {
-    pub(super) fn new(config: ServerConfig, world: &Arc<World>) -> Arc<Self> {
-        let phase = config.held.clone().map_or(Phase::Idle, Phase::Held);
+    /// `agreed` says that the user allows it, should that be needed.
+    pub(super) fn new(config: ServerConfig, agreed: bool, world: &Arc<World>) -> Arc<Self> {
+        let held = config.held.clone().filter(|_| !agreed);
+        let phase = held.map_or(Phase::Idle, Phase::Held);
         let state = State { phase, offer: Arc::default() };
         Arc::new(Self {
             config,

@@ -124,7 +124,7 @@ async fn servers_are_listed_with_all_that_they_offer() {
         config.include = Some(vec!["echo".to_owned(), "slow".to_owned()]);
         vec![config, server(home, "t", "ends")]
     });
-    assert!(stage.command("/mcp").await.starts_with("**s**: not started yet · for tests · "));
+    assert!(stage.command("/mcp").await.starts_with("**s**: ready · for tests · "));
     stage.turn().await;
     let list = stage.command("/mcp list").await;
     let place = super::fixture().display().to_string();

@@ -99,3 +99,42 @@ async fn a_trusted_projects_servers_are_started() {
     let said = said(setup).await;
     assert!(said.contains("hello"), "{said}");
 }
+
+#[tokio::test]
+async fn what_is_said_of_the_folder_counts_at_once() {
+    let setup = echoes().file(PROJECT, &settings(json!({}))).var("MODE", "plain");
+    let mut agent = setup.start();
+    let mut stands = async |prompt: &str, words: &str| {
+        let id = agent.prompt(prompt).await;
+        let said = text(&agent.until_answered(id, "reject").await);
+        assert!(said.contains(words), "{prompt}: {said}");
+    };
+    stands("go", "done").await;
+    stands("/mcp", "**s**: is not used yet").await;
+    stands("/permissions trust", "is used from now on").await;
+    stands("/mcp", "**s**: ready").await;
+    stands("/mcp reload", "**s**: ").await;
+    stands("/permissions trust no", "is not used from now on").await;
+    stands("/mcp", "**s**: is not used yet").await;
+    stands("/mcp enable s", "**s**: is not used yet").await;
+}
+
+#[tokio::test]
+async fn why_a_web_service_cannot_be_reached_is_said_once() {
+    let servers = json!({ "mcpServers": { "s": { "httpUrl": "http://127.0.0.1:1/mcp" } } });
+    let setup = Setup::answers(json!([[{ "text": "hi" }]])).file(USER, &servers.to_string());
+    let home = tempfile::TempDir::new().unwrap();
+    let output = setup.arg("-p").arg("go").command(home.path()).output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "tandem: The MCP server `s` is down: it cannot be reached: Connection refused";
+    assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
+}
+
+#[tokio::test]
+async fn a_run_of_nothing_but_the_list_reaches_the_servers() {
+    let setup = echoes().file(USER, &settings(json!({}))).var("MODE", "plain");
+    let home = tempfile::TempDir::new().unwrap();
+    let output = setup.arg("-p").arg("/mcp").command(home.path()).output().await.unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("**s**: ready"), "{said}");
+}
