@@ -44,5 +44,8 @@ fn help(request: &Request<'_>) -> Result<Reply, String> {
         let name = argument.name.to_uppercase();
         lines += &format!("\n{name}{needed}: {}.\n", argument.description);
     }
+    if !found.command.sub_commands.is_empty() {
+        lines += &format!("\n{}", command_lines(&found.path, found.command.sub_commands));
+    }
     Ok(Reply::Say(lines))
 }

@@ -29,7 +29,7 @@ pub(super) const COMMAND: Command = Command {
         },
     ],
     asks_model: false,
-    run: None,
+    run: Some(|request| Box::pin(show(request))),
 };
 
 async fn show(request: Request<'_>) -> Result<Reply, String> {

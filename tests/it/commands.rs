@@ -135,6 +135,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "memory list",
             "memory add TEXT",
             "memory refresh",
+            "model",
             "model show",
             "model set ID",
             "permissions",
@@ -166,6 +167,8 @@ async fn help_lists_every_command_with_what_it_takes() {
     );
     contains(&stage.output("/help memory add").await, &["`/memory add TEXT`", "TEXT: what is"]);
     contains(&stage.output("/help /model").await, &["- `/model show`", "- `/model set ID`"]);
+    let restore = stage.output("/help restore").await;
+    contains(&restore, &["`/restore [CALL]`", "\n\n- `/restore list`", "- `/restore turn N`"]);
     contains(&stage.output("/help nonsense").await, &["There is no command `/nonsense`"]);
 }
 

@@ -89,21 +89,24 @@ pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
     let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);
     known.dedup_by(|one, other| one.text.trim_end() == other.text.trim_end());
-    known.retain(|candidate| {
-        candidate.text.starts_with(typed) && candidate.text.trim_end() != typed
-    });
+    known.retain(|candidate| candidate.text.starts_with(typed));
+    // What is there in full comes first, so that it is run and nothing put in its place.
+    known.sort_by_key(|candidate| candidate.text.trim_end() != typed);
+    if known.iter().all(|candidate| candidate.text.trim_end() == typed) {
+        known.clear();
+    }
     Completion::new(0, known, false)
 }
 
 fn flatten(above: &str, commands: &[Command], known: &mut Vec<Candidate>) {
     for command in commands {
         let path = format!("{above}{}", command.name);
-        flatten(&format!("{path} "), command.sub_commands, known);
         if command.runs() {
             let takes = if command.arguments.is_empty() { "" } else { " " };
             let help = command.description.to_owned();
             known.push(Candidate { text: format!("{path}{takes}"), help });
         }
+        flatten(&format!("{path} "), command.sub_commands, known);
     }
 }
 
@@ -204,7 +207,9 @@ mod tests {
 
     #[test]
     fn commands_come_with_those_in_them() {
-        assert_eq!(texts(commands("/mo", &[])), ["/model show", "/model set "]);
+        assert_eq!(texts(commands("/mo", &[])), ["/model", "/model show", "/model set "]);
+        let restore = texts(commands("/restore", &[]));
+        assert_eq!(restore[..2], ["/restore ", "/restore list"], "the first is run");
         assert_eq!(texts(commands("/xyz", &[])), [""; 0]);
         assert_eq!(texts(commands("/clear", &[])), [""; 0], "it is all there");
     }

@@ -47,8 +47,10 @@ fn stage() -> (Stage, Arc<Mutex<Vec<String>>>, Arc<Shelf>) {
 #[tokio::test]
 async fn show_names_the_model_and_those_that_are_known() {
     let (stage, _, _) = stage();
-    let shown = stage.output("/model show").await;
-    assert_eq!(shown, "The model is `spy`. Known are:\n\n- `other`\n- `spy` (this one)\n");
+    for prompt in ["/model", "/model show"] {
+        let shown = stage.output(prompt).await;
+        assert_eq!(shown, "The model is `spy`. Known are:\n\n- `other`\n- `spy` (this one)\n");
+    }
 }
 
 #[tokio::test]

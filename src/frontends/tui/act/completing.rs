@@ -62,8 +62,12 @@ impl Ui {
 
     pub(super) fn complete(&mut self) {
         match self.state.completion.take() {
-            Some(completion) => {
-                completion.accept(&mut self.state.input);
+            Some(mut completion) => {
+                // What is there in full already is not what is wanted.
+                if !completion.accept(&mut self.state.input) && completion.candidates.len() > 1 {
+                    completion.select(true);
+                    completion.accept(&mut self.state.input);
+                }
                 if !completion.searches {
                     self.offer();
                 }
