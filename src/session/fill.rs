@@ -37,6 +37,9 @@ const OUTPUT: &str = "Output: ";
 const EMPTY: &str = "(empty)";
 const EXIT: &str = "\nExit Code: ";
 
+/// What a tool says first that has read no file.
+const NONE_READ: &str = "No files were read.";
+
 /// What the template comes to; none if that was cancelled. The error is for people: then the model
 /// is not asked.
 pub(super) async fn fill(
@@ -70,7 +73,7 @@ pub(super) async fn fill(
                         parts.extend(media.into_iter().map(Part::Media));
                     }
                     outcome => {
-                        let why = why(outcome);
+                        let why = why_not_read(&why(outcome));
                         session.log.append(Event::Notice(format!("@{{{path}}}: {why}")));
                         say(&mut parts, &format!("@{{{path}}}"));
                     }
@@ -141,4 +144,11 @@ fn why(outcome: ToolOutcome) -> String {
         ToolOutcome::Failed(error) => error.message,
         _ => "you have not allowed it.".to_owned(),
     }
+}
+
+/// What of a failed read is about the files, on one line: the rest is the frame that the model sees.
+fn why_not_read(told: &str) -> String {
+    let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NONE_READ;
+    let lines: Vec<_> = told.lines().filter(|line| !frame(line)).collect();
+    lines.join("; ")
 }

@@ -160,7 +160,11 @@ async fn files_are_put_in_and_nothing_in_them_is_a_gap() {
 async fn a_file_that_there_is_not_leaves_its_gap() {
     let setup =
         hears("See @{none.md}.").file(&format!("{USER}x.toml"), &command("See @{none.md}."));
-    assert_eq!(says(&mut setup.start(), "/x").await, "heard");
+    let read = turn(&mut setup.start(), "/x", "reject").await;
+    assert_eq!(text(&read), "heard");
+    let thoughts = read.iter().filter_map(|it| it["params"]["chunk"]["thought"].as_str());
+    let said: String = thoughts.collect();
+    assert!(said.contains("**Note** @{none.md}: none.md: File not found: /"), "{said}");
 }
 
 #[tokio::test]
