@@ -235,3 +235,13 @@ fn the_users_own_file_is_no_projects_in_the_home() {
     assert_eq!(settings.tools.allowed, ["glob"]);
     assert_eq!(settings.remarks(), <[String; 0]>::default());
 }
+
+#[test]
+fn who_wants_a_sandbox_is_told_that_there_is_none() {
+    for (wanted, told) in [(json!("docker"), true), (json!(true), true), (json!(false), false)] {
+        let place = Place::new().with(USER, &json!({ "tools": { "sandbox": wanted } }).to_string());
+        let remarks = read(&place).remarks().to_vec();
+        let said = remarks.iter().any(|it| it.contains(":1: `tools.sandbox`: there is no sandbox"));
+        assert_eq!(said, told, "{wanted}: {remarks:?}");
+    }
+}

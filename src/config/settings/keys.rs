@@ -71,6 +71,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
     key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
+    key("tools.sandbox", &["sandbox"], Replace, Counts),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
     key("mcp.allowed", &["allowMCPServers"], Replace, No),

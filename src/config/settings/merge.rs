@@ -178,7 +178,8 @@ impl<'a> Merged<'a> {
     fn may(&mut self, said: &mut Said<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
-        let trusted = "which counts only in a folder that you trust";
+        let trusted = "which counts only in a folder that you trust (`--skip-trust`, or \
+            `~/.gemini/trustedFolders.json`)";
         let may = match said.key.unjudged {
             Unjudged::Counts => true,
             Unjudged::If(harmless) => harmless(&said.value, before),
@@ -244,6 +245,11 @@ impl<'a> Merged<'a> {
             settings.general.default_approval_mode = Mode::Default;
             let origin = said_at(&settings.origins, "security.disableYoloMode");
             settings.remarks.push(format!("{origin}: `security.disableYoloMode` forbids yolo."));
+        }
+        if !matches!(settings.tools.sandbox, Value::Null | Value::Bool(false)) {
+            let origin = said_at(&settings.origins, "tools.sandbox");
+            let why = "there is no sandbox here: questions and rules decide what commands may do";
+            settings.remarks.push(format!("{origin}: `tools.sandbox`: {why}."));
         }
         settings
     }
