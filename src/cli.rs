@@ -239,7 +239,7 @@ Examples:
 
 Environment:
   GEMINI_API_KEY, GOOGLE_API_KEY        the key; before one that was stored with `tandem login`
-  GEMINI_MODEL                          the model, if --model does not say
+  GEMINI_MODEL                          the model, if --model does not say; also in your `.env`
   GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
   GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
   ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
-use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -49,9 +48,6 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How often it is asked whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// The environment variable that names the model, as `--model` does.
-const MODEL: &str = "GEMINI_MODEL";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,11 +124,7 @@ fn processes(credentials: &Arc<Credentials>, settings: &Settings) -> Arc<Process
 
 /// What is set up for work in a directory.
 fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
-    let model = env.var(MODEL).map(|model| {
-        ("model.name", settings::Origin::Variable(MODEL), Value::String(model.to_owned()))
-    });
-    let given: Vec<_> = model.into_iter().chain(work.given()).collect();
-    let settings = Settings::read(env, directory, &given);
+    let settings = Settings::read(env, directory, &work.given());
     for remark in settings.remarks() {
         tracing::info!("{remark}");
     }

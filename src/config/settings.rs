@@ -323,15 +323,19 @@ pub struct Auth {
 pub type Given = (&'static str, Origin, Value);
 
 impl Settings {
-    /// Reads the files that count in the directory `project`; `given` counts more than any file.
+    /// Reads the files that count in the directory `project`; `given` counts more than any file, and
+    /// than the variable that names the model.
     ///
-    /// A handful of small files are opened; a `.env` only if a value names a variable that is not
-    /// in the environment.
+    /// A handful of small files are opened; a `.env` only for a variable that is not in the
+    /// environment: one that a value names, or the model's if `given` has no model.
     pub fn read(env: &Env, project: &Path, given: &[Given]) -> Self {
         let mut merged = Merged::new(env, project);
         for (layer, path) in file::places(env, project) {
             let state = merged.read(layer, &path);
             merged.files.push((path, state));
+        }
+        if !given.iter().any(|(name, ..)| *name == "model.name") {
+            merged.variables();
         }
         for given in given {
             merged.given(given);

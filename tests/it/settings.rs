@@ -245,3 +245,19 @@ fn who_wants_a_sandbox_is_told_that_there_is_none() {
         assert_eq!(said, told, "{wanted}: {remarks:?}");
     }
 }
+
+#[test]
+fn the_model_may_be_named_by_a_variable_also_in_the_users_env_file() {
+    let model = |place: &Place, vars: &[(&str, &str)]| {
+        read_with(place, vars, &[]).model.name.unwrap_or_default()
+    };
+    let place = Place::new()
+        .with(USER, r#"{ "model": { "name": "of the settings" } }"#)
+        .with("home/.gemini/.env", "GEMINI_MODEL=of the file");
+    assert_eq!(model(&place, &[]), "of the file");
+    assert_eq!(model(&place, &[("GEMINI_MODEL", "of the environment")]), "of the environment");
+    // The first `.env` is the one that counts; whose folder nobody has judged names no model.
+    let place = place.with("home/repo/sub/.env", "GEMINI_MODEL=theirs");
+    assert_eq!(model(&place, &[]), "of the settings");
+    assert_eq!(model(&trusted(place), &[]), "theirs");
+}

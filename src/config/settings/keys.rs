@@ -40,6 +40,8 @@ pub(super) enum Unjudged {
 use Merge::{Add, Each, Replace};
 use Unjudged::{Asks, Counts, If, No};
 
+/// The variable that names the model, as `--model` does.
+pub(super) const MODEL: &str = "GEMINI_MODEL";
 /// Which mode a session begins with.
 pub(super) const MODE: &str = "general.defaultApprovalMode";
 /// Whether folders have to be judged.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::file::{self, Kind, Node};
-use super::keys::{FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, Merge, Unjudged};
+use super::keys::{FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged};
 use super::origin::{Layer, Origin};
 use super::{Given, Settings, expand};
 use crate::config::env::{DotEnv, Env};
@@ -125,6 +125,13 @@ impl<'a> Merged<'a> {
         {
             let written = node.value(&mut ToOwned::to_owned);
             self.servers.insert(server.to_owned(), (written, variables));
+        }
+    }
+
+    /// Takes over what variables set, which count as much in a `.env` that is trusted.
+    pub(super) fn variables(&mut self) {
+        if let Some(model) = self.variable(MODEL).filter(|model| !model.is_empty()) {
+            self.given(&("model.name", Origin::Variable(MODEL), Value::String(model)));
         }
     }
 
