@@ -14,6 +14,7 @@ mod mcp;
 mod memory;
 mod model;
 mod permissions;
+mod plan;
 mod prompts;
 mod restore;
 mod shells;
@@ -38,6 +39,7 @@ const ALL: &[Command] = &[
     memory::COMMAND,
     model::COMMAND,
     permissions::COMMAND,
+    plan::COMMAND,
     restore::COMMAND,
     shells::COMMAND,
     tools::COMMAND,

@@ -19,6 +19,7 @@ mod log;
 mod loops;
 mod memory;
 mod mention;
+mod plan;
 mod prompt;
 mod question;
 mod queue;
@@ -153,6 +154,7 @@ pub struct Session {
     compress_again: AtomicU64,
     /// What of the conversation is being summed up beside the turns.
     summary: UnderWay,
+    before_plan: plan::Before,
     max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
@@ -209,6 +211,7 @@ impl Session {
             upkeep: parts.upkeep,
             compress_again: AtomicU64::new(0),
             summary: UnderWay::default(),
+            before_plan: plan::Before::default(),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
             log,
@@ -314,14 +317,6 @@ impl Session {
     /// Which modes there can be.
     pub fn modes(&self) -> Vec<Mode> {
         self.permissions.modes().collect()
-    }
-
-    /// Changes how much is allowed without a question. What is being asked stays asked. An error
-    /// says why the mode cannot be.
-    pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
-        self.permissions.set_mode(mode)?;
-        self.log.append(Event::ModeChanged { mode });
-        Ok(())
     }
 
     /// The policy.

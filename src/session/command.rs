@@ -19,6 +19,7 @@ use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
 use super::{ServerStatus, Session, turn};
 use crate::model::Part;
+use crate::permission::Mode;
 
 /// The commands of a session.
 #[async_trait]
@@ -88,6 +89,17 @@ impl CommandTurn<'_> {
     /// The session that the command is for.
     pub fn session(&self) -> &Session {
         self.session
+    }
+
+    /// Begins plan mode; whether that was not on.
+    pub fn begin_plan(&self) -> Result<bool, String> {
+        self.session.begin_plan()
+    }
+
+    /// Goes back to the mode that plan mode was begun in by [`CommandTurn::begin_plan`], if nobody
+    /// has changed the mode since; which one.
+    pub fn end_plan(&self) -> Result<Option<Mode>, String> {
+        self.session.end_plan()
     }
 
     /// Lets the model forget all that came before. The log itself stays.

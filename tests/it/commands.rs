@@ -5,6 +5,7 @@ mod editor;
 mod memory;
 mod model;
 mod permissions;
+mod plan;
 mod registry;
 
 use std::fs;
@@ -143,6 +144,8 @@ async fn help_lists_every_command_with_what_it_takes() {
             "permissions remove NUMBER",
             "permissions trust [YES OR NO]",
             "permissions reload",
+            "plan",
+            "plan off",
             "restore [CALL]",
             "restore list",
             "restore turn N",

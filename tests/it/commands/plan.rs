@@ -1,0 +1,56 @@
+//! `/plan`.
+
+use serde_json::json;
+use tandem::permission::Mode;
+use tandem::session::{Event, ToolOutcome};
+use tandem::tools;
+
+use super::{Stage, calls, says};
+
+/// What a command says, whatever else comes of it.
+async fn said(stage: &Stage, command: &str) -> String {
+    let events = stage.turn(command).await;
+    let said = events.iter().filter_map(|event| match &**event {
+        Event::Output(said) => Some(said.as_str()),
+        _ => None,
+    });
+    said.collect()
+}
+
+const BEGUN: &str = "The mode is `plan` now: reading is allowed, of the web too, and all else is \
+    refused. `/plan off` ends it.";
+const NOT_BEGUN: &str = "The mode is not one that `/plan` has begun.";
+
+#[tokio::test]
+async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {
+    let write = calls("write_file", json!({ "file_path": "a.txt", "content": "a" }));
+    let stage = Stage::with(vec![write, says("done")], |parts| tandem::session::Parts {
+        tools: tools::all(),
+        mode: Mode::Yolo,
+        ..parts
+    });
+    assert_eq!(said(&stage, "/plan").await, BEGUN);
+    assert_eq!(stage.session.mode(), Mode::Plan);
+    let events = stage.turn("go").await;
+    let refused = events.iter().any(|event| {
+        matches!(&**event, Event::CallFinished { outcome: ToolOutcome::Failed(_), .. })
+    });
+    assert!(refused, "{events:?}");
+    assert!(!stage.project("a.txt").exists());
+    assert_eq!(said(&stage, "/plan").await, "The mode is `plan` already.");
+    assert_eq!(said(&stage, "/plan off").await, "The mode is `yolo` again.");
+    assert_eq!(stage.session.mode(), Mode::Yolo);
+}
+
+#[tokio::test]
+async fn a_mode_that_a_person_has_set_is_not_undone_by_the_command() {
+    let stage = Stage::with(vec![], |parts| tandem::session::Parts { mode: Mode::Plan, ..parts });
+    assert_eq!(said(&stage, "/plan off").await, NOT_BEGUN);
+    assert_eq!(stage.session.mode(), Mode::Plan);
+    stage.session.set_mode(Mode::Yolo).unwrap();
+    assert_eq!(said(&stage, "/plan").await, BEGUN);
+    stage.session.set_mode(Mode::Default).unwrap();
+    stage.session.set_mode(Mode::Plan).unwrap();
+    assert_eq!(said(&stage, "/plan off").await, NOT_BEGUN);
+    assert_eq!(stage.session.mode(), Mode::Plan);
+}
