@@ -25,7 +25,9 @@ const type = (text) => tmux('send-keys', '-l', text);
 // Does not wait until it is typed.
 const beginToType = (text) =>
   promisify(execFile)('tmux', ['-L', process.env.TANDEM_TMUX, 'send-keys', '-l', text]);
+let begun = false;
 const enter = (text) => {
+  begun = true;
   type(text);
   tmux('send-keys', 'Enter');
 };
@@ -71,7 +73,10 @@ const statuses = (id) =>
     .filter((status, n, list) => status !== list[n - 1]);
 
 // The SDK.
-const prompt = (words) => client.send({ parts: [{ text: words }] });
+const prompt = (words) => {
+  begun = true;
+  return client.send({ parts: [{ text: words }] });
+};
 async function all(stream) {
   const list = [];
   for await (const event of stream) list.push(event);
@@ -92,7 +97,12 @@ async function answer(event, option) {
   const call = { tool_call_id: data(event).tool_call_id, selected_option_id: option };
   return all(client.send({ parts: [{ data: call }], ...(await task(event)) }));
 }
-const fresh = () => events.splice(0);
+// Not before the socket has been told of the end: what it is told later would be of the next turn.
+async function fresh() {
+  if (begun) await told(ended, 'end of the turn before');
+  begun = false;
+  events.splice(0);
+}
 
 await check('1 the port', async () => {
   must(client.card.capabilities.streaming, 'the card');
@@ -109,7 +119,7 @@ await check('2 prompted there, shown here', async () => {
 });
 
 await check('3 typed here, seen there', async () => {
-  fresh();
+  await fresh();
   enter('say hello');
   await told(ended, 'end of the turn');
   same(text(events), 'Hello there.', 'what is broadcast');
@@ -117,7 +127,7 @@ await check('3 typed here, seen there', async () => {
   same(mine.status.message.parts[0].text, 'say hello', 'what was typed');
   same(mine.metadata.source, 'terminal', 'where');
   // And by the SDK alone: it follows a turn that it has not begun.
-  fresh();
+  await fresh();
   enter('count slowly');
   const running = await told((event) => event.metadata?.coderAgent?.kind === 'text-content'
     && event.status.message.role === 'agent', 'text');
@@ -126,7 +136,7 @@ await check('3 typed here, seen there', async () => {
 });
 
 await check('4 asked here, answered there', async () => {
-  fresh();
+  await fresh();
   enter('write the file');
   await shown('Change this file?');
   const asked = await told(pending, 'question');
@@ -140,7 +150,7 @@ await check('4 asked here, answered there', async () => {
 });
 
 await check('5 asked there, answered here', async () => {
-  fresh();
+  await fresh();
   const list = await all(prompt('write and reject'));
   must(list.some((event) => event.parts[0]?.data?.status === 'PENDING'), 'the question');
   await shown('Change this file?');
@@ -157,7 +167,7 @@ await check('5 asked there, answered here', async () => {
 
 await check('6 both at once', async () => {
   for (let round = 0; round < 9; round += 1) {
-    fresh();
+    await fresh();
     rmSync(file('edited.txt'), { force: true });
     const before = times('I see your change.');
     enter('write and edit');
