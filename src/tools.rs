@@ -60,6 +60,7 @@ pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutpu
 use self::outputs::Outputs;
 use self::preimages::{FileChange, Preimages};
 use self::process::Processes;
+pub use self::read_many_files::NO_FILES_READ;
 pub(crate) use self::shorten::shorten;
 pub use self::web_fetch::Setup as WebSetup;
 use self::workspace::Workspace;

@@ -8,7 +8,7 @@ use super::event::{Event, ToolOutcome};
 use super::{Session, call, consent};
 use crate::model::{Call, Part};
 use crate::permission::consent::Executable;
-use crate::tools::ToolOutput;
+use crate::tools::{NO_FILES_READ, ToolOutput};
 
 /// A prompt with gaps.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,9 +36,6 @@ pub enum Piece {
 const OUTPUT: &str = "Output: ";
 const EMPTY: &str = "(empty)";
 const EXIT: &str = "\nExit Code: ";
-
-/// What a tool says first that has read no file.
-const NONE_READ: &str = "No files were read.";
 
 /// What the template comes to; none if that was cancelled. The error is for people: then the model
 /// is not asked.
@@ -148,7 +145,7 @@ fn why(outcome: ToolOutcome) -> String {
 
 /// What of a failed read is about the files, on one line: the rest is the frame that the model sees.
 fn why_not_read(told: &str) -> String {
-    let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NONE_READ;
+    let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NO_FILES_READ;
     let lines: Vec<_> = told.lines().filter(|line| !frame(line)).collect();
     lines.join("; ")
 }

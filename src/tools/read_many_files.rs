@@ -27,6 +27,9 @@ const PATTERNS_CHARS: usize = 500;
 /// Files of which people are told, and skipped ones of which the model is.
 const MAX_NAMED: usize = 100;
 
+/// What the model is told first if nothing could be read: a line.
+pub const NO_FILES_READ: &str = "No files were read.";
+
 /// The tool.
 pub(super) struct ReadManyFiles;
 
@@ -201,7 +204,7 @@ impl Reading {
             skipped.push(format!("up to {more} more file(s): this answer holds no more"));
         }
         if read.is_empty() {
-            text += "No files were read.\n\n";
+            let _ = write!(text, "{NO_FILES_READ}\n\n");
         }
         if !skipped.is_empty() {
             let _ = write!(text, "--- Not read ---\n\n{}\n\n", skipped.join("\n"));
