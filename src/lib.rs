@@ -9,7 +9,8 @@
 //!
 //! From the ground up; each uses only those above it in this list (`tests/it/tidy.rs` keeps that):
 //!
-//! * [`sync`], [`media`]: a mutex that cannot fail; bytes as a model takes them.
+//! * [`sync`], [`media`], [`visible`]: a mutex that cannot fail; bytes as a model takes them; text that
+//!   hides nothing from a person.
 //! * [`net`]: requests that reach what everybody reaches, and not what only this machine does.
 //! * [`protocol`]: what the wires look like. Types only.
 //! * [`rpc`]: a JSON-RPC connection over any byte stream.
@@ -84,3 +85,4 @@ pub mod session;
 pub mod stdio;
 pub mod sync;
 pub mod tools;
+pub mod visible;
