@@ -20,6 +20,7 @@ mod asking;
 mod chat;
 mod emit;
 mod http;
+mod lenient;
 mod names;
 mod report;
 mod stream;

@@ -105,6 +105,14 @@ async fn an_answer_is_streamed_with_the_whole_context() {
 }
 
 #[tokio::test]
+async fn a_count_of_the_wrong_type_costs_the_count_and_not_the_answer() {
+    let end = json!({ "message": { "content": "Hello" }, "done": true, "done_reason": "stop",
+        "prompt_eval_count": "26", "eval_count": 9 });
+    let (lines, _) = play(vec![Reply::stream(end.to_string() + "\n")]).await;
+    assert_lines(&lines, &["text: Hello", "finish: Stop 0/0/9/0"]);
+}
+
+#[tokio::test]
 async fn the_context_is_known_once_it_was_asked_for() {
     let server = start(vec![text("ok")]).await;
     let model = model(&server);

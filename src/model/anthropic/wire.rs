@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::model::Usage;
+use crate::model::{Usage, lenient};
 
 /// A content block as it is sent.
 pub(super) type Raw = Map<String, Value>;
@@ -29,6 +29,7 @@ pub(super) enum Event {
     MessageDelta {
         #[serde(default)]
         delta: Stop,
+        #[serde(default, deserialize_with = "lenient::optional")]
         usage: Option<Counts>,
     },
     /// Instead of all that follows.
@@ -47,6 +48,7 @@ pub(super) enum Event {
 pub(super) struct Message {
     #[serde(default)]
     pub(super) content: Vec<Raw>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) usage: Option<Counts>,
     #[serde(flatten)]
     pub(super) stop: Stop,
@@ -74,6 +76,7 @@ pub(super) enum Delta {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Stop {
     pub(super) stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) stop_details: Option<StopDetails>,
 }
 
@@ -86,20 +89,25 @@ pub(super) struct StopDetails {
 /// The counts of one request are sums so far, and not all are in each event.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct Counts {
-    #[serde(rename = "input_tokens")]
+    #[serde(rename = "input_tokens", default, deserialize_with = "lenient::optional")]
     input: Option<u64>,
-    #[serde(rename = "cache_creation_input_tokens")]
+    #[serde(
+        rename = "cache_creation_input_tokens",
+        default,
+        deserialize_with = "lenient::optional"
+    )]
     written: Option<u64>,
-    #[serde(rename = "cache_read_input_tokens")]
+    #[serde(rename = "cache_read_input_tokens", default, deserialize_with = "lenient::optional")]
     read: Option<u64>,
-    #[serde(rename = "output_tokens")]
+    #[serde(rename = "output_tokens", default, deserialize_with = "lenient::optional")]
     output: Option<u64>,
-    #[serde(rename = "output_tokens_details")]
+    #[serde(rename = "output_tokens_details", default, deserialize_with = "lenient::optional")]
     details: Option<OutputDetails>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 struct OutputDetails {
+    #[serde(default, deserialize_with = "lenient::optional")]
     thinking_tokens: Option<u64>,
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::Usage;
+use crate::model::{Usage, lenient};
 
 /// One event's data.
 #[derive(Debug, Default, Deserialize)]
@@ -12,6 +12,7 @@ pub(super) struct Response<'a> {
     #[serde(borrow)]
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     pub(super) prompt_feedback: Option<PromptFeedback>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) usage_metadata: Option<UsageMetadata>,
     /// Instead of all else.
     #[serde(borrow)]
@@ -25,8 +26,10 @@ pub(super) struct Candidate<'a> {
     #[serde(borrow)]
     pub(super) content: Option<Content<'a>>,
     pub(super) finish_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) finish_message: Option<String>,
     /// Lets the answer go on from here in another request.
+    #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) continuation_token: Option<String>,
 }
 
@@ -50,21 +53,22 @@ pub(super) struct PlainText {
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptFeedback {
     pub(super) block_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) block_reason_message: Option<String>,
 }
 
 /// The counts of one request are sums so far, and not all are in each event.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct UsageMetadata {
-    #[serde(rename = "promptTokenCount")]
+    #[serde(rename = "promptTokenCount", default, deserialize_with = "lenient::optional")]
     prompt: Option<u64>,
-    #[serde(rename = "cachedContentTokenCount")]
+    #[serde(rename = "cachedContentTokenCount", default, deserialize_with = "lenient::optional")]
     cached: Option<u64>,
-    #[serde(rename = "candidatesTokenCount")]
+    #[serde(rename = "candidatesTokenCount", default, deserialize_with = "lenient::optional")]
     candidates: Option<u64>,
-    #[serde(rename = "thoughtsTokenCount")]
+    #[serde(rename = "thoughtsTokenCount", default, deserialize_with = "lenient::optional")]
     thoughts: Option<u64>,
-    #[serde(rename = "toolUsePromptTokenCount")]
+    #[serde(rename = "toolUsePromptTokenCount", default, deserialize_with = "lenient::optional")]
     tool_use: Option<u64>,
 }
 

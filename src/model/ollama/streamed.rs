@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::chat::answer::Answer;
 use crate::model::stream::{Assemble, Wrong};
-use crate::model::{Chunk, Usage};
+use crate::model::{Chunk, Usage, lenient};
 
 /// An answer as it is streamed.
 #[derive(Debug)]
@@ -17,8 +17,11 @@ struct Line {
     message: Option<Message>,
     #[serde(default)]
     done: bool,
+    #[serde(default, deserialize_with = "lenient::optional")]
     done_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     prompt_eval_count: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::optional")]
     eval_count: Option<u64>,
     error: Option<Value>,
 }

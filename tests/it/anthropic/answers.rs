@@ -23,6 +23,11 @@ async fn events_blocks_and_deltas_that_are_not_known_are_ignored() {
 }
 
 #[tokio::test]
+async fn a_count_of_the_wrong_type_costs_the_count_and_not_the_answer() {
+    check("odd-counts", &["text: one two", "finish: Stop 0/0/2/0"]).await;
+}
+
+#[tokio::test]
 async fn thinking_is_kept_with_its_signature_and_what_is_redacted_as_it_came() {
     check(
         "thinking",

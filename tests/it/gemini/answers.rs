@@ -19,6 +19,11 @@ async fn text_is_streamed() {
 }
 
 #[tokio::test]
+async fn a_count_of_the_wrong_type_costs_the_count_and_not_the_answer() {
+    check("odd-counts", &["text: one two", "finish: Stop 0/0/2/0"]).await;
+}
+
+#[tokio::test]
 async fn a_signature_on_an_empty_text_is_kept() {
     let native = format!(r#"native: {{"text":"","thoughtSignature":"{SIGNATURE}"}}"#);
     let text = "Hello! How can I help you today?";
