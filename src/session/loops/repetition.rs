@@ -1,6 +1,9 @@
 //! A text that says the same again and again, found while it streams in.
 //!
-//! Only prose counts: lists, tables, headings, quotes and code repeat themselves for good reason.
+//! Only prose counts at once: lists, tables, headings, quotes and code repeat themselves for good
+//! reason, and so do dots, digits and equal lines of a log, of which a good deal is let through.
+
+use std::collections::HashSet;
 
 use memchr::memmem;
 
@@ -16,6 +19,13 @@ const APART: usize = 250;
 /// Bytes in which all of that is.
 const WINDOW: usize = TIMES * APART + CHUNK;
 
+/// Repeated bytes that are let through where what is repeated is no prose: a bar of dots, Base64 of
+/// zeros, equal log lines.
+const LET_THROUGH: usize = 8 * 1024;
+
+/// Distinct words of a sentence, at least.
+const WORDS: usize = 3;
+
 /// Bytes of a line that tell what it is.
 const BEGINNING: usize = 24;
 
@@ -26,6 +36,8 @@ pub(super) struct Repetition {
     prose: String,
     /// Bytes of it that have come since it was last looked at.
     new: usize,
+    /// Bytes that have repeated, without a break, something that is no prose.
+    let_through: usize,
     /// The beginning of the line at hand, until it is known what it is.
     line: String,
     /// What the line at hand is.
@@ -65,7 +77,7 @@ impl Repetition {
     fn take(&mut self, kind: Kind, part: &str) -> bool {
         if kind == Kind::Other {
             self.prose.clear();
-            self.new = 0;
+            (self.new, self.let_through) = (0, 0);
             return false;
         }
         // A piece at a time, so that what comes at once is found as what streams in is.
@@ -76,8 +88,10 @@ impl Repetition {
             self.prose.push_str(piece);
             self.new += piece.len();
             if self.new >= CHUNK {
-                self.new = 0;
-                if self.comes_again() {
+                let new = std::mem::take(&mut self.new);
+                let is_prose = self.repeated().map(is_prose);
+                self.let_through = if is_prose == Some(false) { self.let_through + new } else { 0 };
+                if is_prose == Some(true) || self.let_through > LET_THROUGH {
                     return true;
                 }
             }
@@ -85,22 +99,29 @@ impl Repetition {
         false
     }
 
-    /// Whether the last bytes have come often, and not with something new each time in between.
-    fn comes_again(&mut self) -> bool {
+    /// Returns the text from one occurrence of the last bytes to the next, if these bytes have come
+    /// often, and not with something new each time in between.
+    fn repeated(&mut self) -> Option<&str> {
         let old = self.prose.len().saturating_sub(WINDOW);
         if old > 4 * WINDOW {
             self.prose.drain(..self.prose.floor_char_boundary(old));
         }
-        let text = &self.prose.as_bytes()[self.prose.len().saturating_sub(WINDOW)..];
-        let Some(chunk) = text.len().checked_sub(CHUNK).map(|at| &text[at..]) else { return false };
+        let begin = self.prose.ceil_char_boundary(self.prose.len().saturating_sub(WINDOW));
+        let text = &self.prose.as_bytes()[begin..];
+        let chunk = &text[text.len().checked_sub(CHUNK)?..];
         let at: Vec<_> = memmem::find_iter(text, chunk).collect();
         if at.len() < TIMES {
-            return false;
+            return None;
         }
         let mut between: Vec<_> = at.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
         between.sort_unstable();
         between.dedup();
-        between.len() <= TIMES / 2
+        if between.len() > TIMES / 2 {
+            return None;
+        }
+        let [first, second, ..] = at[..] else { return None };
+        let boundary = |at: usize| self.prose.floor_char_boundary(begin + at);
+        Some(&self.prose[boundary(first)..boundary(second)])
     }
 
     fn kind_of(&mut self, line: &str) -> Kind {
@@ -116,6 +137,35 @@ impl Repetition {
         let is_code = fence.is_some() || line.starts_with("    ") || line.starts_with('\t');
         if is_code || begins_block(text) { Kind::Other } else { Kind::Prose }
     }
+}
+
+/// Returns whether what is repeated consists of sentences.
+fn is_prose(repeated: &str) -> bool {
+    // Where it begins is chance: words and lines are whole only inside two of them in a row.
+    let twice = repeated.repeat(2);
+    let has_letter = |word: &&str| word.chars().any(char::is_alphabetic);
+    let words: HashSet<_> = whole(twice.split_whitespace()).filter(has_letter).collect();
+    // Chinese and Japanese have no spaces between words.
+    let foreign: HashSet<_> =
+        repeated.chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).collect();
+    let has_words = words.len() >= WORDS || foreign.len() >= 2 * WORDS;
+    has_words && whole(twice.split('\n')).all(is_sentence)
+}
+
+/// Returns the parts without the first and the last, which may be cut.
+fn whole<'a>(parts: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    let mut parts = parts.skip(1).peekable();
+    std::iter::from_fn(move || parts.next().filter(|_| parts.peek().is_some()))
+}
+
+/// Returns whether a line is a sentence (or empty) rather than a line of a log, a list or a table.
+fn is_sentence(line: &str) -> bool {
+    let line = line.trim();
+    let Some(word) = line.split_whitespace().next() else { return true };
+    let is_level = word.chars().filter(|c| c.is_alphabetic()).all(char::is_uppercase)
+        && word.chars().count() > 1;
+    let begins = word.starts_with(|c: char| c.is_uppercase() || !c.is_ascii()) && !is_level;
+    begins && line.ends_with(['.', '!', '?', '。', '！', '？']) && !line.ends_with("...")
 }
 
 /// Whether a line begins, or is in, something that is no prose.
@@ -154,16 +204,17 @@ mod tests {
     fn the_same_words_again_and_again_are_a_loop() {
         check(&"Let me look at the file again to see what is in there. ".repeat(15), true);
         check(&"Wait, that is not right. Let me think about it again.\n\n".repeat(15), true);
-        check(&"the ".repeat(300), true);
-        check(&"a".repeat(1000), true);
-        check(&"\n".repeat(1000), true);
+        check(&"Wait, that is not right. Let me think about it again.\n".repeat(15), true);
+        check(&"the ".repeat(3000), true);
+        check(&"a".repeat(12_000), true);
+        check(&"\n".repeat(12_000), true);
         check(&"もう一度ファイルを見て、何があるか確かめてみましょう。".repeat(40), true);
         let paragraph = "I will now fix the test. First I read it, then I see why it fails, and then I \
                          change what has to be changed so that it passes, as it should.\n";
         check(&paragraph.repeat(15), true);
         let before = "A beginning with many different words in it, which is no loop at all. ";
         check(&format!("{before}{}", paragraph.repeat(15)), true);
-        check(&format!("{}{before}", "word ".repeat(400)), true);
+        check(&format!("{}{before}", "word ".repeat(2000)), true);
     }
 
     #[test]
@@ -203,6 +254,43 @@ mod tests {
         );
         check(&"<li>It is as it should be, and nothing has to be done.</li>\n".repeat(40), false);
         check(&format!("{}\n", "=".repeat(60)).repeat(30), false);
+    }
+
+    #[test]
+    fn what_programs_print_is_none() {
+        for text in [
+            "Waiting".to_owned() + &".".repeat(600),
+            "Waiting ".to_owned() + &". ".repeat(600),
+            "Result: ".to_owned() + &"A".repeat(3000) + "==",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n".repeat(60),
+            "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7".repeat(40),
+            "INFO connection to the database was refused, retrying\n".repeat(60),
+            "Connection to the database was refused, retrying...\n".repeat(60),
+            "2026-01-01T00:00:00Z WARN cache: the entry was not found\n".repeat(60),
+            "warning: unused variable: `x` in src/main.rs\n".repeat(60),
+            "npm warn deprecated a package that nobody maintains any more.\n".repeat(60),
+            "test result: ok. 5 passed; 0 failed; 0 ignored\n".repeat(60),
+            "PASS  src/components/button.test.js (0.1 s)\n".repeat(60),
+            "GET /health HTTP/1.1 200 OK by the load balancer\n".repeat(60),
+            "name      type      value     comment\n".repeat(60),
+            "alpha\tbeta\tgamma\tdelta\tepsilon\n".repeat(60),
+            "alice,admin,true,the first one,2026\n".repeat(60),
+            "0000 0000 0000 0000 0000 0000 0000 0000\n".repeat(60),
+            "00000010: 0000 0000 0000 0000 0000 0000  ................\n".repeat(60),
+            "0.0, 0.0, 0.0, 0.0, ".repeat(150),
+            "ACGT".repeat(500),
+            "01".repeat(1500),
+            "NaN ".repeat(500),
+            "ha".repeat(500),
+            "✅ ✅ ✅ ✅ ✅ ✅ ✅ ✅\n".repeat(60),
+            "Progress: 50% [=====     ] done with the first half\n".repeat(60),
+            "INSERT INTO users VALUES (NULL, 'somebody', 'else');\n".repeat(60),
+            "\u{2500}".repeat(600),
+            "x".to_owned() + &"-".repeat(600),
+            "Compiling the library of the program\n".repeat(60),
+        ] {
+            check(&text, false);
+        }
     }
 
     #[test]
