@@ -3,7 +3,7 @@
 mod ignores;
 mod tree;
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +16,7 @@ use super::ToolError;
 /// Bytes of a path at most; as many as Linux takes.
 const MAX_PATH: usize = 4096;
 
-/// How many links that lead nowhere are followed, one from the other; as many as Linux does.
+/// Symbolic links that are followed in one path, at most; as many as Linux does.
 const MAX_LINKS: usize = 40;
 
 /// The directories that tools may touch.
@@ -103,7 +103,7 @@ impl Workspace {
             return Err(ToolError::new("invalid_path", message));
         }
         let asked = self.root().join(path);
-        let real = real_path(&asked, MAX_LINKS).map_err(|err| {
+        let real = real_path(&asked).map_err(|err| {
             ToolError::new(
                 "invalid_path",
                 format!("{} cannot be looked up: {err}", asked.display()),
@@ -223,38 +223,104 @@ fn link_target(roots: &[PathBuf], link: &Path) -> Option<PathBuf> {
     fs::canonicalize(link).ok().filter(|real| contains(roots, real))
 }
 
-/// Where a path leads, whether or not it exists: the deepest part that exists is resolved, and
-/// what follows must be plain names.
-fn real_path(path: &Path, links: usize) -> io::Result<PathBuf> {
-    // Without a slash or a dot at the end, behind which a link could not be seen.
-    let path: PathBuf = path.components().collect();
-    let mut missing: Vec<&OsStr> = Vec::new();
-    for existing in path.ancestors() {
-        match fs::canonicalize(existing) {
-            Ok(real) => return Ok(missing.iter().rev().fold(real, |real, name| real.join(name))),
-            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
-            // A link that leads nowhere would be followed when written to.
-            Err(_) if existing.is_symlink() => {
-                let Some(links) = links.checked_sub(1) else {
-                    return Err(io::Error::other("too many symbolic links"));
-                };
-                let target = existing.parent().unwrap_or(existing).join(fs::read_link(existing)?);
-                let real = real_path(&target, links)?;
-                return Ok(missing.iter().rev().fold(real, |real, name| real.join(name)));
-            }
-            Err(_) => missing.push(plain_name(existing)?),
-        }
-    }
-    Err(io::ErrorKind::NotFound.into())
+/// A path's component, looked up.
+enum Entry {
+    /// A symbolic link, and its target.
+    Link(PathBuf),
+    /// Anything else that exists.
+    Present,
+    Missing,
 }
 
-/// The last name of a path that does not exist.
-fn plain_name(path: &Path) -> io::Result<&OsStr> {
-    match path.components().next_back() {
-        Some(Component::Normal(name)) => Ok(name),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "`..` after a directory that does not exist",
-        )),
+/// Returns where an absolute path leads, whether or not it exists: links on the way are followed,
+/// and what follows the deepest part that exists must be plain names.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    walk(path, |path| match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => fs::read_link(path).map(Entry::Link),
+        Ok(_) => Ok(Entry::Present),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Entry::Missing),
+        Err(err) => Err(err),
+    })
+}
+
+/// Resolves an absolute path component by component, so that each is looked up once.
+fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Entry>) -> io::Result<PathBuf> {
+    let mut real = PathBuf::from("/");
+    // The components still to come, the next one last.
+    let mut ahead = reversed(path);
+    let mut links = 0;
+    let mut is_missing = false;
+    while let Some(component) = ahead.pop() {
+        if component == ".." {
+            if is_missing {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "`..` after a directory that does not exist",
+                ));
+            }
+            // A regular file has no parent to go to by `..`.
+            if !real.is_dir() {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            real.pop();
+            continue;
+        }
+        real.push(&component);
+        if is_missing {
+            continue;
+        }
+        match look_up(&real)? {
+            Entry::Present => {}
+            Entry::Missing => is_missing = true,
+            // A link that leads nowhere would be followed when written to.
+            Entry::Link(target) => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(io::Error::other("too many symbolic links"));
+                }
+                real.pop();
+                if target.is_absolute() {
+                    real = PathBuf::from("/");
+                }
+                ahead.extend(reversed(&target));
+            }
+        }
+    }
+    Ok(real)
+}
+
+/// Returns the names and `..` in a path, the last first.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let names = path.components().rev().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    });
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn each_component_of_a_path_is_looked_up_once() {
+        let lookups = Cell::new(0);
+        let path = format!("{}{}", "/d".repeat(1000), "/new".repeat(500));
+        let real = walk(Path::new(&path), |path| {
+            lookups.set(lookups.get() + 1);
+            let exists = path.ends_with("d");
+            Ok(if exists { Entry::Present } else { Entry::Missing })
+        });
+        assert_eq!(real.unwrap(), Path::new(&path));
+        assert_eq!(lookups.get(), 1001);
+    }
+
+    #[test]
+    fn links_in_a_circle_are_given_up() {
+        let circle = walk(Path::new("/a/b"), |_| Ok(Entry::Link(PathBuf::from("a"))));
+        assert!(circle.is_err());
     }
 }
