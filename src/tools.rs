@@ -27,6 +27,7 @@ mod list_directory;
 mod omission;
 mod output;
 mod pattern;
+mod pending_file;
 mod plain;
 mod read_background_output;
 mod read_file;

@@ -1,15 +1,15 @@
 //! Files on the disk: read up to a limit, written whole or not at all.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{Access, Gid, OFlags, Uid, access, fchown, getxattr_query};
-use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::ToolError;
+use super::pending_file::PendingFile;
 
 /// All bytes of a regular file of at most `max` bytes.
 pub(crate) fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
@@ -76,7 +76,8 @@ pub(crate) fn write(
     } else {
         fs::create_dir_all(directory).map_err(failed)?;
         // The umask takes from these what the user wants taken.
-        let file = temporary(directory, 0o666).and_then(|file| fill(file, new)).map_err(failed)?;
+        let file =
+            PendingFile::new(directory, 0o666).and_then(|file| file.fill(new)).map_err(failed)?;
         Some(file)
     };
     // Writing took its time.
@@ -85,11 +86,12 @@ pub(crate) fn write(
         return Err(ToolError::cancelled());
     }
     let persisted = match (successor, old) {
-        (Some(file), None) => file.persist(path).map(drop).map_err(|err| err.error),
+        (Some(file), None) => match file.create(path) {
+            Err(err) if err.kind() == ErrorKind::AlreadyExists => return Err(changed(path)),
+            created => created,
+        },
         // The rename fails where the file itself is a mount point.
-        (Some(file), Some(old)) => {
-            file.persist(path).map(drop).or_else(|_| overwrite(path, old, new))
-        }
+        (Some(file), Some(old)) => file.replace(path).or_else(|_| overwrite(path, old, new)),
         (None, old) => overwrite(path, old.unwrap_or_default(), new),
     };
     persisted.map_err(failed)
@@ -120,13 +122,13 @@ fn regular(path: &Path, found: &fs::Metadata) -> Result<(), ToolError> {
 }
 
 /// A file with the new content that can take the place of the old one, if one can be made.
-fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<NamedTempFile>> {
+fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<PendingFile>> {
     let old = fs::metadata(path)?;
     let has_access_list = getxattr_query(path, "system.posix_acl_access").is_ok();
     if old.nlink() > 1 || has_access_list {
         return Ok(None);
     }
-    let file = match temporary(directory, 0o600) {
+    let file = match PendingFile::new(directory, 0o600) {
         Err(err) if err.kind() == ErrorKind::PermissionDenied => return Ok(None),
         file => file?,
     };
@@ -138,18 +140,7 @@ fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<Nam
         return Ok(None);
     }
     file.as_file().set_permissions(old.permissions())?;
-    fill(file, new).map(Some)
-}
-
-/// A file that is gone when it is dropped.
-fn temporary(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(directory)
-}
-
-fn fill(mut file: NamedTempFile, new: &[u8]) -> io::Result<NamedTempFile> {
-    file.write_all(new)?;
-    file.as_file().sync_all()?;
-    Ok(file)
+    file.fill(new).map(Some)
 }
 
 /// Whether the file is still what it was.
