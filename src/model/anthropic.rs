@@ -124,7 +124,7 @@ impl Api for Inner {
         let body = Request {
             prompt,
             listener: Listener { model: &self.model.id, refused: &learnt.refused },
-            thinking: &self.thinking,
+            thinking: &learnt.thinking(&self.thinking),
             more: &self.more,
             max_tokens: learnt.max_tokens(prompt, self.max_tokens),
             nudge,
@@ -143,7 +143,7 @@ impl Api for Inner {
     }
 
     fn trouble(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        if self.learnt.lock().learn(report, prompt, self.max_tokens) {
+        if self.learnt.lock().learn(report, prompt, self.max_tokens, &self.thinking) {
             return Trouble::Learnt;
         }
         if let Some(error) = learnt::of_this_api(report, &prompt.tools) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::messages::{self, Refused};
+use super::thinking::Asked;
 use crate::model::report::Report;
 use crate::model::{Error, Prompt, ToolDeclaration};
 
@@ -14,6 +15,10 @@ const LEAST: u64 = 1024;
 pub(super) struct Learnt {
     /// The thinking that has been refused, so that each is refused only once.
     pub(super) refused: Arc<Refused>,
+    /// Whether the `thinking` of a request is refused, as gateways to other models do.
+    no_thinking: bool,
+    /// Whether its `output_config` is.
+    no_effort: bool,
     /// How many tokens an answer can have.
     most: Option<u64>,
     /// How many tokens of answer there is room for beside so many messages.
@@ -28,9 +33,24 @@ impl Learnt {
         wanted.min(self.most.unwrap_or(u64::MAX)).min(room)
     }
 
-    /// Whether an error tells something new; `wanted` is how many tokens the answer could have.
-    pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt, wanted: u64) -> bool {
-        if report.status != 400 {
+    /// Returns the part of `asked` that the server takes.
+    pub(super) fn thinking(&self, asked: &Asked) -> Asked {
+        Asked {
+            thinking: asked.thinking.filter(|_| !self.no_thinking),
+            effort: asked.effort.clone().filter(|_| !self.no_effort),
+        }
+    }
+
+    /// Whether an error tells something new; `wanted` is how many tokens the answer could have,
+    /// `asked` the thinking that the user wants.
+    pub(super) fn learn(
+        &mut self,
+        report: &Report,
+        prompt: &Prompt,
+        wanted: u64,
+        asked: &Asked,
+    ) -> bool {
+        if !matches!(report.status, 400 | 422) {
             return false;
         }
         if refuses_thinking(report) {
@@ -39,8 +59,17 @@ impl Learnt {
             Arc::make_mut(&mut self.refused).extend(signatures);
             return self.refused.len() > before;
         }
-        let asked = self.max_tokens(prompt, wanted);
-        let less = |tokens: &u64| *tokens < asked;
+        let sent = self.thinking(asked);
+        if sent.effort.is_some() && refuses(report, &["output_config", "effort"]) {
+            self.no_effort = true;
+            return true;
+        }
+        if sent.thinking.is_some() && refuses(report, &["thinking"]) {
+            self.no_thinking = true;
+            return true;
+        }
+        let sent = self.max_tokens(prompt, wanted);
+        let less = |tokens: &u64| *tokens < sent;
         if let Some(most) = most(&report.message).filter(less) {
             self.most = Some(most);
             return true;
@@ -55,6 +84,13 @@ fn refuses_thinking(report: &Report) -> bool {
     let changed = report.says(&["signature", "cannot be modified"]);
     report.says(&["thinking"]) && changed
         || report.says(&["expected `thinking` or `redacted_thinking`"])
+}
+
+/// Returns whether the server does not take a field with one of these names.
+fn refuses(report: &Report, names: &[&str]) -> bool {
+    const WORDS: [&str; 6] =
+        ["support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed"];
+    report.says(names) && report.says(&WORDS)
 }
 
 /// `max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens`.

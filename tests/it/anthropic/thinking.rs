@@ -74,3 +74,26 @@ async fn a_budget_leaves_room_for_the_answer() {
         .await;
     assert_eq!(server.asked()[1].body["thinking"], budget(3072));
 }
+
+#[tokio::test]
+async fn thinking_that_a_gateway_refuses_is_left_out_from_then_on() {
+    for (field, message) in [
+        ("thinking", "thinking: Extra inputs are not permitted"),
+        ("thinking", "Unknown parameter: thinking"),
+        ("thinking", "adaptive thinking is not supported on this model"),
+        ("output_config", "output_config: Extra inputs are not permitted"),
+    ] {
+        let error = json!({ "type": "error", "error": { "type": "invalid_request_error",
+            "message": message } });
+        let replies = vec![Reply::error(400, error.to_string()), says("one"), says("two")];
+        let server = Server::start(replies).await;
+        let options = Options { thinking: Some("high".to_owned()), ..options() };
+        let model = of_model("claude-opus-5-5", endpoint(&server), options);
+        for _ in 0..2 {
+            ask(&model, prompt(vec![user("hi")])).await;
+        }
+        let sent: Vec<_> =
+            server.asked().iter().map(|asked| asked.body.get(field).is_some()).collect();
+        assert_eq!(sent, [true, false, false], "{message}");
+    }
+}
