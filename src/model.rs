@@ -194,6 +194,14 @@ pub struct Retry {
     pub discard: bool,
 }
 
+impl Retry {
+    /// Returns the line between what has been shown of an answer and its new beginning, for front
+    /// ends that cannot take back what they have shown; Markdown.
+    pub fn interruption(&self) -> String {
+        format!("*The answer was interrupted ({}) and starts again from here.*", self.reason)
+    }
+}
+
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rounded up: "in 0 s" would say that it does not wait.

@@ -43,6 +43,8 @@ pub(super) struct View {
     todos: Vec<String>,
     /// What was said in other front ends, until its turn comes.
     elsewhere: HashMap<TurnId, (String, Origin)>,
+    /// Whether text has been shown of an answer that goes on.
+    in_answer: bool,
     _watching: Watching,
 }
 
@@ -59,6 +61,7 @@ impl View {
             _watching: session.watch_calls(client.origin.clone()),
             peer,
             client,
+            in_answer: false,
         }
     }
 
@@ -81,12 +84,19 @@ impl View {
             Event::Text(text) => {
                 let text = self.join(Voice::Text, text);
                 self.say(Voice::Text, &text);
+                self.in_answer = true;
             }
             Event::Thought(text) => {
                 let text = self.join(Voice::Thought, text);
                 self.say(Voice::Thought, &text);
             }
-            Event::Retry(retry) => self.say(Voice::Thought, &format!("**Retrying** {retry}\n")),
+            Event::Retry(retry) => {
+                self.say(Voice::Thought, &format!("**Retrying** {retry}\n"));
+                if retry.discard && std::mem::take(&mut self.in_answer) && !self.silenced() {
+                    self.say(Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
+                }
+            }
+            Event::AnswerFinished { .. } => self.in_answer = false,
             Event::Notice(notice) => self.say(Voice::Thought, &format!("**Note** {notice}\n")),
             Event::Compressed(short) => self.say(Voice::Thought, &format!("**Note** {short}\n")),
             Event::CallStarted(started) => {
@@ -123,7 +133,6 @@ impl View {
             | Event::Forgotten
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. }
-            | Event::AnswerFinished { .. }
             | Event::QuestionClosed { .. } => {}
         }
     }

@@ -7,6 +7,8 @@ use crate::session::Event;
 pub(super) struct Text {
     /// Whether a line has begun and not ended.
     in_line: bool,
+    /// Whether something has been printed of an answer that goes on.
+    in_answer: bool,
 }
 
 impl Text {
@@ -17,10 +19,18 @@ impl Text {
                 if let Some(last) = text.chars().last() {
                     self.in_line = last != '\n';
                 }
+                self.in_answer |= matches!(event, Event::Text(_));
                 text
             }
-            // What follows is another answer, or the same from its beginning.
-            Event::AnswerFinished { .. } | Event::Retry(_) => self.end_line(),
+            // What was printed cannot be taken back.
+            Event::Retry(retry) if retry.discard && self.in_answer => {
+                self.in_answer = false;
+                format!("{}\n{}\n\n", self.end_line(), retry.interruption())
+            }
+            Event::AnswerFinished { .. } | Event::Retry(_) => {
+                self.in_answer = false;
+                self.end_line()
+            }
             _ => String::new(),
         }
     }

@@ -57,7 +57,8 @@ async fn who_watches_is_told_what_goes_on() {
         .running(|_| async { Err(ToolError::new("gone", "not\nthere \u{7}")) });
     let tools = vec![look, Fake::new("ask", Kind::Other, other())];
     let (answer, notes, failure) = shown(&session(answers, tools), true).await;
-    assert_eq!(answer, "half\nwhole\nred: ␛[31m\n");
+    let interrupted = "*The answer was interrupted (empty answer) and starts again from here.*";
+    assert_eq!(answer, format!("half\n\n{interrupted}\n\nwhole\nred: ␛[31m\n"));
     assert_eq!(
         notes,
         "* empty answer, retrying in 1 s, 2/4\n\
