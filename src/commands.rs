@@ -20,6 +20,7 @@ mod restore;
 mod shells;
 mod stats;
 mod tools;
+pub mod unknown;
 
 use std::fmt;
 use std::sync::Arc;
@@ -186,6 +187,10 @@ impl Commands for Registry {
             return Some(found.name);
         }
         Some(self.server_prompt(session, prompt)?.0.name)
+    }
+
+    fn unknown(&self, session: &Session, prompt: &str) -> Option<String> {
+        self.no_command(session, prompt)
     }
 
     fn of_session(&self, session: &Session) -> Vec<SessionCommand> {

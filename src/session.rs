@@ -227,7 +227,13 @@ impl Session {
 
     /// Whether a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
-        command::of(self, prompt).is_some()
+        command::is_one(self, prompt)
+    }
+
+    /// Whether a prompt cannot be answered without a model: it is no command, and does not look like
+    /// one either. May read files.
+    pub fn needs_model(&self, prompt: &[PromptPart]) -> bool {
+        !self.is_command(prompt) && command::unknown(self, prompt).is_none()
     }
 
     /// The commands that only this session has, as they are now. May read files.

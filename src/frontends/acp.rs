@@ -147,7 +147,7 @@ impl Editor {
         let prompt: Vec<_> = chunks.collect();
         // A command works without a model, and may be what helps.
         if let Err(error) = self.session.ready()
-            && !self.session.is_command(&prompt)
+            && self.session.needs_model(&prompt)
         {
             return responder.send(Err::<(), _>(Error::internal(error)));
         }

@@ -89,7 +89,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
     outputs: Outputs<'_, W>,
 ) -> io::Result<Option<Failure>> {
     if let Err(error) = session.ready()
-        && !session.is_command(&prompt)
+        && session.needs_model(&prompt)
     {
         let failure = Failure::of_model(&error);
         refuse(&failure, options.format, outputs).await?;
@@ -103,6 +103,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
         session,
         turn: session.prompt(prompt, Origin::Terminal),
         begun: false,
+        failed: None,
         options,
     };
     loop {
@@ -134,6 +135,8 @@ struct View<'a, W> {
     turn: TurnId,
     /// Whether the turn runs: what was before is that of others.
     begun: bool,
+    /// Why the prompt's command did not work, if so.
+    failed: Option<String>,
     options: Options,
     shape: Shape,
     notes: Notes<'a>,
@@ -162,12 +165,16 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
                 let _ = self.session.answer(&started.call.id, refusal, Origin::Terminal);
             }
         }
+        if let Event::CommandFailed(why) = &*entry.event {
+            self.failed = Some(why.clone());
+        }
         self.notes.event(&entry.event);
         Ok(())
     }
 
     async fn end(mut self, reason: &StopReason) -> io::Result<Option<Failure>> {
         let failure = Failure::of(reason, self.options.signal.get().copied());
+        let failure = failure.or(self.failed.take().map(Failure::Other));
         let end = self.shape.end(failure.as_ref());
         write(&mut self.answer, &end).await?;
         match &failure {

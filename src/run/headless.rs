@@ -100,7 +100,7 @@ async fn prepare(
         }
         (true, false) => vec![typed(prompt)],
         (false, true) => vec![typed(input)],
-        (false, false) if session.is_command(&[typed(prompt)]) => {
+        (false, false) if !session.needs_model(&[typed(prompt)]) => {
             let prompt = prompt.trim();
             return Err(format!("`{prompt}` is a command, which takes no standard input"));
         }

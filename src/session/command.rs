@@ -27,6 +27,10 @@ pub trait Commands: Send + Sync {
     /// The name of the command that a prompt asks for; none if the prompt is for the model.
     fn name(&self, session: &Session, prompt: &str) -> Option<String>;
 
+    /// The answer to a prompt that looks like a command and is none: the model is not asked. May
+    /// read files.
+    fn unknown(&self, session: &Session, prompt: &str) -> Option<String>;
+
     /// The commands that only this session has: prompts of its servers, the user's own. May read
     /// files.
     fn of_session(&self, session: &Session) -> Vec<SessionCommand>;
@@ -257,38 +261,66 @@ impl CommandTurn<'_> {
 
 const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";
 
-/// A prompt's text, if that is a command: also one of a server that is only getting ready.
+/// A prompt that the model is not asked as it is.
+pub(super) enum NotForModel {
+    /// A command; its name and all that was typed.
+    Command(String, String),
+    /// It looks like a command and is none; the name, and the answer.
+    Unknown(String, String),
+}
+
+/// A prompt's command, also one of a server that is only getting ready; or the answer, if there is
+/// no such command.
 pub(super) async fn find(
     session: &Session,
     prompt: &[PromptPart],
     cancel: &CancellationToken,
-) -> Option<(String, String)> {
-    let found = of(session, prompt);
-    if found.is_some() || !looks_like_one(prompt) {
-        return found;
+) -> Option<NotForModel> {
+    let text = text(prompt)?;
+    if let Some(name) = session.commands.name(session, &text) {
+        return Some(NotForModel::Command(name, text));
     }
-    session.servers.start();
-    if !session.servers.pending().is_empty() {
-        session.await_servers(cancel).await;
+    if looks_like_one(&text) {
+        session.servers.start();
+        if !session.servers.pending().is_empty() {
+            session.await_servers(cancel).await;
+        }
+        if let Some(name) = session.commands.name(session, &text) {
+            return Some(NotForModel::Command(name, text));
+        }
     }
-    of(session, prompt)
+    let why = session.commands.unknown(session, &text)?;
+    let name = text.split_whitespace().next().unwrap_or_default().trim_start_matches('/');
+    Some(NotForModel::Unknown(name.to_owned(), why))
 }
 
 /// Whether a prompt begins with a slash and a word.
-fn looks_like_one(prompt: &[PromptPart]) -> bool {
-    let Some(PromptPart::Text(begins)) = prompt.first() else { return false };
-    let name = begins.trim_start().strip_prefix('/').unwrap_or_default();
+fn looks_like_one(text: &str) -> bool {
+    let name = text.trim_start().strip_prefix('/').unwrap_or_default();
     name.starts_with(|c: char| !c.is_whitespace() && c != '/')
 }
 
-/// A prompt's text, if that is a command.
-pub(super) fn of(session: &Session, prompt: &[PromptPart]) -> Option<(String, String)> {
-    let Some(PromptPart::Text(begins)) = prompt.first() else { return None };
-    if !begins.trim_start().starts_with('/') {
-        return None;
-    }
-    let text: String = prompt.iter().map(ToString::to_string).collect();
-    Some((session.commands.name(session, &text)?, text))
+/// Whether a prompt is a command.
+pub(super) fn is_one(session: &Session, prompt: &[PromptPart]) -> bool {
+    text(prompt).is_some_and(|text| session.commands.name(session, &text).is_some())
+}
+
+/// The answer to a prompt that looks like a command and is none.
+pub(super) fn unknown(session: &Session, prompt: &[PromptPart]) -> Option<String> {
+    session.commands.unknown(session, &text(prompt)?)
+}
+
+/// A prompt's text, if it begins with any.
+fn text(prompt: &[PromptPart]) -> Option<String> {
+    let begins = matches!(prompt.first(), Some(PromptPart::Text(_)));
+    begins.then(|| prompt.iter().map(ToString::to_string).collect())
+}
+
+/// The whole turn of a prompt that looks like a command and is none.
+pub(super) fn refuse(session: &Session, name: String, why: String) -> StopReason {
+    session.log.append(Event::CommandStarted { name });
+    session.log.append(Event::CommandFailed(why));
+    StopReason::EndTurn
 }
 
 /// The whole turn of a command.
@@ -311,8 +343,12 @@ pub(super) async fn run(
     };
     match reply {
         None | Some(Ok(Reply::Fill(_))) => StopReason::Cancelled { answering: false },
-        Some(Ok(Reply::Say(text)) | Err(text)) => {
+        Some(Ok(Reply::Say(text))) => {
             session.log.append(Event::Output(text));
+            StopReason::EndTurn
+        }
+        Some(Err(why)) => {
+            session.log.append(Event::CommandFailed(why));
             StopReason::EndTurn
         }
         Some(Ok(Reply::Ask(prompt))) => {

@@ -78,6 +78,9 @@ pub enum Event {
     CommandStarted { name: String },
     /// What a command says to people: Markdown, and not told to the model.
     Output(String),
+    /// A command does not work, or there is none of that name; why: Markdown for people, and not
+    /// told to the model.
+    CommandFailed(String),
     /// A command asks the model this, in place of what the user said.
     Asked(Vec<Part>),
     /// The model is told this too: with the result of a call, or else with the prompt.

@@ -153,6 +153,7 @@ impl Transcript {
             | Event::Retry(_)
             | Event::Notice(_)
             | Event::Output(_)
+            | Event::CommandFailed(_)
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. }
             | Event::CallStarted(_)

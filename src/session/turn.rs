@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::command::NotForModel;
 use super::event::{Event, PromptPart, StopReason};
 use super::loops::{Loop, Loops};
 use super::{Session, call, command, compress, consent, mention, resources};
@@ -16,8 +17,12 @@ pub(super) async fn run(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> StopReason {
-    if let Some((name, text)) = command::find(session, prompt, cancel).await {
-        return command::run(session, name, &text, cancel).await;
+    match command::find(session, prompt, cancel).await {
+        Some(NotForModel::Command(name, text)) => {
+            return command::run(session, name, &text, cancel).await;
+        }
+        Some(NotForModel::Unknown(name, why)) => return command::refuse(session, name, why),
+        None => {}
     }
     if let [PromptPart::Shell(command)] = prompt {
         return shell(session, command, cancel).await;

@@ -282,6 +282,27 @@ async fn a_slash_command_needs_no_key() {
     assert!(ran.status.success());
 }
 
+/// The error of a command that does not work: nothing on standard output, and no success.
+async fn check_command(setup: Setup, prompt: &str, why: &str) {
+    let ran_ = ran(setup.clone(), prompt).await;
+    assert!(ran_.stderr.starts_with("tandem: ") && ran_.stderr.contains(why), "{}", ran_.stderr);
+    assert_eq!((&*ran_.stdout, ran_.status.code()), ("", Some(1)));
+    let ran_ = ran(setup.arg("-o").arg("json"), prompt).await;
+    let result: Value = serde_json::from_str(&ran_.stdout).unwrap();
+    assert_eq!((&result["response"], &result["error"]["code"]), (&json!(""), &json!(1)));
+    assert!(result["error"]["message"].as_str().unwrap().contains(why), "{result}");
+    assert_eq!(ran_.status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_work_is_no_success() {
+    check_command(says("no"), "/compres", "Unknown command `/compres`. Did you mean").await;
+    check_command(says("no"), "exit", "`exit` is not sent to the model").await;
+    check_command(says("no"), "/memory lose", "`/memory` has no `lose`").await;
+    let broken = says("no").file("../.gemini/commands/broken.toml", "prompt = [");
+    check_command(broken, "/broken", "broken.toml").await;
+}
+
 #[tokio::test]
 async fn with_an_a2a_port_others_may_answer() {
     let mut running = start(story().arg("--a2a-port").arg("0"), "go");

@@ -218,7 +218,7 @@ fn is_begun(event: &Event) -> bool {
 async fn output(session: &Arc<Session>, command: &str) -> String {
     let events = turn(session, command).await;
     let output = events.iter().find_map(|event| match &**event {
-        Event::Output(output) => Some(output.clone()),
+        Event::Output(output) | Event::CommandFailed(output) => Some(output.clone()),
         _ => None,
     });
     output.unwrap_or_else(|| panic!("{events:?}"))

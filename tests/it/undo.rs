@@ -78,7 +78,7 @@ impl Stage {
         self.session.prompt(text(prompt), Origin::Editor);
         let events = timeout(HANG, until(&mut log, is_end)).await.unwrap();
         let output = |event: &Arc<Event>| match &**event {
-            Event::Output(text) => Some(text.clone()),
+            Event::Output(text) | Event::CommandFailed(text) => Some(text.clone()),
             _ => None,
         };
         events.iter().find_map(output).unwrap_or_default()

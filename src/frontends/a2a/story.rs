@@ -156,7 +156,7 @@ impl Story {
             Event::QuestionClosed { call, .. } | Event::CallFinished { call, .. } => {
                 self.run(entry.at, |turn| turn.asking.retain(|asking| asking != call));
             }
-            Event::Output(text) => self.run(entry.at, |turn| {
+            Event::Output(text) | Event::CommandFailed(text) => self.run(entry.at, |turn| {
                 turn.speaking = false;
                 turn.say(text);
                 turn.speaking = false;

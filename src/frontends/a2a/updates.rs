@@ -91,7 +91,9 @@ impl Telling<'_> {
         match &*self.entry.event {
             Event::TurnQueued { origin, .. } => self.queued(story, origin),
             Event::TurnStarted { .. } => self.state(TaskState::Working, None),
-            Event::Text(text) | Event::Output(text) => self.text(text.clone()),
+            Event::Text(text) | Event::Output(text) | Event::CommandFailed(text) => {
+                self.text(text.clone());
+            }
             Event::Thought(text) => self.thought(&AgentThought::read(text)),
             Event::Retry(retry) => self.remark("Retrying", retry.to_string()),
             Event::Notice(notice) => self.remark("Note", notice.clone()),

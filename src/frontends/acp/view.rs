@@ -79,8 +79,9 @@ impl View {
 
     fn show(&mut self, event: &Arc<Event>) {
         match &**event {
-            Event::Text(_) | Event::Thought(_) | Event::Output(_) if self.silenced() => {}
-            Event::Output(text) => self.say(Voice::Text, text),
+            Event::Text(_) | Event::Thought(_) | Event::Output(_) | Event::CommandFailed(_)
+                if self.silenced() => {}
+            Event::Output(text) | Event::CommandFailed(text) => self.say(Voice::Text, text),
             Event::Text(text) => {
                 let text = self.join(Voice::Text, text);
                 self.say(Voice::Text, &text);

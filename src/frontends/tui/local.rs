@@ -1,6 +1,6 @@
 //! The commands that only this screen has: the session knows nothing of them.
 
-use crate::commands::Registry;
+use crate::commands::{Registry, unknown};
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) const LOCAL: [(&str, Local, &str); 3] = [
 pub(super) fn of(typed: &str) -> Option<Local> {
     match typed.trim() {
         "/login" => Some(Local::Auth),
-        "/exit" => Some(Local::Quit),
+        typed if unknown::leaves(typed) => Some(Local::Quit),
         typed => LOCAL.iter().find(|(name, ..)| *name == typed).map(|(_, local, _)| *local),
     }
 }
@@ -35,4 +35,19 @@ pub(super) fn names() -> String {
     names.sort();
     names.dedup();
     names.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Local, of};
+
+    #[test]
+    fn a_word_that_leaves_elsewhere_leaves_here_too() {
+        for typed in ["/quit", "/exit", "exit", "quit", ":q", " quit\n"] {
+            assert_eq!(of(typed), Some(Local::Quit), "{typed}");
+        }
+        for typed in ["quit smoking", "exit 1", "/quit now", "q"] {
+            assert_eq!(of(typed), None, "{typed}");
+        }
+    }
 }

@@ -112,7 +112,7 @@ impl State {
             }
             Event::TurnStarted { turn } => self.begin(*turn, at),
             Event::CommandStarted { name } => self.command = Some(name.clone()),
-            Event::Output(text) => {
+            Event::Output(text) | Event::CommandFailed(text) => {
                 self.close();
                 self.push(Body::Said(Growing::new(text.clone())));
                 self.close();

@@ -67,7 +67,7 @@ impl Stage {
     async fn says(&self, prompt: &str) -> String {
         let events = self.turn(prompt).await;
         let outputs = events.iter().filter_map(|event| match &**event {
-            Event::Output(output) => Some(output.clone()),
+            Event::Output(output) | Event::CommandFailed(output) => Some(output.clone()),
             _ => None,
         });
         outputs.collect()

@@ -18,11 +18,12 @@ fn project() -> Setup {
 }
 
 #[tokio::test]
-async fn a_command_is_answered_in_the_editor_and_an_unknown_one_by_the_model() {
+async fn a_command_is_answered_in_the_editor_and_so_is_an_unknown_one() {
     let mut agent = project().start();
     for (prompt, expected) in [
         ("/help memory", "- `/memory show`: what the model is told of it\n"),
-        ("/nonsense", "The model says so."),
+        ("/nonsense", "Unknown command `/nonsense`."),
+        ("exit", "`exit` is not sent to the model."),
         ("/etc/hosts: what is it?", "The model says so."),
     ] {
         let id = agent.prompt(prompt).await;

@@ -11,7 +11,7 @@ use super::{Stage, calls, says};
 async fn said(stage: &Stage, command: &str) -> String {
     let events = stage.turn(command).await;
     let said = events.iter().filter_map(|event| match &**event {
-        Event::Output(said) => Some(said.as_str()),
+        Event::Output(said) | Event::CommandFailed(said) => Some(said.as_str()),
         _ => None,
     });
     said.collect()

@@ -74,7 +74,7 @@ impl Stage {
         let turn = self.session.prompt(text(command), Origin::Editor);
         let events = self.follow(turn, &tandem::session::Answer::Once { edited: None }).await;
         let said = events.iter().filter_map(|event| match &**event {
-            Event::Output(said) => Some(said.as_str()),
+            Event::Output(said) | Event::CommandFailed(said) => Some(said.as_str()),
             _ => None,
         });
         let said = said.collect::<Vec<_>>().join("\n");

@@ -16,7 +16,7 @@ impl Stage {
         let turn = self.session.prompt(text(prompt), Origin::Editor);
         let events = self.follow(turn, &ONCE).await;
         let said = events.iter().find_map(|event| match &**event {
-            Event::Output(said) => Some(said.clone()),
+            Event::Output(said) | Event::CommandFailed(said) => Some(said.clone()),
             _ => None,
         });
         said.unwrap_or_else(|| panic!("{events:?}"))

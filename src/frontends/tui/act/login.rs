@@ -46,7 +46,7 @@ impl Ui {
         let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
             return false;
         };
-        let model = !matches!(prompt, [PromptPart::Shell(_)]) && !session.is_command(prompt);
+        let model = !matches!(prompt, [PromptPart::Shell(_)]) && session.needs_model(prompt);
         model && matches!(session.ready(), Err(ModelError::NotAuthenticated(_)))
     }
 
