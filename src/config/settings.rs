@@ -238,8 +238,6 @@ pub struct Tools {
     /// `output-chars` says; 0 or less in the files is [`usize::MAX`].
     #[serde(deserialize_with = "take::threshold")]
     pub truncate_tool_output_threshold: Option<usize>,
-    /// Gemini CLI's sandbox, which there is none of here: who wants one is told.
-    pub sandbox: Value,
 }
 
 /// Commands.

@@ -237,13 +237,40 @@ fn the_users_own_file_is_no_projects_in_the_home() {
 }
 
 #[test]
-fn who_wants_a_sandbox_is_told_that_there_is_none() {
-    for (wanted, told) in [(json!("docker"), true), (json!(true), true), (json!(false), false)] {
-        let place = Place::new().with(USER, &json!({ "tools": { "sandbox": wanted } }).to_string());
+fn who_wants_a_guard_that_there_is_not_is_told_so_in_one_sentence() {
+    for (settings, named) in [
+        (json!({ "tools": { "sandbox": "docker" } }), "`tools.sandbox`"),
+        (json!({ "tools": { "sandbox": true } }), "`tools.sandbox`"),
+        (json!({ "sandbox": true }), "`sandbox`"),
+        (json!({ "hooks": { "BeforeTool": [{ "matcher": "*" }] } }), "`hooks`"),
+        (json!({ "skills": { "disabled": ["x"] } }), "`skills`"),
+        (json!({ "extensions": { "disabled": ["x"] } }), "`extensions`"),
+        (json!({ "admin": { "mcp": { "enabled": false } } }), "`admin.mcp.enabled`"),
+        (
+            json!({ "security": { "toolSandboxing": true, "auth": { "enforcedType": "vertex-ai" } },
+                    "admin": { "secureModeEnabled": true } }),
+            "`admin.secureModeEnabled`, `security.auth.enforcedType`, `security.toolSandboxing`",
+        ),
+        (json!({ "tools": { "sandbox": false }, "hooks": {}, "skills": { "enabled": false } }), ""),
+        (json!({ "admin": { "mcp": { "enabled": true } }, "security": { "auth": {} } }), ""),
+    ] {
+        let place = Place::new().with(USER, &settings.to_string());
         let remarks = read(&place).remarks().to_vec();
-        let said = remarks.iter().any(|it| it.contains(":1: `tools.sandbox`: there is no sandbox"));
-        assert_eq!(said, told, "{wanted}: {remarks:?}");
+        let [remark] = &remarks[..] else {
+            assert_eq!((named, remarks.len()), ("", 0), "{settings}: {remarks:?}");
+            continue;
+        };
+        let expected = format!("Without effect here: {named}. tandem has no hooks");
+        assert!(remark.starts_with(&expected) && remark.contains("settings.json:1"), "{remark}");
     }
+}
+
+#[test]
+fn a_guard_that_a_later_file_turns_off_is_not_wanted() {
+    let place = Place::new()
+        .with(USER, r#"{ "tools": { "sandbox": true } }"#)
+        .with(SYSTEM, r#"{ "tools": { "sandbox": false } }"#);
+    assert_eq!(read(&place).remarks(), <[String; 0]>::default());
 }
 
 #[test]

@@ -73,7 +73,6 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
     key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
-    key("tools.sandbox", &["sandbox"], Replace, Counts),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
     key("mcp.allowed", &["allowMCPServers"], Replace, No),
@@ -90,6 +89,39 @@ pub(super) const KEYS: &[Key] = &[
     key("adminPolicyPaths", &[], Add, No),
     key("limits", &[], Each, No),
 ];
+
+/// Names in Gemini CLI's files that have no effect here, and whether a value asks for one: who relies
+/// on a guard must know that there is none.
+pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
+    ("hooks", is_set),
+    ("tools.sandbox", is_set),
+    ("sandbox", is_set),
+    ("security.toolSandboxing", is_set),
+    ("security.auth.enforcedType", is_set),
+    ("security.enableConseca", is_set),
+    ("admin.secureModeEnabled", is_set),
+    ("admin.mcp.enabled", is_off),
+    ("skills", is_set),
+    ("extensions", is_set),
+];
+
+/// Whether a value asks for something.
+type IsWanted = fn(&Value) -> bool;
+
+/// Whether a value is more than none, no or nothing.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Bool(true) | Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(object) => object.values().any(is_set),
+    }
+}
+
+fn is_off(value: &Value) -> bool {
+    value == &Value::Bool(false)
+}
 
 const COMPRESSION: &[&str] = &[
     "model.chatCompression.contextPercentageThreshold",

@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::file::{self, Kind, Node};
-use super::keys::{FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged};
+use super::keys::{
+    FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged, WITHOUT_EFFECT,
+};
 use super::origin::{Layer, Origin};
 use super::{Given, Settings, expand};
 use crate::config::env::{DotEnv, Env};
@@ -27,6 +29,8 @@ pub(super) struct Merged<'a> {
     origins: BTreeMap<String, Vec<Origin>>,
     /// MCP servers as they are written, and the variables that were put into them, by name.
     servers: BTreeMap<String, (Value, Vec<String>)>,
+    /// The place of each value that asks for what there is not here, by name.
+    without_effect: BTreeMap<&'static str, Origin>,
     remarks: Vec<String>,
     /// Where files may be, and what came of each.
     pub files: Vec<(Arc<Path>, &'static str)>,
@@ -52,6 +56,7 @@ impl<'a> Merged<'a> {
             values: Value::Object(Map::new()),
             origins: BTreeMap::new(),
             servers: BTreeMap::new(),
+            without_effect: BTreeMap::new(),
             remarks: Vec::new(),
             files: Vec::new(),
         }
@@ -82,6 +87,15 @@ impl<'a> Merged<'a> {
         for key in KEYS {
             if let Some(node) = find(&root, key) {
                 self.key(key, node, layer, path);
+            }
+        }
+        for (name, asks) in WITHOUT_EFFECT {
+            let Some(node) = root.find(name.split('.')) else { continue };
+            if asks(&node.value(&mut ToOwned::to_owned)) {
+                let origin = Origin::File { layer, path: Arc::clone(path), line: node.line };
+                self.without_effect.insert(name, origin);
+            } else {
+                self.without_effect.remove(name);
             }
         }
         state
@@ -253,10 +267,15 @@ impl<'a> Merged<'a> {
             let origin = said_at(&settings.origins, "security.disableYoloMode");
             settings.remarks.push(format!("{origin}: `security.disableYoloMode` forbids yolo."));
         }
-        if !matches!(settings.tools.sandbox, Value::Null | Value::Bool(false)) {
-            let origin = said_at(&settings.origins, "tools.sandbox");
-            let why = "there is no sandbox here: questions and rules decide what commands may do";
-            settings.remarks.push(format!("{origin}: `tools.sandbox`: {why}."));
+        if !self.without_effect.is_empty() {
+            let names: Vec<_> = self.without_effect.keys().map(|it| format!("`{it}`")).collect();
+            let places: Vec<_> = self.without_effect.values().map(ToString::to_string).collect();
+            settings.remarks.push(format!(
+                "Without effect here: {}. tandem has no hooks, sandbox, skills, extensions or locks \
+                 of an administrator yet: questions and policy rules alone decide what may run ({}).",
+                names.join(", "),
+                places.join(", ")
+            ));
         }
         settings
     }
