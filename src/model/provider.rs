@@ -51,6 +51,49 @@ impl Provider {
         named.unwrap_or((usual, id))
     }
 
+    /// The same; or why that cannot be meant: the provider is unknown, or the model is one that only
+    /// another provider has. Of servers that have models of all kinds, any id may be one.
+    pub fn check(id: &str, usual: Self) -> Result<(Self, &str), String> {
+        let (provider, own) = Self::of(id, usual);
+        let is_named = own.len() < id.len();
+        if is_named || matches!(usual, Self::OpenAi | Self::Ollama) {
+            return Ok((provider, own));
+        }
+        if let Some((name, _)) = id.split_once(':') {
+            let known: Vec<_> = Self::ALL.iter().map(|it| format!("`{it}`")).collect();
+            return Err(format!(
+                "Unknown provider `{name}` in the model `{id}`. Known providers: {}. A model of Ollama \
+                 that is called so is `ollama:{id}`.",
+                known.join(", ")
+            ));
+        }
+        match Self::whose(id).filter(|whose| *whose != usual) {
+            Some(whose) => Err(format!(
+                "Unknown model `{id}` for {}: use `{whose}:{id}`, or `{usual}:{id}` if it is there all \
+                 the same.",
+                usual.title()
+            )),
+            None => Ok((provider, own)),
+        }
+    }
+
+    /// The provider whose models' ids begin like this one, if only one's do.
+    fn whose(id: &str) -> Option<Self> {
+        let id = id.to_ascii_lowercase();
+        // o3, o4-mini
+        let after_o = id.strip_prefix('o').and_then(|rest| rest.chars().next());
+        if after_o.is_some_and(|c| c.is_ascii_digit()) {
+            return Some(Self::OpenAi);
+        }
+        let known = [
+            ("gemini-", Self::Gemini),
+            ("claude-", Self::Anthropic),
+            ("gpt-", Self::OpenAi),
+            ("chatgpt-", Self::OpenAi),
+        ];
+        known.into_iter().find(|(begins, _)| id.starts_with(begins)).map(|(_, whose)| whose)
+    }
+
     /// The id that means the same wherever one is asked for. One of the Gemini API stands alone.
     pub fn qualify(self, id: &str) -> String {
         match self {
@@ -96,6 +139,43 @@ mod tests {
         check("qwen3:8b", Ollama, (Ollama, "qwen3:8b"));
         check("ollama:qwen3:8b", Gemini, (Ollama, "qwen3:8b"));
         check("ollama:", Gemini, (Ollama, ""));
+    }
+
+    #[track_caller]
+    fn refused(id: &str, usual: Provider, expected: &str) {
+        let why = Provider::check(id, usual).unwrap_err();
+        assert!(why.starts_with(expected), "{why}");
+    }
+
+    #[test]
+    fn a_model_of_another_provider_is_named_as_one() {
+        let claude =
+            "Unknown model `claude-x` for Gemini: use `anthropic:claude-x`, or `gemini:claude-x`";
+        refused("claude-x", Gemini, claude);
+        refused("gpt-5", Gemini, "Unknown model `gpt-5` for Gemini: use `openai:gpt-5`");
+        refused("o3", Gemini, "Unknown model `o3` for Gemini: use `openai:o3`");
+        refused(
+            "o4-mini",
+            Anthropic,
+            "Unknown model `o4-mini` for Anthropic: use `openai:o4-mini`",
+        );
+        refused("gemini-3.8-flash", Anthropic, "Unknown model `gemini-3.8-flash` for Anthropic");
+        refused("bedrock:x", Gemini, "Unknown provider `bedrock` in the model `bedrock:x`. Known");
+        refused("qwen3:8b", Anthropic, "Unknown provider `qwen3`");
+        for (id, usual) in [
+            ("gemini-9-xenon", Gemini),
+            ("gemma-4", Gemini),
+            ("omni", Gemini),
+            ("tuned/mine", Gemini),
+            ("claude-x", Anthropic),
+            ("gemini:claude-x", Gemini),
+            ("openai:bedrock:x", Gemini),
+            ("claude-x", OpenAi),
+            ("meta/llama:free", OpenAi),
+            ("gpt-oss:20b", Ollama),
+        ] {
+            assert_eq!(Provider::check(id, usual), Ok(Provider::of(id, usual)), "{id}");
+        }
     }
 
     #[test]

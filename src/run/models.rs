@@ -43,7 +43,15 @@ impl Choice {
         // A variable of this name is no other provider's.
         let variable = matches!(settings.origin("model.name"), [Origin::Variable("GEMINI_MODEL")]);
         let usual = if variable { Provider::Gemini } else { self.usual };
-        let wanted = id.map(|id| Provider::of(id, usual));
+        let wanted = match id.map(|id| Provider::check(id, usual)).transpose() {
+            Ok(wanted) => wanted,
+            // On the command line it is wrong at once; of a file the person hears with the first
+            // prompt, where the model can also be changed.
+            Err(why) if matches!(settings.origin("model.name"), [Origin::Flag(_)]) => {
+                anyhow::bail!(why)
+            }
+            Err(why) => return Ok(Arc::new(wrong(&why))),
+        };
         let model = self.lazy(wanted.map(|(provider, id)| (provider, id.to_owned())));
         if self.options.thinking.is_some() {
             model.get().map_err(Clone::clone)?;
@@ -102,7 +110,7 @@ impl Models for Choice {
             return replay.map_err(|err| format!("{err:#}"));
         }
         let catalog = self.catalog()?;
-        let (provider, own) = Provider::of(id, self.usual);
+        let (provider, own) = Provider::check(id, self.usual)?;
         let plain = own.chars().all(|c| c.is_ascii_alphanumeric() || "-._/:@+".contains(c));
         if !plain || own.contains("..") || !catalog.knows(&provider.qualify(own)) {
             let known: Vec<_> = self.ids(&catalog).iter().map(|id| format!("`{id}`")).collect();
@@ -115,6 +123,12 @@ impl Models for Choice {
         let model = self.lazy(Some((provider, own.to_owned())));
         model.get().cloned().map_err(ToString::to_string)
     }
+}
+
+/// A model that cannot be asked, because its id is wrong.
+fn wrong(why: &str) -> Lazy {
+    let (ready, make) = (Error::Rejected(why.to_owned()), Error::Rejected(why.to_owned()));
+    Lazy::new(move || Err(ready.clone()), move || Err(make.clone()))
 }
 
 /// A provider's model. Nothing is connected yet.
