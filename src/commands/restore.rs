@@ -6,6 +6,9 @@ use crate::session::{Change, PromptPart, Selection, TurnId};
 /// Characters of a prompt that are shown beside its turn.
 const PROMPT: usize = 60;
 
+/// The end of an answer: nobody knows what commands change.
+const COMMANDS: &str = "What commands changed is not taken back.\n";
+
 const TURN: Argument = Argument {
     name: "n",
     description: "the turn's number, as `/restore list` has it",
@@ -122,5 +125,7 @@ async fn restore(request: &Request<'_>, selection: Selection) -> Result<Reply, S
             Err(why) => format!("- `{file}` was left alone (`{}`): it {why}\n", change.call),
         }
     };
-    Ok(Reply::Say(came.iter().map(line).collect()))
+    let said: String = came.iter().map(line).collect();
+    let any = came.iter().any(|(_, result)| result.is_ok());
+    Ok(Reply::Say(if any { format!("{said}\n{COMMANDS}") } else { said }))
 }

@@ -1,8 +1,9 @@
 //! Taking back what calls changed in files: which changes there are, told from the log, and the
 //! putting back.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Session;
@@ -113,6 +114,8 @@ impl Undo {
         for change in all.iter().filter(|change| !change.restored) {
             standing.entry(change.path.clone()).or_default().push(change.call.clone());
         }
+        let made: HashSet<PathBuf> =
+            all.iter().flat_map(|change| change.file.directories.iter().cloned()).collect();
         let mut came = Vec::new();
         for change in all.into_iter().rev().filter(|change| selection.covers(change)) {
             if stop() {
@@ -122,6 +125,9 @@ impl Undo {
                 Some(calls) => self.restore_newest(&change, calls),
                 None => Err("has been put back already".to_owned()),
             };
+            if change.made && result.is_ok() {
+                remove_empty(&change.path, &made);
+            }
             came.push((change, result));
         }
         came
@@ -142,5 +148,15 @@ impl Undo {
         let (call, path) = (change.call.clone(), change.path.clone());
         self.log.append(Event::FileRestored { call, path });
         Ok(())
+    }
+}
+
+/// Removes the directories above a file that calls have made, as far as they are empty now.
+fn remove_empty(path: &Path, made: &HashSet<PathBuf>) {
+    for directory in path.ancestors().skip(1).take_while(|directory| made.contains(*directory)) {
+        // One that is not empty stays, and so do those above it.
+        if fs::remove_dir(directory).is_err() {
+            return;
+        }
     }
 }

@@ -117,8 +117,10 @@ impl Proposal {
         if original.bytes.as_ref() != Some(&bytes) {
             let old = original.bytes.as_deref();
             let before = cx.preimages.keep(old);
+            let directories = files::missing_directories(path);
             files::write(path, old, &bytes, &cx.cancel)?;
-            (cx.changed)(FileChange { path: path.clone(), before, after: ContentId::of(&bytes) });
+            let after = ContentId::of(&bytes);
+            (cx.changed)(FileChange { path: path.clone(), before, after, directories });
         }
         let shown = Some(Content::Diff(self.diff(written)));
         let text = self.report(edited.as_deref(), &cx.limits);

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, Gid, OFlags, Uid, access, fchown, getxattr_query};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,12 @@ pub(super) fn check_writable(path: &Path) -> Result<(), ToolError> {
         "permission_denied",
         format!("{} is read-only; nothing was written.", path.display()),
     ))
+}
+
+/// The directories that there are not yet on the way to a file, those above the others last.
+pub(super) fn missing_directories(path: &Path) -> Vec<PathBuf> {
+    let above = path.ancestors().skip(1);
+    above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
 
 /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made).

@@ -23,6 +23,9 @@ pub struct FileChange {
     pub before: Before,
     /// What the tool wrote.
     pub after: ContentId,
+    /// The directories that it made on the way.
+    #[serde(default)]
+    pub directories: Vec<PathBuf>,
 }
 
 /// What was there before a change.
@@ -117,7 +120,7 @@ impl Preimages {
     /// Puts back what was there before a change, if the file is exactly as the change left it. The
     /// error says why it was left alone: what follows the file's name in a sentence.
     pub fn restore(&self, change: &FileChange) -> Result<(), String> {
-        let FileChange { path, before, after } = change;
+        let FileChange { path, before, after, .. } = change;
         let now = match files::read(path, after.bytes) {
             Ok(now) if ContentId::of(&now) == *after => now,
             Err(error) if error.kind == "file_not_found" => {

@@ -95,7 +95,9 @@ async fn one_call_is_taken_back_and_the_rest_stays() {
     stage.write("a", "old a\n");
     stage.write("b", "old b\n");
     stage.say("write both").await;
-    assert_eq!(stage.say("/restore w1").await, "- `a` is as it was before `w1`\n");
+    let commands = "\nWhat commands changed is not taken back.\n";
+    let said = stage.say("/restore w1").await;
+    assert_eq!(said, format!("- `a` is as it was before `w1`\n{commands}"));
     assert_eq!(stage.read("a").unwrap(), "old a\n");
     assert_eq!(stage.read("b").unwrap(), "new b\n");
 }
@@ -104,8 +106,28 @@ async fn one_call_is_taken_back_and_the_rest_stays() {
 async fn a_file_that_a_call_made_is_removed() {
     let stage = Stage::new(vec![writes(&[("w1", "new/file", "text\n")])]);
     stage.say("make it").await;
-    assert_eq!(stage.say("/restore w1").await, "- `new/file` is removed again (`w1`)\n");
-    assert_eq!(stage.read("new/file"), None);
+    assert!(stage.say("/restore w1").await.starts_with("- `new/file` is removed again (`w1`)\n"));
+    assert!(!stage.path("new").exists());
+}
+
+#[tokio::test]
+async fn directories_that_calls_made_are_removed_when_they_are_empty() {
+    let stage = Stage::new(vec![writes(&[
+        ("w1", "a/b/c/one", "1\n"),
+        ("w2", "a/b/c/two", "2\n"),
+        ("w3", "a/three", "3\n"),
+        ("w4", "own/four", "4\n"),
+    ])]);
+    fs::create_dir(stage.path("own")).unwrap();
+    stage.say("make them").await;
+    stage.say("/restore w1").await;
+    assert!(stage.path("a/b/c/two").exists());
+    stage.say("/restore w2").await;
+    assert!(stage.path("a/three").exists() && !stage.path("a/b").exists());
+    fs::write(stage.path("a/theirs"), "").unwrap();
+    stage.say("/restore w3").await;
+    stage.say("/restore w4").await;
+    assert!(stage.path("a/theirs").exists() && stage.path("own").is_dir());
 }
 
 #[tokio::test]
