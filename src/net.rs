@@ -4,6 +4,7 @@
 //! A name is looked up once, what it leads to is judged, and the connection is made to that: a name
 //! that leads elsewhere the next time is of no use.
 
+mod certificates;
 mod place;
 
 use std::error::Error;
@@ -17,6 +18,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, redirect};
 use tokio::net::lookup_host;
 
+use self::certificates::{NO_CERTIFICATES, no_certificates};
 pub use self::place::{Reach, is_this_machine, judge, judge_host};
 
 /// Sent as `User-Agent`.
@@ -37,11 +39,21 @@ pub fn system_lookup() -> Lookup {
     })
 }
 
-/// A client that connects to nothing out of reach and follows no redirects. Literal addresses are
-/// the caller's to judge, with [`judge_host`].
-pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
+/// Builds a client from what `begin` begins. On a machine without certificates of authorities `http:`
+/// works all the same, and a request with `https:` fails with an error that says what to do.
+pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
     // Fails only if a provider is installed, which will do.
     drop(rustls::crypto::ring::default_provider().install_default());
+    begin().build().or_else(|error| {
+        let Some(config) = no_certificates() else { return Err(error) };
+        tracing::warn!("{NO_CERTIFICATES}: {}", cause(&error));
+        begin().tls_backend_preconfigured(config).build().map_err(|_| error)
+    })
+}
+
+/// A client that connects to nothing out of reach and follows no redirects. Literal addresses are
+/// the caller's to judge, with [`judge_host`]. To be built with [`build`].
+pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
     Client::builder()
         .user_agent(AGENT)
         .redirect(redirect::Policy::none())
@@ -59,8 +71,29 @@ pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a Refused> 
     }
 }
 
+/// The error of TLS in an error, if that is what went wrong.
+pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(error) = error.downcast_ref() {
+        return Some(error);
+    }
+    // Such an error calls what it wraps its source only one level further down.
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(wrapped) => tls_error(wrapped),
+        None => tls_error(error.source()?),
+    }
+}
+
+/// Whether a request failed because this machine has no certificates; the sentence that says so.
+pub fn lacks_certificates(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let lacks = |error: &rustls::Error| matches!(error, rustls::Error::General(why) if why == NO_CERTIFICATES);
+    tls_error(error).is_some_and(lacks).then_some(NO_CERTIFICATES)
+}
+
 /// The innermost error: the outer ones say the whole address, and only that something failed.
 pub fn cause(error: &reqwest::Error) -> String {
+    if let Some(why) = lacks_certificates(error) {
+        return why.to_owned();
+    }
     let Some(mut cause) = error.source() else { return "the request failed".to_owned() };
     while let Some(source) = cause.source() {
         cause = source;

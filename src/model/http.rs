@@ -2,7 +2,6 @@
 //! that people understand.
 
 use std::error::Error as _;
-use std::io;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Error;
 use super::retry::{self, Failure};
+use crate::net;
 
 /// Sent as `User-Agent`, and wherever an API wants to know its client.
 pub(super) const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
@@ -40,17 +40,16 @@ impl Http {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        // Fails only if a provider is installed, which will do.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client = Client::builder()
-            .user_agent(AGENT)
-            .connect_timeout(self.connect_timeout)
-            .redirect(redirect::Policy::custom(stay))
-            .build()
-            .map_err(|error| {
-                let why = format!("The HTTP client could not be made: {}", cause(&error));
-                Failure::terminal(Error::Unavailable(why))
-            })?;
+        let client = net::build(|| {
+            Client::builder()
+                .user_agent(AGENT)
+                .connect_timeout(self.connect_timeout)
+                .redirect(redirect::Policy::custom(stay))
+        });
+        let client = client.map_err(|error| {
+            let why = format!("The HTTP client could not be made: {}", cause(&error));
+            Failure::terminal(Error::Unavailable(why))
+        })?;
         Ok(self.client.get_or_init(|| client))
     }
 
@@ -226,6 +225,10 @@ fn silent(host: &str, patience: Duration) -> Failure {
 }
 
 fn lost(host: &str, error: &reqwest::Error) -> Failure {
+    if let Some(why) = net::lacks_certificates(error) {
+        let why = format!("{host} cannot be asked: {why}.");
+        return Failure::terminal(Error::Unavailable(why));
+    }
     let why = cause(error);
     if let Some(reason) = distrusted(error) {
         return Failure::terminal(Error::Unavailable(format!(
@@ -249,14 +252,9 @@ fn lost(host: &str, error: &reqwest::Error) -> Failure {
 
 /// Why a certificate was not accepted, if that is what went wrong.
 fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    if let Some(rustls::Error::InvalidCertificate(reason)) = error.downcast_ref() {
-        return Some(reason.to_string());
-    }
-    // Such an error calls what it wraps its source only one level further down.
-    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    match wrapped {
-        Some(wrapped) => distrusted(wrapped),
-        None => distrusted(error.source()?),
+    match net::tls_error(error)? {
+        rustls::Error::InvalidCertificate(reason) => Some(reason.to_string()),
+        _ => None,
     }
 }
 
@@ -273,6 +271,8 @@ fn cause(error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[track_caller]

@@ -12,6 +12,7 @@ mod anthropic;
 mod api;
 mod background;
 mod bad_input;
+mod certificates;
 mod clients;
 mod commands;
 mod consent;

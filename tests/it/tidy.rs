@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("net", &["sync"]),
     ("protocol", &[]),
     ("rpc", &["protocol", "sync"]),
-    ("model", &["media", "sync"]),
+    ("model", &["media", "net", "sync"]),
     ("tools", &["media", "net", "sync", "visible"]),
     ("permission", &["tools", "sync", "visible"]),
     ("session", &["model", "tools", "permission", "media", "sync", "visible"]),

@@ -13,6 +13,8 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
+use crate::net;
+
 /// Redirections of one request.
 const REDIRECTS: usize = 5;
 
@@ -33,15 +35,14 @@ pub(super) fn client(url: &str) -> Result<Client, String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("its address begins with {}:, not http: or https:", url.scheme()));
     }
-    // Fails only if a provider is installed, which will do.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::builder()
-        .user_agent(concat!("tandem/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::custom(stay))
-        // Streams are left before their end, and such connections cannot be used again.
-        .pool_max_idle_per_host(0)
-        .build()
-        .map_err(|err| format!("the HTTP client could not be made: {err}"))
+    let client = net::build(|| {
+        Client::builder()
+            .user_agent(net::AGENT)
+            .redirect(redirect::Policy::custom(stay))
+            // Streams are left before their end, and such connections cannot be used again.
+            .pool_max_idle_per_host(0)
+    });
+    client.map_err(|err| format!("the HTTP client could not be made: {err}"))
 }
 
 /// Only redirections that keep the method and the body, and only on the same server.

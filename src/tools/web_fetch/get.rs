@@ -130,17 +130,17 @@ impl Web {
             return Ok(clients);
         }
         let Setup { lookup, reach } = &self.setup;
-        let made = |builder: reqwest::ClientBuilder| {
-            let builder = builder.connect_timeout(CONNECT).pool_max_idle_per_host(1);
-            builder.build().map_err(|error| format!("no HTTP client: {}", net::cause(&error)))
+        let made = |begin: &dyn Fn() -> reqwest::ClientBuilder| {
+            let begin = || begin().connect_timeout(CONNECT).pool_max_idle_per_host(1);
+            net::build(begin).map_err(|error| format!("no HTTP client: {}", net::cause(&error)))
         };
-        let direct = made(net::client(lookup.clone(), *reach).no_proxy())?;
-        let proxied = made(
+        let direct = made(&|| net::client(lookup.clone(), *reach).no_proxy())?;
+        let proxied = made(&|| {
             Client::builder()
                 .user_agent(net::AGENT)
                 .redirect(redirect::Policy::none())
-                .referer(false),
-        )?;
+                .referer(false)
+        })?;
         let clients = Clients { direct, proxied, proxies: Matcher::from_env() };
         Ok(self.clients.get_or_init(|| clients))
     }

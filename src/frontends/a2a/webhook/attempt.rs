@@ -61,14 +61,16 @@ impl Courier {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = net::client(Arc::clone(&self.lookup), self.reach)
-            // A proxy would look the name up once more.
-            .no_proxy()
-            // Shared among a name's addresses, so that one that is dead leaves time for the next.
-            .connect_timeout(self.timeout / 2)
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(1)
-            .build()
+        let client = net::build(|| {
+            net::client(Arc::clone(&self.lookup), self.reach)
+                // A proxy would look the name up once more.
+                .no_proxy()
+                // Shared among a name's addresses, so that one that is dead leaves time for the next.
+                .connect_timeout(self.timeout / 2)
+                .pool_idle_timeout(IDLE)
+                .pool_max_idle_per_host(1)
+        });
+        let client = client
             .map_err(|error| Failure::Final(format!("no HTTP client: {}", net::cause(&error))))?;
         Ok(self.client.get_or_init(|| client))
     }

@@ -1,0 +1,63 @@
+//! TLS on a machine without certificates of authorities.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+
+/// What people are told.
+pub(super) const NO_CERTIFICATES: &str = "this machine has no certificates of authorities, without \
+    which no server can be trusted over https: install the package ca-certificates, or name a file \
+    of them in SSL_CERT_FILE";
+
+/// TLS that trusts no server, and says why.
+pub(super) fn no_certificates() -> Option<ClientConfig> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let config = config.with_safe_default_protocol_versions().ok()?;
+    let verifier = Arc::new(TrustsNobody { provider });
+    Some(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+/// Accepts no certificate.
+#[derive(Debug)]
+struct TrustsNobody {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for TrustsNobody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Err(Error::General(NO_CERTIFICATES.to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General(NO_CERTIFICATES.to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General(NO_CERTIFICATES.to_owned()))
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,74 @@
+//! A machine without certificates of authorities.
+
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpListener};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread;
+
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, Stream};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::agent::{HANG, Setup};
+use crate::gemini::server::{Reply, Server};
+
+/// A server with a certificate that nobody has signed; nobody gets further than that.
+fn tls_server() -> SocketAddr {
+    let certificate = CertificateDer::from(&include_bytes!("../../fixtures/tls/localhost.der")[..]);
+    let key = PrivatePkcs8KeyDer::from(&include_bytes!("../../fixtures/tls/localhost.key.der")[..]);
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], PrivateKeyDer::from(key))
+        .unwrap();
+    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            // The client breaks off.
+            let _ = Stream::new(&mut tls, &mut socket).read(&mut [0; 64]);
+        }
+    });
+    address
+}
+
+/// What a prompt to Gemini at this address comes to on a machine that has no certificates.
+async fn ask(address: &str) -> (String, String, Option<i32>) {
+    let setup = Setup::default()
+        .arg("--model")
+        .arg("gemini-3.8-flash")
+        .arg("-p")
+        .arg("go")
+        .var("GEMINI_API_KEY", "AIzaSyNoCertificates0123")
+        .var("GOOGLE_GEMINI_BASE_URL", address)
+        .var("SSL_CERT_FILE", "/nonexistent/certificates.pem")
+        .var("SSL_CERT_DIR", "/nonexistent");
+    let home = TempDir::new().unwrap();
+    let mut command = setup.command(home.path());
+    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let ran = timeout(HANG, child.wait_with_output()).await.expect("it does not end").unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(ran.stdout), text(ran.stderr), ran.status.code())
+}
+
+#[tokio::test]
+async fn a_server_over_plain_http_answers() {
+    let server = Server::start(vec![Reply::text("fine")]).await;
+    assert_eq!(ask(server.address()).await, ("fine\n".to_owned(), String::new(), Some(0)));
+}
+
+#[tokio::test]
+async fn https_fails_at_once_and_says_what_to_install() {
+    let (_, stderr, code) = ask(&format!("https://{}", tls_server())).await;
+    let expected = "cannot be asked: this machine has no certificates of authorities, without which \
+        no server can be trusted over https: install the package ca-certificates, or name a file \
+        of them in SSL_CERT_FILE.\n";
+    assert!(stderr.starts_with("tandem: ") && stderr.ends_with(expected), "{stderr}");
+    assert_eq!((stderr.lines().count(), code), (1, Some(1)));
+}
