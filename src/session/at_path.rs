@@ -10,8 +10,10 @@ const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
 /// A path that a text names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AtPath {
-    /// The path, without the escapes that it was written with.
+    /// The path, without the escapes or quotes that it was written with.
     pub(super) path: String,
+    /// Whether it is in quotes, and so is a path for sure.
+    pub(super) quoted: bool,
     /// Where it is in the text, `@` included.
     pub(super) place: Range<usize>,
 }
@@ -39,13 +41,25 @@ fn named(text: &str) -> Vec<AtPath> {
         if !begins || at < end {
             continue;
         }
-        let (path, length) = path(&text[at + 1..]);
+        let after = &text[at + 1..];
+        let in_quotes = quoted(after);
+        let is_quoted = in_quotes.is_some();
+        let (path, length) = in_quotes.unwrap_or_else(|| path(after));
         end = at + 1 + length;
         if !path.is_empty() {
-            found.push(AtPath { path, place: at..end });
+            found.push(AtPath { path, quoted: is_quoted, place: at..end });
         }
     }
     found
+}
+
+/// The path in double quotes at the beginning, if it is whole, and how many bytes it was written
+/// with.
+fn quoted(text: &str) -> Option<(String, usize)> {
+    let path = text.strip_prefix('"')?.split(['"', '\n']).next()?;
+    let length = path.len() + 2;
+    (!path.is_empty() && text[..length.min(text.len())].ends_with('"'))
+        .then(|| (path.to_owned(), length))
 }
 
 /// The path at the beginning, and how many bytes it was written with. A backslash keeps the space
@@ -98,6 +112,16 @@ mod tests {
         check("see @src/main.rs, and\n@b", &[("src/main.rs", "@src/main.rs"), ("b", "@b")]);
         check("@my\\ file.txt? yes", &[("my file.txt", "@my\\ file.txt")]);
         check("@./x.md.", &[("./x.md", "@./x.md")]);
+    }
+
+    #[test]
+    fn a_path_in_quotes_ends_with_them() {
+        check("see @\"my file.txt\", ok", &[("my file.txt", "@\"my file.txt\"")]);
+        check("@\"a b\"c", &[("a b", "@\"a b\"")]);
+        check("@\"日 本\"", &[("日 本", "@\"日 本\"")]);
+        check("@\"never closed", &[("\"never", "@\"never")]);
+        check("@\"in two\nlines\"", &[("\"in", "@\"in")]);
+        check("@\"\" @\"", &[]);
     }
 
     #[test]

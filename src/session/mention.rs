@@ -14,6 +14,9 @@ use crate::model::Call;
 use crate::tools::ToolError;
 use crate::tools::workspace::{Respect, Workspace};
 
+/// What the model is told first of what it mentions in vain.
+const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
+
 /// How many mentions of a prompt are looked up.
 const MOST: usize = 100;
 
@@ -32,6 +35,13 @@ impl Mention {
         self.certain || name.trim_start_matches('.').contains('.')
     }
 
+    /// Whether it may be a pattern of paths.
+    fn is_glob(&self) -> bool {
+        let has = |chars: &[char]| chars.iter().all(|c| self.path.contains(*c));
+        let glob = has(&['*']) || has(&['?']) || has(&['[', ']']) || has(&['{', '}']);
+        glob && self.is_part_of_path()
+    }
+
     /// Whether it may be a part of a path. A single word may be anything.
     fn is_part_of_path(&self) -> bool {
         self.is_file_name() || self.path.contains('/')
@@ -45,7 +55,7 @@ pub(super) async fn read(
     prompt: &[PromptPart],
     cancel: &CancellationToken,
 ) -> bool {
-    let mut mentions = mentions(prompt);
+    let (mut mentions, over) = mentions(prompt);
     mentions.retain(|mention| session.servers.resource(&mention.path).is_none());
     if mentions.is_empty() {
         return false;
@@ -53,9 +63,17 @@ pub(super) async fn read(
     let (workspace, stop) = (Arc::clone(&session.workspace), cancel.child_token());
     let _stop_on_drop = stop.clone().drop_guard();
     let search = tokio::task::spawn_blocking(move || find_all(&workspace, &mentions, &stop));
-    let Some(Ok((include, notices))) = cancel.run_until_cancelled(search).await else {
+    let Some(Ok((include, mut notices))) = cancel.run_until_cancelled(search).await else {
         return true;
     };
+    if over > 0 {
+        notices
+            .push(format!("{over} more mentions: only the first {MOST} of a prompt are looked up"));
+    }
+    if !notices.is_empty() {
+        let text = format!("{NOT_READ}{}\n", notices.join("\n"));
+        session.log.append(Event::Told { call: None, text });
+    }
     for notice in notices {
         session.log.append(Event::Notice(notice));
     }
@@ -71,14 +89,21 @@ pub(super) async fn read(
     true
 }
 
-/// What a prompt mentions, each once.
-fn mentions(prompt: &[PromptPart]) -> Vec<Mention> {
+/// What a prompt mentions, each once; and how many more than are looked up.
+fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     let mut mentions: Vec<Mention> = Vec::new();
-    let mut add = |path: String, certain| {
+    let mut over = 0;
+    let mut add = |path: String, certain: bool| {
         let known = mentions.iter().any(|mention| mention.path == path);
         // With a scheme it is something that others know.
-        if !known && mentions.len() < MOST && (certain || !path.contains("://")) {
-            mentions.push(Mention { path, certain });
+        if known || (!certain && path.contains("://")) {
+            return;
+        }
+        let mention = Mention { path, certain };
+        if mentions.len() < MOST {
+            mentions.push(mention);
+        } else if mention.is_file_name() {
+            over += 1;
         }
     };
     for part in prompt {
@@ -86,13 +111,13 @@ fn mentions(prompt: &[PromptPart]) -> Vec<Mention> {
             PromptPart::Path(path) => add(path.clone(), true),
             PromptPart::Text(text) => {
                 for at in at_path::all(text) {
-                    add(at.path, false);
+                    add(at.path, at.quoted);
                 }
             }
             PromptPart::Input(_) | PromptPart::Shell(_) => {}
         }
     }
-    mentions
+    (mentions, over)
 }
 
 /// The paths to read, relative to the workspace where they can be; and what people are told of the
@@ -105,7 +130,9 @@ fn find_all(
     let exact = |mention: &Mention| workspace.resolve(&from_uri(&mention.path));
     let mut found: Vec<_> = mentions.iter().map(exact).collect();
     let missing = mentions.iter().zip(&mut found).filter(|(mention, found)| {
-        mention.is_part_of_path() && found.as_ref().is_ok_and(|real| !real.exists())
+        mention.is_part_of_path()
+            && !mention.is_glob()
+            && found.as_ref().is_ok_and(|real| !real.exists())
     });
     by_name(workspace, missing.map(|(mention, found)| (from_uri(&mention.path), found)), stop);
     let (mut include, mut notices) = (Vec::new(), Vec::new());
@@ -130,6 +157,8 @@ fn to_read(
             Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
             None => Ok(workspace.relative(&real)),
         },
+        // What there is of it, and what of that is not read, the tool says.
+        Ok(real) if mention.is_glob() => Ok(workspace.relative(&real)),
         Ok(_) if !mention.is_file_name() => return None,
         Ok(_) => Err("there is no such file in the workspace".to_owned()),
         // A name that a program imports may look like this.

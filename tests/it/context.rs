@@ -242,6 +242,45 @@ async fn what_a_prompt_mentions_goes_with_it_and_the_prompt_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_path_in_quotes_and_a_pattern_are_mentions() {
+    let files = [
+        (".gitignore", "dir/ignored.txt\n"),
+        ("a file.txt", "spaces"),
+        ("dir/one.txt", "1"),
+        ("dir/two.txt", "2"),
+        ("dir/three.md", "3"),
+        ("dir/ignored.txt", "4"),
+        ("app/[id]/page.ts", "5"),
+    ];
+    let check = async |prompt: &str, expected: &[&str]| {
+        let (told, notices) = mentioned(&files, text(prompt)).await;
+        let lines = said(&told, prompt).into_iter().map(ToOwned::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines, expected, "{prompt}: {told}");
+        assert_eq!(notices, [""; 0], "{prompt}");
+    };
+    let end = "--- End of content ---";
+    check("see @\"a file.txt\".", &["--- a file.txt ---", "spaces", end]).await;
+    let both = ["--- dir/one.txt ---", "1", "--- dir/two.txt ---", "2", end];
+    check("see @dir/*.txt, please", &both).await;
+    check("see @app/[id]/page.ts", &["--- app/[id]/page.ts ---", "5", end]).await;
+    let none = ["No files were read.", "--- Not read ---", "dir/*.rs: no such file", end];
+    check("see @dir/*.rs", &none).await;
+    let (_, notices) = mentioned(&files, text("see @\"no file\" and @../*.txt")).await;
+    assert_eq!(notices.len(), 2, "{notices:?}");
+    assert!(notices[0].starts_with("@no file: there is no such file"), "{notices:?}");
+    assert!(notices[1].contains("is outside the workspace"), "{notices:?}");
+}
+
+#[tokio::test]
+async fn more_mentions_than_are_looked_up_are_said() {
+    let prompt: String = (0..103).map(|n| format!("@{n}.txt ")).collect();
+    let (told, notices) = mentioned(&[("0.txt", "zero")], text(&prompt)).await;
+    let over = "3 more mentions: only the first 100 of a prompt are looked up";
+    assert_eq!(notices.last().unwrap(), over);
+    assert!(told.contains(&format!("\n{over}\n")) && told.contains("zero"), "{told}");
+}
+
+#[tokio::test]
 async fn what_is_no_file_stays_text() {
     let files = [("src/component.rs", "x"), ("a.rs", "a"), ("property.rs", "p")];
     for prompt in [
@@ -268,9 +307,9 @@ async fn what_cannot_be_read_is_said_and_stays_text() {
     ];
     let check = async |prompt: &str, notice: &str| {
         let (told, notices) = mentioned(&files, text(prompt)).await;
-        assert_eq!(said(&told, prompt), [""; 0]);
         let [said] = &notices[..] else { panic!("{notices:?}") };
         assert!(said.contains(notice), "{said}");
+        assert_eq!(told, format!("user: {prompt}\n\n--- Mentioned and not read ---\n{said}\n"));
     };
     check("see @secret.txt", "@secret.txt: not read, because it is ignored by .geminiignore").await;
     check("see @named.txt", "ignored by an ignore file that is named in the settings").await;
