@@ -1,5 +1,7 @@
 //! The command line.
 
+mod absent;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -283,7 +285,17 @@ pub fn parse() -> Result<Cli, clap::Error> {
     if std::env::args_os().any(|arg| arg == "--help" || arg == "help") {
         command = command.after_long_help(format!("{EXAMPLES}\nLimits:\n{}", limits::help()));
     }
-    Cli::from_arg_matches(&command.try_get_matches()?)
+    let args: Vec<_> = std::env::args_os().collect();
+    if let Some(error) = absent::subcommand(args.iter().skip(1).map_while(|arg| arg.to_str())) {
+        return Err(error);
+    }
+    let matches = command.try_get_matches_from(args).map_err(absent::flag)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    // After flags, too.
+    match absent::subcommand(cli.agent.query.iter().map(String::as_str)) {
+        Some(error) => Err(error),
+        None => Ok(cli),
+    }
 }
 
 impl Agent {

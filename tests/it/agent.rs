@@ -80,7 +80,7 @@ impl Setup {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
-        if !self.args.iter().any(|arg| arg == "--model") {
+        if !self.args.iter().any(|arg| arg == "--model" || arg == "-m") {
             command.arg("--model").arg(format!("replay:{}", home.join("script.jsonl").display()));
         }
         command

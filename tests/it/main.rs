@@ -14,6 +14,7 @@ mod background;
 mod bad_input;
 mod certificates;
 mod clients;
+mod command_line;
 mod commands;
 mod consent;
 mod context;

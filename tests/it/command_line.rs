@@ -1,0 +1,56 @@
+//! Command lines that are for another program, or that nobody can serve: answered, and not run.
+
+use std::process::Stdio;
+
+use expect_test::expect_file;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::agent::{HANG, Setup};
+
+/// The answer to a command line, and its exit code.
+async fn answer(args: &[&str]) -> String {
+    let setup = args.iter().fold(Setup::default(), |setup, arg| setup.arg(arg));
+    let home = TempDir::new().unwrap();
+    let mut command = setup.command(home.path());
+    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let ran = timeout(HANG, child.wait_with_output()).await.expect("it does not end").unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), "", "{args:?}");
+    let (code, stderr) = (ran.status.code().unwrap(), String::from_utf8(ran.stderr).unwrap());
+    format!("$ tandem {}\n{stderr}exit code {code}\n\n", args.join(" "))
+}
+
+#[tokio::test]
+async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
+    let lines: [&[&str]; 24] = [
+        &["mcp", "list"],
+        &["mcp", "add", "--transport", "http", "name", "https://example.org"],
+        &["mcp"],
+        &["extensions", "list"],
+        &["skills", "list"],
+        &["hooks", "migrate"],
+        &["update"],
+        &["gemma"],
+        &["--debug", "mcp", "list"],
+        &["--resume"],
+        &["--resume=latest"],
+        &["-r", "latest"],
+        &["--continue"],
+        &["-c"],
+        &["--list-sessions"],
+        &["--sandbox"],
+        &["-e", "none"],
+        &["--worktree"],
+        &["--checkpointing"],
+        &["-p", "go", "--resume"],
+        &["-m", "bedrock:claude-x", "-p", "go"],
+        &["-m", "claude-opus-5-5", "-p", "go"],
+        &["-m", "gpt-5", "-p", "go"],
+        &["-m", "qwen3:8b", "-p", "go"],
+    ];
+    let mut said = String::new();
+    for args in lines {
+        said += &answer(args).await;
+    }
+    expect_file!["../../fixtures/command_line/absent.txt"].assert_eq(&said);
+}
