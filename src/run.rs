@@ -247,8 +247,14 @@ impl Making {
             },
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
+            today: Arc::new(today),
         }))
     }
+}
+
+/// The day that it is, in UTC.
+fn today() -> jiff::civil::Date {
+    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
 /// Waits until the input has ended and the time for what was asked for is up too.

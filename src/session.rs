@@ -114,7 +114,12 @@ pub struct Parts {
     pub max_session_rounds: Option<usize>,
     /// What people should know from the beginning: they are told in the first turn.
     pub notices: Vec<String>,
+    /// Says which day it is, for the model.
+    pub today: Today,
 }
+
+/// Says which day it is.
+pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
 
 /// How a conversation is kept from growing beyond use.
 #[derive(Debug, Clone)]
@@ -155,6 +160,7 @@ pub struct Session {
     /// What of the conversation is being summed up beside the turns.
     summary: UnderWay,
     before_plan: plan::Before,
+    plan_told: plan::PlanTold,
     max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
@@ -194,6 +200,7 @@ impl Session {
                 parts.memory,
                 Arc::clone(&parts.workspace),
                 parts.limits.tree_entries,
+                parts.today,
             )),
             tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
             servers: parts.servers,
@@ -212,6 +219,7 @@ impl Session {
             compress_again: AtomicU64::new(0),
             summary: UnderWay::default(),
             before_plan: plan::Before::default(),
+            plan_told: plan::PlanTold::default(),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
             log,

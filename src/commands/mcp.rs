@@ -123,6 +123,16 @@ fn about(server: &ServerStatus, detail: Detail) -> String {
     }
     said.push('\n');
     let offer = &server.offer;
+    if !offer.instructions.is_empty() {
+        let chars = offer.instructions.chars().count();
+        said += &match detail {
+            Detail::Names => format!("- instructions for the model: {chars} characters\n"),
+            _ => format!(
+                "- instructions for the model:\n  > {}\n",
+                offer.instructions.replace('\n', "\n  > ")
+            ),
+        };
+    }
     let tools = offer.tools.iter().zip(&server.tool_names).map(|(tool, name)| match detail {
         Detail::Names => format!("`{name}`"),
         Detail::Descriptions => format!("`{name}`: {}", first(&tool.description)),

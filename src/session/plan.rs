@@ -1,6 +1,8 @@
 //! Plan mode, begun and ended by a command: whoever may give commands cannot have more allowed by it
 //! than was before.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::Session;
 use super::event::Event;
 use crate::permission::Mode;
@@ -10,6 +12,16 @@ use crate::sync::Mutex;
 #[derive(Default)]
 pub(super) struct Before(Mutex<Option<Mode>>);
 
+/// Whether the model was told last that plan mode is on.
+#[derive(Default)]
+pub(super) struct PlanTold(AtomicBool);
+
+const BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and all others are \
+    refused. Explore, then answer with a plan of what you would change; it begins when the user ends \
+    plan mode.]";
+const ENDED: &str = "\n\n[Plan mode has ended: other calls than those that read are allowed again, or \
+    the user is asked about them.]";
+
 impl Session {
     /// Changes how much is allowed without a question. What is being asked stays asked. An error
     /// says why the mode cannot be.
@@ -18,6 +30,20 @@ impl Session {
         self.change_mode(mode)?;
         *before = None;
         Ok(())
+    }
+
+    /// Tells the model that plan mode is on, or no longer, unless it knows.
+    pub(super) fn tell_plan(&self) {
+        let is_on = self.mode() == Mode::Plan;
+        if self.plan_told.0.swap(is_on, Ordering::Relaxed) != is_on {
+            let told = if is_on { BEGUN } else { ENDED };
+            self.log.append(Event::ToldNext(told.to_owned()));
+        }
+    }
+
+    /// Lets the model, which may have lost it, be told again that plan mode is on.
+    pub(super) fn tell_plan_again(&self) {
+        self.plan_told.0.store(false, Ordering::Relaxed);
     }
 
     /// Begins plan mode; whether that was not on.

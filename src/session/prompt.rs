@@ -1,5 +1,8 @@
 //! Who the model is told to be. The same bytes for a whole session, so that the provider's cache
-//! of the conversation's beginning stays good: no clock, nothing that changes by itself.
+//! of the conversation's beginning stays good: no clock, nothing that changes by itself but the date,
+//! which is that of the beginning.
+
+use jiff::civil::Date;
 
 use crate::tools::workspace::Workspace;
 
@@ -18,6 +21,10 @@ they say why.
 - Calls that only read can be made several at once; make them together when they do not depend on \
 each other.
 - For work of several steps keep a list with write_todos, and keep it true.
+- Commit, push, or rewrite history only when asked to.
+- Changes that you did not make are the user's or somebody else's: leave them, and do not revert \
+them.
+- Keep secrets, such as keys, tokens and passwords, out of commits, logs and answers.
 
 # Calls
 - A rejected call was not run. Do not try the same thing another way; go on without it, or ask.
@@ -33,19 +40,28 @@ use flags that do not ask.
 - If something failed or was not checked, say so.
 ";
 
-/// The system instruction for a session in this workspace, with the names of up to so many files.
-pub(super) fn system(workspace: &Workspace, tree_entries: usize) -> String {
+/// The system instruction for a session in this workspace that begins today, with the names of up to
+/// so many files.
+pub(super) fn system(workspace: &Workspace, tree_entries: usize, today: Date) -> String {
     let roots: Vec<_> =
         workspace.roots().iter().map(|root| format!("- {}\n", root.display())).collect();
     let tree = if tree_entries > 0 { workspace.tree(tree_entries) } else { String::new() };
     let tree = if tree.is_empty() { tree } else { format!("{TREE}{tree}") };
     format!(
         "{RULES}\n# Where you are\nThe workspace, where relative paths begin in the first \
-         directory:\n{}Operating system: {} ({}).\n{tree}",
+         directory:\n{}Operating system: {} ({}).\nDate when the conversation began, in UTC: {}, \
+         {today}.\n{tree}",
         roots.concat(),
         std::env::consts::OS,
         std::env::consts::ARCH,
+        weekday(today),
     )
+}
+
+fn weekday(date: Date) -> &'static str {
+    let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let day = date.weekday().to_monday_zero_offset();
+    usize::try_from(day).ok().and_then(|day| days.get(day)).copied().unwrap_or_default()
 }
 
 const TREE: &str = "\

@@ -122,6 +122,7 @@ async fn answer(
     loops: &mut Loops,
     cancel: &CancellationToken,
 ) -> Option<Result<Answer, model::Error>> {
+    session.tell_plan();
     if compress::if_needed(session, cancel).await {
         *system = session.instruct().await;
     }

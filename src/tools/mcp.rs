@@ -283,6 +283,16 @@ impl Hub {
         tools
     }
 
+    /// The servers' own texts on how to use them, by the servers' names.
+    pub fn instructions(&self) -> BTreeMap<String, String> {
+        let servers = self.servers.lock();
+        let texts = servers.values().map(|kept| {
+            let server = &kept.server;
+            (server.config.name.clone(), server.state().offer.instructions.clone())
+        });
+        texts.filter(|(_, text)| !text.is_empty()).collect()
+    }
+
     /// How it stands with each server, in the order of their names.
     pub fn status(&self) -> Vec<Status> {
         let mut names = Names::default();

@@ -116,6 +116,42 @@ async fn the_model_is_told_once_what_is_in_the_workspace() {
     }
 }
 
+#[tokio::test]
+async fn the_model_is_told_the_day_on_which_the_conversation_began() {
+    let day = Arc::new(std::sync::atomic::AtomicI8::new(3));
+    let today = Arc::clone(&day);
+    let (spy, _) = Spy::new([reads(&[]), reads(&[]), reads(&[])].concat());
+    let mut parts = parts(Arc::clone(&spy) as _);
+    parts.today = Arc::new(move || {
+        jiff::civil::date(2026, 2, today.load(std::sync::atomic::Ordering::Relaxed))
+    });
+    let session = Session::new(parts);
+    for (prompt, expected) in
+        [("one", "Tuesday, 2026-02-03."), ("two", "Tuesday, 2026-02-03."), ("/memory refresh", "")]
+    {
+        turn(&session, text(prompt)).await;
+        let system = spy.system.lock().unwrap().clone();
+        let told =
+            system.contains(&format!("\nDate when the conversation began, in UTC: {expected}"));
+        assert!(told, "{system}");
+        day.store(4, std::sync::atomic::Ordering::Relaxed);
+    }
+    // A new beginning has a new date.
+    turn(&session, text("three")).await;
+    assert!(spy.system.lock().unwrap().contains("Wednesday, 2026-02-04.\n"));
+}
+
+#[tokio::test]
+async fn the_rules_are_these() {
+    let (spy, _) = Spy::new(reads(&[]));
+    let mut parts = parts(Arc::clone(&spy) as _);
+    parts.limits.tree_entries = 0;
+    turn(&Session::new(parts), text("Hello.")).await;
+    let system = spy.system.lock().unwrap().clone();
+    let rules = system.split_once("# Where you are").unwrap().0;
+    expect_file!["../../fixtures/context/rules.txt"].assert_eq(rules);
+}
+
 #[test]
 fn the_files_nearest_to_the_roots_are_named_first() {
     let dir = TempDir::new().unwrap();

@@ -50,6 +50,7 @@ fn limits() -> Limits {
 struct Stage {
     session: Arc<Session>,
     processes: Arc<Processes>,
+    spy: Arc<Spy>,
     told: Arc<std::sync::Mutex<Vec<String>>>,
     home: TempDir,
 }
@@ -120,7 +121,7 @@ impl Stage {
             processes: Arc::clone(&processes),
             ..parts(Arc::clone(&spy) as _)
         });
-        Self { session, processes, told, home }
+        Self { session, processes, spy, told, home }
     }
 
     /// What a prompt's turn brings; every question is answered so.
@@ -168,6 +169,21 @@ impl Stage {
     /// What the model was told last.
     fn told_last(&self) -> String {
         self.told.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+
+    /// Who the model was told to be.
+    fn system(&self) -> String {
+        self.spy.system.lock().unwrap().clone()
+    }
+
+    /// Waits until a server is ready.
+    async fn ready(&self, name: &str) {
+        let ready = async {
+            while !self.standing().contains(&format!("{name}: ready")) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(HANG, ready).await.unwrap_or_else(|_| panic!("{:?}", self.standing()));
     }
 
     fn notes(&self) -> Vec<String> {

@@ -172,6 +172,11 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.mcp.tool_chars),
     },
     Named {
+        name: "mcp-instructions-chars",
+        what: "what one MCP server tells the model about itself",
+        field: Field::Count(|limits| &mut limits.mcp.instructions_chars),
+    },
+    Named {
         name: "undo-bytes",
         what: "files as they were before changes, for /restore",
         field: Field::Bytes(|limits| &mut limits.tools.undo_bytes),

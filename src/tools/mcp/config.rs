@@ -131,6 +131,8 @@ pub struct Limits {
     pub tools: usize,
     /// Characters of a tool's description, and bytes of its schema.
     pub tool_chars: usize,
+    /// Characters of a server's own text on how to use it.
+    pub instructions_chars: usize,
     /// How long it is waited before a server is started again, the first time; it doubles.
     pub again: Duration,
 }
@@ -145,6 +147,7 @@ impl Default for Limits {
             login: Duration::from_mins(5),
             tools: 256,
             tool_chars: 32 << 10,
+            instructions_chars: 4 << 10,
             again: Duration::from_secs(1),
         }
     }

@@ -238,10 +238,12 @@ async fn shake_hands(
     let begun = listener.serve_with_lifecycle(transport, way).await;
     let service = begun.map_err(|error| trouble(&error, discover))?;
     let info = service.peer().peer_info();
+    let instructions = info.as_ref().and_then(|info| info.instructions.clone());
     let connection = Connection {
         name,
         peer: service.peer().clone(),
         capabilities: info.map(|info| info.capabilities.clone()).unwrap_or_default(),
+        instructions: instructions.unwrap_or_default(),
         hearing,
         patience,
     };

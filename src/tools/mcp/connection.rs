@@ -37,6 +37,8 @@ pub(super) struct Connection {
     pub(super) name: String,
     pub(super) peer: Peer<RoleClient>,
     pub(super) capabilities: ServerCapabilities,
+    /// The server's own text on how to use it; may be empty.
+    pub(super) instructions: String,
     pub(super) hearing: Arc<Hearing>,
     /// How long a request may take without a word from the server.
     pub(super) patience: Duration,

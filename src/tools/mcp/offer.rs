@@ -28,6 +28,8 @@ const PAGES: usize = 100;
 /// What a server offers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Offer {
+    /// The server's own text on how to use it, for the model; empty if it has none.
+    pub instructions: String,
     /// What it can do.
     pub tools: Vec<ServerTool>,
     /// What it can say to a model for a person.
@@ -125,7 +127,9 @@ impl Offer {
         };
         let (tools, prompts, readable) = tokio::join!(tools, prompts, resources(connection, most));
         let (resources, templates) = readable?;
-        Some(Self { tools: tools?, prompts: prompts?, resources, templates })
+        let instructions = plain(connection.instructions.trim().as_bytes());
+        let instructions = shorten(&instructions, limits.instructions_chars).into_owned();
+        Some(Self { instructions, tools: tools?, prompts: prompts?, resources, templates })
     }
 }
 

@@ -54,3 +54,50 @@ async fn a_mode_that_a_person_has_set_is_not_undone_by_the_command() {
     assert_eq!(said(&stage, "/plan off").await, NOT_BEGUN);
     assert_eq!(stage.session.mode(), Mode::Plan);
 }
+
+/// The lines in brackets that the model was told, in order, and whether each is the plan's beginning.
+fn told_of_plan(stage: &Stage) -> Vec<(String, bool)> {
+    let told = stage.told();
+    let line = |line: &String| {
+        let (said, of_plan) = line.split_once("\n\n[Plan mode ")?;
+        Some((said.to_owned(), of_plan.starts_with("is on")))
+    };
+    told.iter().filter_map(line).collect()
+}
+
+#[tokio::test]
+async fn the_model_is_told_when_plan_mode_begins_and_ends_and_nothing_between() {
+    let answers = ["one", "two", "three", "four", "five", "six"].map(says);
+    let stage = Stage::new(answers.into());
+    stage.turn("first").await;
+    assert_eq!(told_of_plan(&stage), []);
+    stage.turn("/plan").await;
+    stage.turn("second").await;
+    stage.turn("third").await;
+    stage.turn("/plan off").await;
+    // What was on only between two prompts is no news.
+    stage.session.set_mode(Mode::Plan).unwrap();
+    stage.session.set_mode(Mode::Default).unwrap();
+    stage.turn("fourth").await;
+    stage.turn("fifth").await;
+    let told = told_of_plan(&stage);
+    assert_eq!(told, [("user: second".to_owned(), true), ("user: fourth".to_owned(), false)]);
+    stage.session.set_mode(Mode::Plan).unwrap();
+    stage.turn("/clear").await;
+    stage.turn("sixth").await;
+    assert_eq!(told_of_plan(&stage), [("user: sixth".to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn a_change_of_the_mode_in_the_middle_of_a_turn_is_told_with_the_next_results() {
+    let read = calls("list_directory", json!({ "path": "." }));
+    let stage = Stage::with(vec![read, says("done")], |parts| tandem::session::Parts {
+        tools: tools::all(),
+        mode: Mode::Plan,
+        ..parts
+    });
+    stage.turn("go").await;
+    let told = stage.told();
+    assert!(told[0].starts_with("user: go\n\n[Plan mode is on"), "{told:?}");
+    assert_eq!(told_of_plan(&stage).len(), 1);
+}
