@@ -10,13 +10,46 @@ use std::fmt::Write as _;
 /// Returns the text with hidden characters written out: control characters as pictures (`␍`, `␛`),
 /// all others by code point (`<U+202E>`). Tabs and line feeds stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    written_out(text, |c| matches!(c, '\n' | '\t'))
+    write_out(text, hidden(text).filter(|(_, c)| !matches!(c, '\n' | '\t')))
 }
 
 /// Returns the text as one line, for a path or a title: like [`visible`], with line feeds and tabs
 /// as `\n` and `\t`.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
-    written_out(text, |_| false)
+    write_out(text, hidden(text))
+}
+
+/// Returns prose with the characters written out that a screen would obey, control characters and
+/// bidirectional ones; carriage returns are left out. Every other hidden character stays, because
+/// many scripts and emoji are written with them: this is for what a model says, not for what a
+/// person approves. Each character is judged alone, so a text may come in pieces.
+pub fn visible_prose(text: &str) -> Cow<'_, str> {
+    match write_out(text, text.char_indices().filter(|(_, c)| is_obeyed(*c) && *c != '\r')) {
+        shown if shown.contains('\r') => Cow::Owned(shown.replace('\r', "")),
+        shown => shown,
+    }
+}
+
+/// Returns JSON with its hidden characters as `\u` escapes: programs read the same from it, and a
+/// terminal shows all of it.
+pub fn escaped_json(json: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut copied = 0;
+    // Outside of strings JSON is ASCII, and control characters in strings are escaped already.
+    let hidden = json.char_indices().filter(|(_, c)| is_hidden(*c) && !matches!(c, '\0'..' '));
+    for (at, c) in hidden {
+        out.push_str(&json[copied..at]);
+        copied = at + c.len_utf8();
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(&json[copied..]);
+    Cow::Owned(out)
 }
 
 /// Returns whether [`visible`] would change the text.
@@ -24,10 +57,11 @@ pub fn has_hidden(text: &str) -> bool {
     hidden(text).any(|(_, c)| !matches!(c, '\n' | '\t'))
 }
 
-fn written_out(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+/// Returns the text with these characters written out, each given with its byte offset.
+fn write_out(text: &str, hidden: impl Iterator<Item = (usize, char)>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
-    for (at, c) in hidden(text).filter(|(_, c)| !stays(*c)) {
+    for (at, c) in hidden {
         out.push_str(&text[copied..at]);
         copied = at + c.len_utf8();
         match c {
@@ -93,6 +127,18 @@ fn joins_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
+/// Returns whether a screen obeys a character: control characters, and what has Unicode's property
+/// `Bidi_Control` or separates lines.
+fn is_obeyed(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            true
+        }
+        c => c.is_control(),
+    }
+}
+
 fn is_emoji(c: char) -> bool {
     matches!(c, '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}'
         | '\u{2194}'..='\u{21aa}' | '\u{231a}'..='\u{23ff}' | '\u{24c2}' | '\u{25aa}'..='\u{27bf}'
@@ -102,7 +148,7 @@ fn is_emoji(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_hidden, visible, visible_line};
+    use super::{escaped_json, has_hidden, visible, visible_line, visible_prose};
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
@@ -154,6 +200,24 @@ mod tests {
         ] {
             check(text, text);
         }
+    }
+
+    #[test]
+    fn prose_gives_no_orders_and_keeps_what_scripts_need() {
+        assert_eq!(visible_prose("a\r\n\tb\u{1b}[2K\u{9b}\u{7f}"), "a\n\tb␛[2K<U+009B>␡");
+        assert_eq!(visible_prose("\u{202e}\u{2069}\u{200f}"), "<U+202E><U+2069><U+200F>");
+        for text in ["می\u{200c}خواهم", "«\u{a0}oui\u{a0}»", "👩\u{200d}", "\u{fe0f}", "שלום"]
+        {
+            assert_eq!(visible_prose(text), text);
+        }
+    }
+
+    #[test]
+    fn json_is_exact_and_shows_all_of_it() {
+        assert_eq!(
+            escaped_json("{\n \"a\u{9b}\u{202e}\u{7f}\": \"\u{e0041} é\"\n}"),
+            "{\n \"a\\u009b\\u202e\\u007f\": \"\\udb40\\udc41 é\"\n}"
+        );
     }
 
     #[test]

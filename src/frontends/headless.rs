@@ -6,7 +6,6 @@
 mod failure;
 mod json;
 mod notes;
-mod plain;
 mod question;
 mod stats;
 mod stream;

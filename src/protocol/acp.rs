@@ -3,6 +3,7 @@
 //! Field order is the order on the wire. With 0.0.10 came `updatePlan`, with 0.0.11
 //! `contextServers`; nothing else that is written here differs between 0.0.8 and 0.0.11.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -216,17 +217,17 @@ pub enum ToolCallConfirmation<'a> {
         /// The command names that are not allowed yet, joined by `, `.
         root_command: String,
         /// The whole line.
-        command: &'a str,
+        command: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
     },
     Mcp {
-        server_name: &'a str,
-        tool_name: &'a str,
-        tool_display_name: &'a str,
+        server_name: Cow<'a, str>,
+        tool_name: Cow<'a, str>,
+        tool_display_name: Cow<'a, str>,
     },
     Fetch {
-        urls: &'a [String],
+        urls: Vec<Cow<'a, str>>,
     },
     Other {
         description: String,
@@ -320,16 +321,16 @@ pub enum ToolCallContent<'a> {
     /// Text.
     Markdown {
         /// Markdown.
-        markdown: std::borrow::Cow<'a, str>,
+        markdown: Cow<'a, str>,
     },
     /// A change of one file.
     Diff {
         /// Absolute.
         path: &'a str,
         /// The file before; null if it is new.
-        old_text: Option<&'a str>,
+        old_text: Option<Cow<'a, str>>,
         /// The file after.
-        new_text: &'a str,
+        new_text: Cow<'a, str>,
     },
 }
 
@@ -344,7 +345,7 @@ pub struct UpdatePlanParams<'a> {
 #[derive(Debug, Serialize)]
 pub struct PlanEntry<'a> {
     /// What is to be done.
-    pub content: &'a str,
+    pub content: Cow<'a, str>,
     /// How much it matters.
     pub priority: PlanEntryPriority,
     /// How far it is.

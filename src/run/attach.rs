@@ -9,6 +9,7 @@ use crate::cli::Attach;
 use crate::config::limits::Limits;
 use crate::config::settings::Settings;
 use crate::frontends::tui::{self, Agent, Attached, Conversation, Listed, Wanted};
+use crate::visible::visible_line;
 
 /// What it ends with if the person has to say which session.
 const CHOOSE: i32 = 2;
@@ -72,5 +73,5 @@ fn row(session: &Listed) -> String {
     };
     let row = format!("  {id}  {}  {said}{busy}", session.directory);
     // What others have said must not reach the terminal as commands.
-    row.chars().filter(|c| !c.is_control()).chain(['\n']).collect()
+    format!("{}\n", visible_line(&row))
 }

@@ -25,6 +25,7 @@ mod fakes;
 mod family;
 mod gemini;
 mod headless;
+mod hidden;
 mod lifecycle;
 mod login;
 mod login_page;

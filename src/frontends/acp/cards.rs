@@ -18,6 +18,7 @@ use crate::protocol::acp::{
 use crate::rpc::{CallError, Peer};
 use crate::session::{Answer, CallStarted, Event, Origin, Question, Scope, Session};
 use crate::sync::Mutex;
+use crate::visible::visible_line;
 
 /// The calls that have not ended.
 pub(super) struct Cards {
@@ -81,7 +82,7 @@ impl Cards {
     fn push(&self, started: &CallStarted, card: Arc<Mutex<Card>>) {
         let params = PushToolCallParams {
             icon: icon(started.kind),
-            label: &started.summary.label,
+            label: &visible_line(&started.summary.label),
             locations: locations(&started.summary.locations),
         };
         let answer = self.peer.call::<PushToolCallResponse>(PUSH_TOOL_CALL, &params);
@@ -103,7 +104,7 @@ impl Cards {
 
     fn ask(&self, started: &CallStarted, question: &Question, card: Arc<Mutex<Card>>, own: bool) {
         let params = RequestToolCallConfirmationParams {
-            label: &started.summary.label,
+            label: &visible_line(&started.summary.label),
             icon: icon(started.kind),
             content: proposal(started, question),
             confirmation: confirmation(started, question),

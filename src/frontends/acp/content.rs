@@ -1,4 +1,6 @@
 //! What calls look like in ACP 0.0.9: icons, questions, contents.
+//!
+//! What a person approves shows every character that is in it; what came of a call is prose.
 
 use std::borrow::Cow;
 
@@ -10,6 +12,7 @@ use crate::session::{
     Access, CallStarted, Content, FileDiff, Kind, Location, Question, Source, Todo, TodoStatus,
     ToolOutcome,
 };
+use crate::visible::{escaped_json, visible, visible_line, visible_prose};
 
 /// The icon of a kind of tool.
 pub(super) fn icon(kind: Kind) -> Icon {
@@ -36,31 +39,33 @@ pub(super) fn confirmation<'a>(
     started: &'a CallStarted,
     question: &'a Question,
 ) -> ToolCallConfirmation<'a> {
-    let description = Some(question.reason());
+    let reason = visible(&question.reason()).into_owned();
+    let description = Some(reason.clone());
     match &started.access {
         Access::Edit { .. } => ToolCallConfirmation::Edit { description },
         Access::Execute { command, .. } => ToolCallConfirmation::Execute {
-            root_command: question.commands.join(", "),
-            command,
+            root_command: visible_line(&question.commands.join(", ")).into_owned(),
+            command: visible(command),
             description,
         },
         Access::Mcp { server, tool, display_name, .. } => ToolCallConfirmation::Mcp {
-            server_name: server,
-            tool_name: tool,
-            tool_display_name: display_name,
+            server_name: visible_line(server),
+            tool_name: visible_line(tool),
+            tool_display_name: visible_line(display_name),
         },
-        Access::Fetch { urls } => ToolCallConfirmation::Fetch { urls },
-        Access::Other { description } => ToolCallConfirmation::Other {
-            description: format!("{description}\n\n{}", because(question)),
-        },
-        Access::Nothing | Access::Read => {
-            ToolCallConfirmation::Other { description: question.reason() }
+        Access::Fetch { urls } => {
+            let urls = urls.iter().map(|url| visible_line(url)).collect();
+            ToolCallConfirmation::Fetch { urls }
         }
+        Access::Other { description } => ToolCallConfirmation::Other {
+            description: format!("{}\n\n{}", visible(description), because(question)),
+        },
+        Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
     }
 }
 
 fn because(question: &Question) -> String {
-    format!("Asked because {}", question.reason())
+    format!("Asked because {}", visible(&question.reason()))
 }
 
 /// What is shown of a call that is asked about.
@@ -72,12 +77,16 @@ pub(super) fn proposal<'a>(
         (Some(proposed), _) => Some(diff(proposed)),
         // The label holds one line; the user must see all of them.
         (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
-            Some(markdown(fence(command, "sh")))
+            Some(markdown(fence(&visible(command), "sh")))
         }
         (None, Access::Mcp { .. }) => {
             let args = &started.call.args;
             let shown = started.summary.label.ends_with(&args.to_string());
-            let shown = if shown { String::new() } else { fence(&format!("{args:#}"), "json") };
+            let shown = if shown {
+                String::new()
+            } else {
+                fence(&escaped_json(&format!("{args:#}")), "json")
+            };
             Some(markdown(format!("{shown}\n{}", because(question)).trim_start().to_owned()))
         }
         // This question has no other place for it.
@@ -92,7 +101,10 @@ pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallCo
         ToolOutcome::Done(output) => (ToolCallStatus::Finished, output.shown.as_ref().map(content)),
         ToolOutcome::Failed(error) => {
             let shown = error.shown.as_ref().map(content);
-            (ToolCallStatus::Error, Some(shown.unwrap_or_else(|| markdown(&error.message))))
+            (
+                ToolCallStatus::Error,
+                Some(shown.unwrap_or_else(|| markdown(visible_prose(&error.message)))),
+            )
         }
         ToolOutcome::Rejected => (ToolCallStatus::Error, Some(markdown("Rejected"))),
         ToolOutcome::Cancelled => (ToolCallStatus::Error, Some(markdown("Cancelled"))),
@@ -101,14 +113,14 @@ pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallCo
 
 /// Live output.
 pub(super) fn live(output: &str) -> ToolCallContent<'_> {
-    markdown(fence(output, ""))
+    markdown(fence(&visible_prose(output), ""))
 }
 
 /// The todo list as a plan, which has fewer states: what is cancelled is not part of it.
 pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
     let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
     let entries = entries.map(|todo| PlanEntry {
-        content: &todo.description,
+        content: visible_prose(&todo.description),
         priority: PlanEntryPriority::Medium,
         status: match todo.status {
             TodoStatus::InProgress => PlanEntryStatus::InProgress,
@@ -123,10 +135,10 @@ pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
 
 fn content(content: &Content) -> ToolCallContent<'_> {
     match content {
-        Content::Markdown(text) => markdown(text),
-        Content::Output(text) => markdown(fence(text, "")),
+        Content::Markdown(text) => markdown(visible_prose(text)),
+        Content::Output(text) => live(text),
         Content::Diff(change) => diff(change),
-        Content::Sources(sources) => markdown(Source::list(sources)),
+        Content::Sources(sources) => markdown(visible_prose(&Source::list(sources)).into_owned()),
         Content::Todos(todos) => markdown(todos.iter().map(todo).collect::<String>()),
     }
 }
@@ -134,13 +146,23 @@ fn content(content: &Content) -> ToolCallContent<'_> {
 fn diff(change: &FileDiff) -> ToolCallContent<'_> {
     ToolCallContent::Diff {
         path: &change.path,
-        old_text: change.old.as_deref(),
-        new_text: &change.new,
+        old_text: change.old.as_deref().map(file_text),
+        new_text: file_text(&change.new),
     }
 }
 
+/// Returns a file's text as people are shown it. Line ends of two characters are line ends to
+/// editors too, and stay.
+fn file_text(text: &str) -> Cow<'_, str> {
+    if !text.contains("\r\n") {
+        return visible(text);
+    }
+    let lines: Vec<_> = text.split("\r\n").map(visible).collect();
+    lines.join("\r\n").into()
+}
+
 fn todo(todo: &Todo) -> String {
-    let text = &todo.description;
+    let text = visible_prose(&todo.description);
     match todo.status {
         TodoStatus::Completed => format!("- [x] {text}\n"),
         TodoStatus::Pending => format!("- [ ] {text}\n"),

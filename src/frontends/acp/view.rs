@@ -17,6 +17,7 @@ use crate::rpc::{PACKET, Peer};
 use crate::session::{
     Content, Event, ModelError, Origin, Reader, Session, StopReason, ToolOutcome, TurnId, Watching,
 };
+use crate::visible::visible_prose;
 
 /// How many bytes may be unwritten before the view stops reading the log.
 const HIGH_WATER: usize = 64 * 1024;
@@ -183,7 +184,8 @@ impl View {
     }
 
     fn say(&self, voice: Voice, text: &str) {
-        let mut rest = text;
+        let text = visible_prose(text);
+        let mut rest = &*text;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(fitting(rest, TEXT));
             let chunk = match voice {
@@ -219,9 +221,9 @@ impl View {
                 Err(Error::internal("This operation was aborted"))
             }
             StopReason::Failed(ModelError::RateLimited(why)) => {
-                Err(Error::new(429, "Rate limit exceeded. Try again later.", why))
+                Err(Error::new(429, "Rate limit exceeded. Try again later.", visible_prose(why)))
             }
-            StopReason::Failed(error) => Err(Error::internal(error)),
+            StopReason::Failed(error) => Err(Error::internal(visible_prose(&error.to_string()))),
             StopReason::Crashed => Err(Error::internal(
                 "the turn ended because of a fault in the agent; its log says more",
             )),

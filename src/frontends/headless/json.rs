@@ -5,6 +5,7 @@ use serde_json::json;
 use super::Failure;
 use super::stats::Stats;
 use crate::session::{Entry, Event};
+use crate::visible::escaped_json;
 
 pub(super) struct Json {
     id: String,
@@ -54,6 +55,6 @@ impl Json {
                 "code": failure.code(),
             });
         }
-        format!("{result:#}\n")
+        format!("{}\n", escaped_json(&format!("{result:#}")))
     }
 }

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use super::Failure;
-use super::plain::line;
 use super::question::allowing;
 use crate::session::{CallStarted, Event, Question, ToolOutcome};
+use crate::visible::{visible, visible_line};
 
 /// How a call fails that was said not to be allowed.
 const NOBODY: &str = "nobody_to_ask";
@@ -30,8 +30,8 @@ impl<'a> Notes<'a> {
             Event::Notice(notice) => self.say("tandem: ", notice),
             Event::Compressed(short) => self.say("tandem: ", &short.to_string()),
             Event::CallStarted(started) if self.progress && started.question.is_none() => {
-                let tool = format!("* {}: ", line(&started.call.name, SHOWN));
-                self.say(&tool, label(started));
+                let tool = shortened(&visible_line(&started.call.name));
+                self.write(&format!("* {tool}: {}", label(started)));
             }
             Event::CallFinished { outcome: ToolOutcome::Failed(error), .. }
                 if self.progress && error.kind != NOBODY =>
@@ -45,14 +45,15 @@ impl<'a> Notes<'a> {
 
     /// Somebody who has joined must answer.
     pub(super) fn asked(&mut self, started: &CallStarted, question: &Question) {
-        let what = format!("{} ({})", label(started), question.reason());
-        self.say("tandem: waits for an answer over A2A: ", &what);
+        let why = line(&question.reason());
+        let what = label(started);
+        self.write(&format!("tandem: waits for an answer over A2A: {what} ({why})"));
     }
 
     /// Nobody could be asked.
     pub(super) fn not_allowed(&mut self, started: &CallStarted, question: &Question) {
-        let why = line(&question.reason(), SHOWN);
-        let what = line(label(started), SHOWN);
+        let why = line(&question.reason());
+        let what = label(started);
         let without = match allowing(question) {
             Some(with) => format!(" without `{with}`"),
             None => String::new(),
@@ -70,12 +71,12 @@ impl<'a> Notes<'a> {
         let why = failure.to_string();
         for (n, text) in why.lines().enumerate() {
             let begin = if n == 0 { "tandem: " } else { "  " };
-            self.write(&format!("{begin}{}", line(text, usize::MAX)));
+            self.write(&format!("{begin}{}", visible(text.trim())));
         }
     }
 
     fn say(&mut self, begin: &str, text: &str) {
-        self.write(&format!("{begin}{}", line(text, SHOWN)));
+        self.write(&format!("{begin}{}", line(text)));
     }
 
     fn write(&mut self, text: &str) {
@@ -84,7 +85,32 @@ impl<'a> Notes<'a> {
     }
 }
 
-fn label(started: &CallStarted) -> &str {
+/// Returns a call's label, or the tool's name if it has none, as one line.
+fn label(started: &CallStarted) -> String {
     let label = &started.summary.label;
-    if label.is_empty() { &started.call.name } else { label }
+    shortened(&visible_line(if label.is_empty() { &started.call.name } else { label }))
+}
+
+/// Returns a text of several lines as one.
+fn line(text: &str) -> String {
+    shortened(&visible(&text.trim().replace("\r\n", " ").replace(['\n', '\t'], " ")))
+}
+
+/// Returns at most [`SHOWN`] characters of a text.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHOWN, line};
+
+    #[test]
+    fn a_note_is_one_line_and_gives_no_orders() {
+        assert_eq!(line(" a\r\nb\tc\u{7}\u{9b}\u{202e} "), "a b c␇<U+009B><U+202E>");
+        assert_eq!(line(&"ä".repeat(SHOWN + 1)), format!("{}…", "ä".repeat(SHOWN)));
+    }
 }

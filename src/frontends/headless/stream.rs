@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::stats::Stats;
 use crate::session::{Entry, Event, Millis, ToolOutcome, TurnId};
+use crate::visible::escaped_json;
 
 pub(super) struct Stream {
     id: String,
@@ -97,7 +98,7 @@ impl Stream {
         if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
             line.extend(fields);
         }
-        format!("{line}\n")
+        format!("{}\n", escaped_json(&line.to_string()))
     }
 }
 

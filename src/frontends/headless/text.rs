@@ -1,7 +1,7 @@
 //! The format `text`: what the model says, as it comes.
 
-use super::plain::plain;
 use crate::session::Event;
+use crate::visible::visible_prose;
 
 #[derive(Default)]
 pub(super) struct Text {
@@ -15,17 +15,17 @@ impl Text {
     pub(super) fn event(&mut self, event: &Event) -> String {
         match event {
             Event::Text(text) | Event::Output(text) => {
-                let text = plain(text);
-                if let Some(last) = text.chars().last() {
-                    self.in_line = last != '\n';
+                let text = visible_prose(text);
+                if !text.is_empty() {
+                    self.in_line = !text.ends_with('\n');
                 }
                 self.in_answer |= matches!(event, Event::Text(_));
-                text
+                text.into_owned()
             }
             // What was printed cannot be taken back.
             Event::Retry(retry) if retry.discard && self.in_answer => {
                 self.in_answer = false;
-                format!("{}\n{}\n\n", self.end_line(), retry.interruption())
+                format!("{}\n{}\n\n", self.end_line(), visible_prose(&retry.interruption()))
             }
             Event::AnswerFinished { .. } | Event::Retry(_) => {
                 self.in_answer = false;
