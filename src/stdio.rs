@@ -1,16 +1,23 @@
 //! Standard input and output, as an editor or a shell connects them.
 //!
-//! Pipes are used as non-blocking pipes: a message then wakes the reader without a detour over
-//! another thread. They are opened anew through `/proc`, so that the flags of the descriptors
-//! that other programs share stay as they are. Anything else goes through tokio's own stdio.
+//! Whatever the system can tell the state of (pipes, sockets, terminals) is used without waiting:
+//! a message then wakes the reader without a detour over another thread. The flags of the
+//! descriptors stay as they are, because other programs share them, and may be either way: a
+//! descriptor that is non-blocking is no ended one. Files go through tokio's own stdio.
 
-use std::io;
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, fstat};
-use tokio::io::{Interest, Stdin, Stdout};
-use tokio::net::unix::pipe;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::pipe::PIPE_BUF;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Stdin, Stdout};
 use tokio_util::either::Either;
 
 const STDIN: &str = "/proc/self/fd/0";
@@ -22,41 +29,69 @@ const STDOUT: &str = "/proc/self/fd/1";
 #[cfg(target_os = "linux")]
 const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
 
+/// How much is read at once.
+const BUFFER: usize = 64 * 1024;
+
 /// Standard input.
-pub type Input = Either<pipe::Receiver, Stdin>;
+pub type Input = Either<Reader, Stdin>;
 
 /// Standard output.
-pub type Output = Either<pipe::Sender, Stdout>;
+pub type Output = Either<Writer, Stdout>;
 
-/// Standard input, fast if it is a pipe.
+/// Returns standard input.
 pub fn input() -> Input {
-    let pipe = is_pipe(io::stdin()).then(|| pipe::OpenOptions::new().open_receiver(STDIN).ok());
-    pipe.flatten().map_or_else(|| Either::Right(tokio::io::stdin()), Either::Left)
+    let source = Source::open(io::stdin().as_fd(), STDIN, OFlags::RDONLY);
+    match source.and_then(|source| source.watched(Interest::READABLE)) {
+        Ok(source) => {
+            Either::Left(Reader { source, buffer: Vec::with_capacity(BUFFER), handed_out: 0 })
+        }
+        Err(err) => {
+            tracing::debug!(%err, "standard input is read on another thread");
+            Either::Right(tokio::io::stdin())
+        }
+    }
 }
 
-/// Standard output, fast if it is a pipe.
+/// Returns standard output; a pipe is made small.
 pub fn output() -> Output {
-    let Some(pipe) = stdout_pipe() else { return Either::Right(tokio::io::stdout()) };
+    let output = plain_output();
     #[cfg(target_os = "linux")]
-    if let Err(err) = rustix::pipe::fcntl_setpipe_size(&pipe, READ_AT_ONCE) {
+    if let Either::Left(writer) = &output
+        && writer.0.get_ref().kind == Kind::Pipe
+        && let Err(err) = rustix::pipe::fcntl_setpipe_size(writer.0.get_ref(), READ_AT_ONCE)
+    {
         tracing::debug!(%err, "the pipe's size stays as it is");
     }
-    Either::Left(pipe)
+    output
 }
 
-/// Standard output for one who is no such client: the pipe keeps its size.
+/// Returns standard output for one who is no such client: a pipe keeps its size.
 pub fn plain_output() -> Output {
-    stdout_pipe().map_or_else(|| Either::Right(tokio::io::stdout()), Either::Left)
+    let source = Source::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
+    match source.and_then(|source| source.watched(Interest::WRITABLE)) {
+        Ok(source) => Either::Left(Writer(source)),
+        Err(err) => {
+            tracing::debug!(%err, "standard output is written on another thread");
+            Either::Right(tokio::io::stdout())
+        }
+    }
 }
 
 /// Waits until nobody can read standard output any more. Only a pipe tells; of anything else
 /// only [`nobody_reads`] or a failed write does.
 pub async fn reader_gone() {
-    if let Some(pipe) = stdout_pipe() {
+    let source = Source::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
+    if let Ok(pipe) = source
+        && pipe.kind == Kind::Pipe
+        && let Ok(pipe) = pipe.watched(Interest::ERROR)
+    {
         while !nobody_reads() {
-            if let Err(err) = pipe.ready(Interest::ERROR).await {
-                tracing::debug!(%err, "standard output cannot be watched");
-                break;
+            match pipe.ready(Interest::ERROR).await {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(err) => {
+                    tracing::debug!(%err, "standard output cannot be watched");
+                    break;
+                }
             }
         }
         if nobody_reads() {
@@ -66,22 +101,174 @@ pub async fn reader_gone() {
     std::future::pending::<()>().await;
 }
 
-fn stdout_pipe() -> Option<pipe::Sender> {
-    is_pipe(io::stdout()).then(|| pipe::OpenOptions::new().open_sender(STDOUT).ok()).flatten()
-}
-
-/// Asked before anything is opened: to open a terminal or a device anew can have effects.
-fn is_pipe(fd: impl AsFd) -> bool {
-    fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-}
-
 /// Whether nobody can read standard output any more.
 pub fn nobody_reads() -> bool {
-    let stdout = io::stdout();
-    let mut fds = [PollFd::new(&stdout, PollFlags::OUT)];
+    let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    state(io::stdout().as_fd(), PollFlags::OUT).intersects(gone)
+}
+
+/// Standard input whose state the system can tell.
+pub struct Reader {
+    source: AsyncFd<Source>,
+    /// What was read last.
+    buffer: Vec<u8>,
+    /// How much of that is handed out.
+    handed_out: usize,
+}
+
+/// Standard output whose state the system can tell.
+pub struct Writer(AsyncFd<Source>);
+
+/// A descriptor that is read or written without waiting.
+struct Source {
+    fd: OwnedFd,
+    kind: Kind,
+    /// Whether it is our own and non-blocking.
+    own: bool,
+}
+
+/// What a descriptor leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Pipe,
+    Socket,
+    /// A terminal, or anything else.
+    Device,
+}
+
+impl Source {
+    /// Opens what a descriptor leads to anew, so that the flags are our own; what cannot be opened
+    /// anew is used as it is.
+    fn open(fd: BorrowedFd<'_>, path: &str, access: OFlags) -> io::Result<Self> {
+        let kind = match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+            FileType::Fifo => Kind::Pipe,
+            FileType::Socket => Kind::Socket,
+            _ => Kind::Device,
+        };
+        // To open another device anew can have effects.
+        if kind == Kind::Pipe || fd.is_terminal() {
+            let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            match open(path, flags, Mode::empty()) {
+                Ok(fd) => return Ok(Self { fd, kind, own: true }),
+                Err(err) => tracing::debug!(%err, path, "cannot be opened anew"),
+            }
+        }
+        Ok(Self { fd: fd.try_clone_to_owned()?, kind, own: false })
+    }
+
+    /// Fails for files, of which nobody tells when they can be read.
+    #[expect(
+        deprecated,
+        reason = "what it is to be replaced by is unsafe to call; our descriptor is \
+        owned, and stays open and the same"
+    )]
+    fn watched(self, interest: Interest) -> io::Result<AsyncFd<Self>> {
+        AsyncFd::with_interest(self, interest)
+    }
+
+    /// Reads what there is into an empty buffer.
+    fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let read = retry_on_intr(|| match self.kind {
+            Kind::Socket => {
+                recv(&self.fd, spare_capacity(buffer), RecvFlags::DONTWAIT).map(|it| it.0)
+            }
+            _ if self.own || self.is(PollFlags::IN) => {
+                rustix::io::read(&self.fd, spare_capacity(buffer))
+            }
+            _ => Err(Errno::AGAIN),
+        });
+        Ok(read?)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let written = retry_on_intr(|| match self.kind {
+            Kind::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
+            _ if self.own => rustix::io::write(&self.fd, bytes),
+            // So much is taken at once where anything is.
+            _ if self.is(PollFlags::OUT) => {
+                rustix::io::write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])
+            }
+            _ => Err(Errno::AGAIN),
+        });
+        Ok(written?)
+    }
+
+    /// Whether it is in this state, or in one in which to read or write fails at once.
+    fn is(&self, flags: PollFlags) -> bool {
+        !state(self.fd.as_fd(), flags).is_empty()
+    }
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl std::os::fd::AsRawFd for Source {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// Returns which of these flags are set now, and what went wrong.
+fn state(fd: BorrowedFd<'_>, flags: PollFlags) -> PollFlags {
+    let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     match poll(&mut fds, Some(&now)) {
-        Ok(_) => fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL),
-        Err(_) => false,
+        Ok(_) => fds[0].revents(),
+        Err(_) => PollFlags::empty(),
+    }
+}
+
+impl AsyncRead for Reader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { source, buffer, handed_out } = self.get_mut();
+        while *handed_out == buffer.len() {
+            let mut ready = ready!(source.poll_read_ready(cx))?;
+            buffer.clear();
+            *handed_out = 0;
+            let Ok(read) = ready.try_io(|source| source.get_ref().read(buffer)) else { continue };
+            let read = read?;
+            if read == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            // That was all: to ask again would tell so. A terminal gives a line at a time.
+            if read < BUFFER && source.get_ref().kind == Kind::Pipe {
+                ready.clear_ready();
+            }
+        }
+        let unread = &buffer[*handed_out..];
+        let piece = &unread[..unread.len().min(into.remaining())];
+        into.put_slice(piece);
+        *handed_out += piece.len();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = ready!(self.0.poll_write_ready(cx))?;
+            if let Ok(written) = ready.try_io(|source| source.get_ref().write(bytes)) {
+                return Poll::Ready(written);
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }

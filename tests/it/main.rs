@@ -40,6 +40,7 @@ mod search_path;
 mod session;
 mod settings;
 mod shared;
+mod streams;
 mod terminal;
 mod tidy;
 mod told;
