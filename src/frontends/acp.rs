@@ -101,9 +101,13 @@ impl rpc::Handler for Editor {
         match method {
             INITIALIZE => self.initialize(params, responder),
             AUTHENTICATE => {
-                let authenticated = (self.authenticate)();
+                let (authenticated, closed) = ((self.authenticate)(), self.session.closed());
                 tokio::spawn(async move {
-                    responder.send(authenticated.await.map_err(Error::internal));
+                    let result = tokio::select! {
+                        result = authenticated => result,
+                        () = closed => Err("the agent ends, and nobody has logged in".to_owned()),
+                    };
+                    responder.send(result.map_err(Error::internal));
                 });
             }
             SEND_USER_MESSAGE => self.send_user_message(params, responder),

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::event::{Event, Origin, PromptPart, StopReason, TurnId};
 use super::{Session, turn};
@@ -17,8 +17,8 @@ pub(super) struct Turns {
     count: u64,
     pub(super) running: Option<Pending>,
     queue: VecDeque<Pending>,
-    /// No turn starts any more.
-    closed: bool,
+    /// Fires when no turn starts any more.
+    closed: CancellationToken,
 }
 
 /// A turn that has not ended.
@@ -51,7 +51,7 @@ impl Session {
         }
         let next = loop {
             let Some(next) = turns.queue.pop_front() else { return };
-            if !turns.closed && !next.cancel.is_cancelled() {
+            if !turns.closed.is_cancelled() && !next.cancel.is_cancelled() {
                 break next;
             }
             self.cancelled(next.turn);
@@ -132,7 +132,7 @@ impl Session {
     /// background is ended, commands and a summary.
     pub fn close(self: &Arc<Self>) {
         let mut turns = self.turns.lock();
-        turns.closed = true;
+        turns.closed.cancel();
         if let Some(running) = &turns.running {
             self.cancel_running(running);
         }
@@ -141,6 +141,11 @@ impl Session {
         self.servers.close();
         self.background.end();
         self.summary.end();
+    }
+
+    /// Waits until the session is [closed](Self::close).
+    pub fn closed(&self) -> WaitForCancellationFutureOwned {
+        self.turns.lock().closed.clone().cancelled_owned()
     }
 
     /// Waits until no turn runs.

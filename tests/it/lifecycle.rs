@@ -157,3 +157,34 @@ async fn a_signal_ends_it_and_what_was_asked_for_is_answered() {
         assert_eq!(agent.exit().await.code(), Some(code));
     }
 }
+
+/// An agent whose `authenticate` waits for a person.
+async fn logging_in(setup: Setup) -> (Agent, u64) {
+    let setup = setup.arg("--model").arg("gemini-x").var("BROWSER", "true");
+    let mut agent = setup.start();
+    let id = agent.request("authenticate", Value::Null).await;
+    // It is begun when this is answered.
+    let after = agent.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
+    agent.answer_to(after).await;
+    (agent, id)
+}
+
+#[tokio::test]
+async fn a_login_that_a_signal_cuts_off_is_answered() {
+    let (mut agent, id) = logging_in(Setup::default()).await;
+    signal(&agent, Signal::TERM);
+    let answer = agent.answer_to(id).await;
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    assert_eq!(agent.line().await, None);
+    assert_eq!(agent.exit().await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_login_that_the_end_of_the_drain_cuts_off_is_answered() {
+    let (mut agent, id) = logging_in(Setup::default().arg("--drain-timeout").arg("0.05")).await;
+    let (rest, status) = agent.hang_up().await;
+    let [answer] = &rest[..] else { panic!("{rest:?}") };
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32603)));
+    assert_eq!(status.code(), Some(1));
+}
