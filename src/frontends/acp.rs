@@ -144,6 +144,11 @@ impl Editor {
             Ok(params) => params,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
+        let nameless = |chunk: &_| matches!(chunk, UserMessageChunk::Path(path) if path.is_empty());
+        if let Some(n) = params.chunks.iter().position(nameless) {
+            let error = Error::invalid_params(format_args!("`chunks[{n}].path`: it is empty"));
+            return responder.send(Err::<(), _>(error));
+        }
         let chunks = params.chunks.into_iter().map(|chunk| match chunk {
             UserMessageChunk::Text(text) => PromptPart::Text(text),
             UserMessageChunk::Path(path) => PromptPart::Path(path),

@@ -45,6 +45,17 @@ struct Args {
     use_default_excludes: Option<bool>,
     #[serde(default)]
     file_filtering_options: Option<Filtering>,
+    /// For prompts, which can mention some lines of a file; models have `read_file` for that.
+    #[serde(default)]
+    excerpts: Vec<LinesOfFile>,
+}
+
+/// Some lines of a file.
+#[derive(Deserialize)]
+struct LinesOfFile {
+    path: String,
+    start_line: usize,
+    end_line: usize,
 }
 
 impl Args {
@@ -98,14 +109,17 @@ impl Tool for ReadManyFiles {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        if args.include.is_empty() {
+        if args.include.is_empty() && args.excerpts.is_empty() {
             return Err(ToolError::invalid_args("`include`: names nothing"));
         }
-        let label = label(&args.include);
+        let label = label(&args);
         // The files are looked for here, because the call is announced with them.
         let plan = blocking(cx, move |cx| plan(cx, &args)).await?;
         let files = plan.files.iter().take(MAX_NAMED);
-        let summary = files.fold(Summary::new(label), |summary, file| summary.at(&file.path, None));
+        let summary = files.fold(Summary::new(label), |summary, file| {
+            let line = file.lines.and_then(|lines| u32::try_from(lines.first).ok());
+            summary.at(&file.path, line)
+        });
         Ok(Invocation::new(summary, Access::Read, move |cx| async move {
             blocking(&cx, move |cx| read(cx, plan)).await
         }))
@@ -113,8 +127,12 @@ impl Tool for ReadManyFiles {
 }
 
 /// Begins in a way that a client knows.
-fn label(patterns: &[String]) -> String {
-    let patterns: Vec<_> = patterns.iter().map(|pattern| format!("`{pattern}`")).collect();
+fn label(args: &Args) -> String {
+    let patterns = args.include.iter().map(|pattern| format!("`{pattern}`"));
+    let excerpts = args.excerpts.iter().map(|LinesOfFile { path, start_line, end_line }| {
+        format!("`{path}` (lines {start_line}-{end_line})")
+    });
+    let patterns: Vec<_> = patterns.chain(excerpts).collect();
     let patterns = one_line(&patterns.join(", "), PATTERNS_CHARS);
     format!("Will attempt to read and concatenate files using patterns: {patterns}")
 }
@@ -153,7 +171,7 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         }
         let name = one_line(&cx.workspace.relative(&file.path), usize::MAX);
         match reading.add(cx, file, &name) {
-            Ok(()) => reading.read.push(name),
+            Ok(name) => reading.read.push(name),
             Err(why) => reading.skipped.push((name, why)),
         }
     }
@@ -161,19 +179,30 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
 }
 
 impl Reading {
-    /// Reads one file; or says why not.
-    fn add(&mut self, cx: &ToolContext, file: &Planned, name: &str) -> Result<(), String> {
+    /// Reads one file, and returns under which heading; or says why not.
+    fn add(&mut self, cx: &ToolContext, file: &Planned, name: &str) -> Result<String, String> {
+        let mut heading = name.to_owned();
         if let Some(mime_type) = Media::type_of(&file.path).filter(|_| !file.media) {
             return Err(format!("{mime_type}: name it to have it attached"));
         }
         let text = match contents(&file.path, &cx.limits) {
             Ok(Contents::Text(text)) => {
-                let excerpt = Excerpt::new(&text, Lines::ALL, &cx.limits, self.chars);
+                let lines = file.lines.unwrap_or(Lines::ALL);
+                let excerpt = Excerpt::new(&text, lines, &cx.limits, self.chars);
+                let Excerpt { first, last, total, .. } = excerpt;
+                if first > total.max(1) {
+                    return Err(format!("it has {total} lines; there is no line {first}"));
+                }
                 if excerpt.last < excerpt.first && !text.is_empty() {
                     self.chars = 0;
                     return Err("no room left in this answer".to_owned());
                 }
-                excerpt.into_text(&cx.limits)
+                if file.lines.is_some() {
+                    let _ = write!(heading, ", lines {first}-{last} of {total}");
+                    excerpt.into_lines()
+                } else {
+                    excerpt.into_text(&cx.limits)
+                }
             }
             Ok(Contents::Media(media)) => {
                 let size = media.data.len() as u64 / 4 * 3;
@@ -184,10 +213,10 @@ impl Reading {
             }
             Err(error) => return Err(error.message),
         };
-        self.chars = self.chars.saturating_sub(text.chars().count() + name.chars().count());
+        self.chars = self.chars.saturating_sub(text.chars().count() + heading.chars().count());
         // Writing to a string cannot fail.
-        let _ = write!(self.text, "--- {name} ---\n\n{text}\n\n");
-        Ok(())
+        let _ = write!(self.text, "--- {heading} ---\n\n{text}\n\n");
+        Ok(heading)
     }
 
     /// An error if nothing was read.

@@ -333,3 +333,13 @@ async fn an_editor_that_stops_reading_costs_bounded_memory_and_loses_nothing() {
     assert_eq!(length, 20_000_000);
     assert!(answered);
 }
+
+#[tokio::test]
+async fn a_mention_of_nothing_is_not_the_whole_workspace() {
+    let mut agent = Setup::answers(json!([[{ "text": "said" }]])).file("a.txt", "a").start();
+    let chunks = json!({ "chunks": [{ "text": "see " }, { "path": "" }] });
+    let id = agent.request("sendUserMessage", chunks).await;
+    let error = &agent.answer_to(id).await["error"];
+    assert_eq!(error["code"], -32602);
+    assert!(error["data"]["details"].as_str().unwrap().contains("`chunks[1].path`"), "{error}");
+}

@@ -214,9 +214,16 @@ fn the_files_nearest_to_the_roots_are_named_first() {
     assert!(both.ends_with("\n058\n059\n…\n"), "{both}");
 }
 
-/// A prompt in a project of these files: what the model is told of it, and what people are. The
-/// workspace and home are in the texts as they are.
+/// A prompt in a project of these files: what the model is told of it, and what people are.
 async fn mentioned(files: &[(&str, &str)], prompt: Vec<PromptPart>) -> (String, Vec<String>) {
+    mentioned_at(files, |_| prompt).await
+}
+
+/// The same for a prompt that names where the project is. In the texts, home is `~`.
+async fn mentioned_at(
+    files: &[(&str, &str)],
+    prompt: impl FnOnce(&str) -> Vec<PromptPart>,
+) -> (String, Vec<String>) {
     let home = TempDir::new().unwrap();
     let home = fs::canonicalize(home.path()).unwrap();
     let root = home.join("work");
@@ -231,7 +238,7 @@ async fn mentioned(files: &[(&str, &str)], prompt: Vec<PromptPart>) -> (String, 
     let workspace = Workspace::new(&root, &[]).unwrap().filtered(filtering);
     let parts = parts(spy);
     let parts = Parts { tools: tools::all(), workspace: Arc::new(workspace), ..parts };
-    let events = turn(&Session::new(parts), prompt).await;
+    let events = turn(&Session::new(parts), prompt(root.to_str().unwrap())).await;
     let home = home.display().to_string();
     let told = told.lock().unwrap().concat().replace(&home, "~");
     (told, notices(&events).iter().map(|notice| notice.replace(&home, "~")).collect())
@@ -364,4 +371,52 @@ async fn what_came_on_standard_input_mentions_nothing() {
     let parts = vec![input, PromptPart::Text("look at @b.rs".to_owned())];
     let (told, _) = mentioned(&[("a.rs", "fn a"), ("b.rs", "fn b")], parts).await;
     assert!(told.contains("fn b") && !told.contains("fn a"), "{told}");
+}
+
+/// What is read of a file of these four lines that is mentioned so; `~` is where the workspace is.
+async fn read_of(mention: &str) -> (Vec<String>, Vec<String>) {
+    let files = [("r.md", "one\ntwo\nthree\nfour\n"), ("a#b?.md", "odd\n"), ("c.md#L1", "real\n")];
+    let (told, notices) = mentioned_at(&files, |root| {
+        vec![PromptPart::Text("see ".to_owned()), PromptPart::Path(mention.replace('~', root))]
+    })
+    .await;
+    let prompt = format!("see @{}", mention.replace('~', "~/work"));
+    let lines = said(&told, &prompt).into_iter();
+    let lines = lines.filter(|line| *line != "--- End of content ---").map(ToOwned::to_owned);
+    (lines.collect(), notices)
+}
+
+#[tokio::test]
+async fn a_selection_and_a_symbol_are_the_lines_they_name() {
+    let check = async |mention: &str, expected: &[&str]| {
+        let (lines, notices) = read_of(mention).await;
+        assert_eq!(lines, expected, "{mention}");
+        assert_eq!(notices, [""; 0], "{mention}");
+    };
+    let two = ["--- r.md, lines 2-3 of 4 ---", "two", "three"];
+    check("file://~/r.md#L2:3", &two).await;
+    check("file://~/r.md?symbol=x%3F#L2:3", &two).await;
+    check("file://~/r.md#L2-L3", &two).await;
+    check("zed:///agent/symbol/x?path=~/r.md#L2:3", &two).await;
+    check("r.md#L2:3", &two).await;
+    check("file://~/r.md#L4", &["--- r.md, lines 4-4 of 4 ---", "four"]).await;
+    check("file://~/r.md#L3:99", &["--- r.md, lines 3-4 of 4 ---", "three", "four"]).await;
+    let whole = ["--- r.md ---", "one", "two", "three", "four"];
+    check("file://~/r.md", &whole).await;
+    check("file://~/r.md#intro", &whole).await;
+    check("file://~/a%23b%3F.md", &["--- a#b?.md ---", "odd"]).await;
+    check("file://~/a%23b%3F.md#L1:1", &["--- a#b?.md, lines 1-1 of 1 ---", "odd"]).await;
+    check("a#b?.md", &["--- a#b?.md ---", "odd"]).await;
+    check("c.md#L1", &["--- c.md#L1 ---", "real"]).await;
+}
+
+#[tokio::test]
+async fn a_mention_that_names_nothing_reads_nothing() {
+    for mention in ["", "file://", "file://localhost", "#L1:2", "zed:///agent/thread/1?name=x"] {
+        let (lines, notices) = read_of(mention).await;
+        assert_eq!((lines, notices), (vec![], vec![format!("@{mention}: it names no file")]));
+    }
+    let (lines, notices) = read_of("file://~/r.md#L7:9").await;
+    assert_eq!(notices, [""; 0]);
+    assert!(lines.concat().contains("it has 4 lines; there is no line 7"), "{lines:?}");
 }

@@ -73,6 +73,11 @@ impl Excerpt {
         self.first == 1 && self.last == self.total && self.cut == 0
     }
 
+    /// The text alone.
+    pub(in crate::tools) fn into_lines(self) -> String {
+        self.text
+    }
+
     /// The text; if something is missing, with a heading that says what, and how to go on.
     pub(in crate::tools) fn into_text(self, limits: &Limits) -> String {
         if self.is_whole() {

@@ -11,6 +11,7 @@ use super::Args;
 use crate::tools::blocking::Until;
 use crate::tools::first::First;
 use crate::tools::pattern::Pattern;
+use crate::tools::read_file::excerpt::Lines;
 use crate::tools::shorten::one_line;
 use crate::tools::target::{LABEL_CHARS, Target};
 use crate::tools::{ToolContext, ToolError};
@@ -67,6 +68,8 @@ pub(super) struct Planned {
     pub(super) path: PathBuf,
     /// It may be an image or the like: somebody named it, or asked for its kind.
     pub(super) media: bool,
+    /// The lines that are meant, if not all.
+    pub(super) lines: Option<Lines>,
 }
 
 /// Finds the files that are meant.
@@ -107,7 +110,21 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
     let known: HashSet<PathBuf> = named.keys().cloned().collect();
     found.retain(|path, _| !known.contains(path));
     let files = named.into_iter().chain(found);
-    plan.files = files.map(|(path, media)| Planned { path, media }).collect();
+    plan.files = files.map(|(path, media)| Planned { path, media, lines: None }).collect();
+    for excerpt in &args.excerpts {
+        match search.entry(&excerpt.path) {
+            Ok(Meant::File(path)) => {
+                let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
+                plan.files.push(Planned { path, media: true, lines: Some(lines) });
+            }
+            Ok(Meant::Files { .. }) => {
+                plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), "no file".to_owned()));
+            }
+            Err(error) => {
+                plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), error.message));
+            }
+        }
+    }
     plan.more += plan.files.len().saturating_sub(cx.limits.files);
     plan.files.truncate(cx.limits.files);
     Ok(plan)
