@@ -5,10 +5,7 @@ use std::process::ExitCode;
 
 use tandem::cli::{self, Cli, Command};
 use tandem::logging::{self, Logs};
-use tandem::run::{self, End};
-
-/// What a prompt ends with that cannot be run as asked for.
-const BAD_INPUT: i32 = 42;
+use tandem::run::{self, BAD_INPUT, End};
 
 fn main() -> ExitCode {
     let cli = match cli::parse() {

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
@@ -50,7 +50,22 @@ pub struct Options {
     pub tap: Option<Tap>,
     /// Fires when the input has ended; fired from outside, it ends the input.
     pub input_ended: CancellationToken,
+    /// Whether text in place of the first message ends the connection with [`NoMessages`]. Any
+    /// later line that is no message is answered by an error.
+    pub refuse_text: bool,
 }
+
+/// The peer's first line is text that nobody who sends messages would send.
+#[derive(Debug)]
+pub struct NoMessages;
+
+impl fmt::Display for NoMessages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the first line is text and no message")
+    }
+}
+
+impl std::error::Error for NoMessages {}
 
 /// Sees a line, without its end, as it is read or written.
 pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
@@ -130,14 +145,14 @@ struct Calls {
 }
 
 /// Serves one connection until the other side sends no more and all it asked for is answered.
-/// An error says that nobody reads the answers.
+/// An error says that nobody reads the answers, or is [`NoMessages`].
 pub async fn serve<H: Handler>(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: Options,
     handler: impl FnOnce(Peer) -> H,
 ) -> anyhow::Result<()> {
-    let Options { max_line, tap, input_ended } = options;
+    let Options { max_line, tap, input_ended, refuse_text } = options;
     let connection = Arc::new(Connection::default());
     let handler = handler(Peer(Arc::clone(&connection)));
     let writing = {
@@ -148,7 +163,8 @@ pub async fn serve<H: Handler>(
     let _closing = Closing(&connection);
 
     let finish = async {
-        let reading = connection.read(Lines::new(input, max_line), tap.as_ref(), &handler);
+        let lines = Lines::new(input, max_line);
+        let reading = connection.read(lines, tap.as_ref(), refuse_text, &handler);
         let read = input_ended.run_until_cancelled(reading).await;
         input_ended.cancel();
         connection.close_calls();
@@ -167,6 +183,14 @@ pub async fn serve<H: Handler>(
     written.context("the writer panicked")?.context("cannot write to the peer")
 }
 
+/// Returns whether a line neither is JSON nor begins as a message does.
+fn is_text(line: &[u8]) -> bool {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii_start();
+    !line.starts_with(b"{")
+        && !line.starts_with(b"[")
+        && serde_json::from_slice::<IgnoredAny>(line).is_err()
+}
+
 /// When it is dropped, no answer can come any more.
 struct Closing<'a>(&'a Connection);
 
@@ -177,11 +201,12 @@ impl Drop for Closing<'_> {
 }
 
 impl Connection {
-    /// Reads to the end. An error says that the peer sends and does not read.
+    /// Reads to the end. An error says that the peer sends and does not read, or sends text.
     async fn read(
         self: &Arc<Self>,
         mut lines: Lines<impl AsyncRead + Unpin>,
         tap: Option<&Tap>,
+        mut refuse_text: bool,
         handler: &impl Handler,
     ) -> anyhow::Result<()> {
         let max_line = lines.max_line();
@@ -191,6 +216,9 @@ impl Connection {
                     let line = line.trim_ascii();
                     if line.is_empty() {
                         continue;
+                    }
+                    if std::mem::take(&mut refuse_text) && is_text(line) {
+                        return Err(NoMessages.into());
                     }
                     if let Some(tap) = tap {
                         tap(Direction::In, line);

@@ -46,6 +46,13 @@ use crate::{record, rpc, stdio};
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// What a run ends with that cannot be done as asked for.
+pub const BAD_INPUT: i32 = 42;
+
+/// What people are told who pipe a prompt to where an editor's messages are expected.
+const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the messages of an editor; to run \
+    a prompt, use `tandem -p PROMPT` (what comes on standard input is put before it)";
+
 /// How often it is asked whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -78,6 +85,8 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         max_line: limits.line_bytes,
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
+        // Whoever asks for the protocol by name is answered in it.
+        refuse_text: !agent.acp,
     };
     let served = acp::serve(
         acp::Service {
@@ -93,6 +102,11 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let end = tokio::select! {
         served = &mut served => match served {
             Ok(()) => End::Done,
+            Err(err) if err.is::<rpc::NoMessages>() => {
+                // If standard error is closed there is nobody to tell.
+                let _ = writeln!(stderr(), "{TEXT_ON_STDIN}");
+                End::Failed(BAD_INPUT)
+            }
             Err(err) => {
                 tracing::warn!("{err:#}");
                 End::Unread

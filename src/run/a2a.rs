@@ -190,7 +190,7 @@ fn over_websocket(
             authenticate: Arc::clone(&authenticate),
         };
         let input_ended = CancellationToken::new();
-        let options = rpc::Options { max_line, tap: None, input_ended };
+        let options = rpc::Options { max_line, tap: None, input_ended, refuse_text: false };
         async move {
             let (input, output) = tokio::io::split(stream);
             if let Err(err) = acp::serve(service, input, output, options).await {

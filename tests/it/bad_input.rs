@@ -1,8 +1,13 @@
 //! Lines that are no messages, or bad ones: answered, and the agent lives on.
 
-use serde_json::{Value, json};
+use std::process::Stdio;
 
-use crate::agent::{Agent, Setup, code};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
+
+use crate::agent::{Agent, HANG, Setup, code};
 
 /// What the agent answers to a line, and that it is alive afterwards.
 async fn check(line: impl AsRef<[u8]>, expected: Value) {
@@ -332,6 +337,37 @@ async fn an_editor_that_stops_reading_costs_bounded_memory_and_loses_nothing() {
     }
     assert_eq!(length, 20_000_000);
     assert!(answered);
+}
+
+/// What becomes of this on standard input: the exit code, and what is written.
+async fn piped(setup: Setup, input: &str) -> (Option<i32>, String, String) {
+    let home = TempDir::new().unwrap();
+    let mut child = setup.command(home.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = timeout(HANG, child.wait_with_output()).await.expect("it does not end").unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_piped_in_is_no_conversation() {
+    for input in ["why\n", "\n \nwhy does it fail?", "\u{feff}why", "Content-Length: 5\r\n\r\n{}"] {
+        let (code, answers, said) = piped(Setup::default(), input).await;
+        assert_eq!((code, &*answers), (Some(42), ""), "{input}");
+        assert!(said.contains("`tandem -p PROMPT`"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn text_is_answered_where_the_protocol_is_asked_for_or_was_spoken() {
+    let (code, answers, said) = piped(Setup::default().arg("--acp"), "why\n").await;
+    assert_eq!((code, &*said), (Some(0), ""));
+    assert!(answers.contains("-32700"), "{answers}");
+    let (code, answers, _) = piped(Setup::default(), "{\nwhy\n").await;
+    assert_eq!(code, Some(0));
+    assert_eq!(answers.matches("-32700").count(), 2, "{answers}");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn connect() -> Connection {
     let (sender, calls) = mpsc::unbounded_channel();
     let (tell, told) = tokio::sync::oneshot::channel();
     let input_ended = CancellationToken::new();
-    let options = Options { max_line: 1 << 20, tap: None, input_ended };
+    let options = Options { max_line: 1 << 20, tap: None, input_ended, refuse_text: false };
     let served = rpc::serve(theirs, ours, options, move |peer| {
         drop(tell.send(peer));
         Megabytes(sender)

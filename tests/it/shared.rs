@@ -27,8 +27,12 @@ impl Editor {
     async fn of(session: &Arc<Session>) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
-        let options =
-            Options { max_line: 1 << 20, tap: None, input_ended: CancellationToken::default() };
+        let options = Options {
+            max_line: 1 << 20,
+            tap: None,
+            input_ended: CancellationToken::default(),
+            refuse_text: false,
+        };
         let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
         let service = acp::Service { session, origin: Origin::Editor, authenticate };

@@ -50,7 +50,8 @@ pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
     let (input, output) = tokio::io::split(stream);
     let ended = CancellationToken::new();
     let max_line = server.options.body;
-    let options = rpc::Options { max_line, tap: None, input_ended: ended.clone() };
+    let options =
+        rpc::Options { max_line, tap: None, input_ended: ended.clone(), refuse_text: false };
     let waiting = Arc::new(Semaphore::new(WAITING));
     let seat = Seat { server, joined: OnceLock::new(), waiting, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {

@@ -82,7 +82,7 @@ impl Connection {
         let carrying = tokio::spawn(async move {
             let (input, output) = tokio::io::split(theirs);
             let input_ended = CancellationToken::new();
-            let options = rpc::Options { max_line, tap: None, input_ended };
+            let options = rpc::Options { max_line, tap: None, input_ended, refuse_text: false };
             let served = rpc::serve(input, output, options, |peer| {
                 let _ = told.send(peer);
                 Deaf
