@@ -64,6 +64,34 @@ pub enum Command {
     Attach(Attach),
     /// Show what is set, and where
     Config(Config),
+    /// Play a record of a conversation against an agent, and say where it answers otherwise
+    ///
+    /// The client's lines are sent one after the other, each when all lines of the agent that stand
+    /// before it in the record have come. The agent must write the same lines in the same order,
+    /// compared as JSON: the order of keys does not count, and its requests may have other ids, which
+    /// the client's answers then have too. When the record ends, the client hangs up, and the agent
+    /// must end with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
+    Replay(Replay),
+}
+
+/// A record to play, and against whom.
+#[derive(Args)]
+pub struct Replay {
+    /// What --record has written, or a file of fixtures/acp. Paths in a record are compared as they
+    /// are, so play it where it was made; one that begins with a setup brings its workspace
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write the lines of both sides: > from the client, < from the agent
+    #[arg(long)]
+    pub show: bool,
+    /// How long each line of the agent may take
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub timeout: Duration,
+    /// The agent to play against [default: this program, as the record's setup says, else with
+    /// --acp]. {script} stands for the file of what its model says, in the form that --model
+    /// replay:FILE takes
+    #[arg(last = true, value_name = "COMMAND")]
+    pub agent: Vec<String>,
 }
 
 /// Which session a terminal attaches to.
@@ -234,6 +262,7 @@ Examples:
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
+  tandem replay --show FILE             play a record of --record again, and compare
   tandem login                          store a Gemini API key
   tandem --model ollama:qwen3:8b        a model of this machine
   tandem --model replay -y < FILE       play the demonstration to messages in a file; the source

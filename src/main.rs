@@ -48,6 +48,7 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
             runtime.shutdown_background();
             return end;
         }
+        Some(Command::Replay(replay)) => return runtime.block_on(run::replay(replay)),
         Some(Command::Config(config)) => return run::config(config).map(|()| End::Done),
         None => {}
     }

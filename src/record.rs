@@ -1,13 +1,18 @@
-//! Writes every line of a connection into a file: `{"dir":"c2a"|"a2c","t":...,"msg":...}`.
+//! Records of connections, a line of JSON each: `{"dir":"c2a"|"a2c","t":...,"msg":...}`.
+//!
+//! [`to_file`] writes one, [`read`] reads it again. A record that is to be played can begin with
+//! `{"dir":"setup",...}` ([`Setup`]), and say with `{"dir":"end"}` when the client hangs up.
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::rpc::{Direction, Tap};
@@ -53,4 +58,88 @@ pub fn to_file(path: &Path) -> anyhow::Result<Tap> {
             tracing::warn!(%err, "the record is not complete");
         }
     }))
+}
+
+/// A record, read.
+#[derive(Debug, PartialEq)]
+pub struct Record {
+    /// How the agent is started, if the record says so.
+    pub setup: Option<Setup>,
+    /// What happened, in order, each with the number of its line.
+    pub steps: Vec<(usize, Step)>,
+}
+
+/// How the agent of a record is started.
+#[derive(Debug, PartialEq)]
+pub struct Setup {
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The files of its workspace. A name that ends in `/` is a directory.
+    pub files: BTreeMap<String, String>,
+    /// What its model says: the lines of a script for `--model replay:FILE`.
+    pub script: Vec<Value>,
+}
+
+/// What happened in a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The client wrote a line.
+    Client(String),
+    /// The agent wrote a line.
+    Agent(String),
+    /// The client hung up.
+    End,
+}
+
+/// Any line of a record. `t`, and what explains the record to people, are passed over.
+#[derive(Deserialize)]
+struct RecordLine<'a> {
+    dir: &'a str,
+    #[serde(borrow, default, deserialize_with = "present")]
+    msg: Option<&'a RawValue>,
+    #[serde(default)]
+    raw: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    script: Vec<Value>,
+}
+
+/// Tells `"msg": null`, which is a line too, from no message.
+fn present<'de: 'a, 'a, D>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Reads a record.
+pub fn read(path: &Path) -> anyhow::Result<Record> {
+    let file = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+    let mut record = Record { setup: None, steps: Vec::new() };
+    for (n, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let line: RecordLine<'_> = serde_json::from_str(line)
+            .with_context(|| format!("{file}:{n} is no line of a record"))?;
+        let step = match (line.dir, line.msg, line.raw) {
+            ("setup", ..) => {
+                let RecordLine { args, files, script, .. } = line;
+                record.setup = Some(Setup { args, files, script });
+                continue;
+            }
+            ("c2a", Some(msg), _) => Step::Client(msg.get().to_owned()),
+            ("c2a", None, Some(raw)) => Step::Client(raw),
+            ("a2c", Some(msg), _) => Step::Agent(msg.get().to_owned()),
+            ("a2c", None, Some(raw)) => Step::Agent(raw),
+            ("end", ..) => Step::End,
+            _ => anyhow::bail!(
+                "{file}:{n}: `dir` is none of setup, c2a, a2c and end, or the line has \
+                neither `msg` nor `raw`"
+            ),
+        };
+        record.steps.push((n, step));
+    }
+    Ok(record)
 }

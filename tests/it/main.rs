@@ -36,6 +36,7 @@ mod openai;
 mod peer;
 mod policy;
 mod read;
+mod replayed;
 mod search_path;
 mod session;
 mod settings;

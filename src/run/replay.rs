@@ -1,0 +1,278 @@
+//! A record of a conversation, played again: the client's lines go to an agent, and what the agent
+//! answers is compared with what is recorded.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{Write as _, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::End;
+use crate::cli::Replay;
+use crate::record::{self, Record, Setup, Step};
+use crate::visible::visible_line;
+
+/// Where the workspace is in records with a setup.
+const WORKSPACE: &str = "/workspace";
+
+/// What stands for the script in an agent's arguments.
+const SCRIPT: &str = "{script}";
+
+/// Plays a record against an agent; a difference is told to people.
+pub async fn replay(replay: &Replay) -> anyhow::Result<End> {
+    let record = record::read(&replay.file)?;
+    let mut player = Player::start(&record, replay)?;
+    let outcome = player.play(&record.steps).await?;
+    let file = replay.file.display();
+    let Err(Difference { line, expected, got }) = outcome else {
+        // Whoever does not read it has the exit code.
+        let _ = writeln!(stdout(), "{file}: as recorded");
+        return Ok(End::Done);
+    };
+    let line = line.map_or(String::new(), |line| format!("{line}:"));
+    let (expected, got) = (visible_line(&expected), visible_line(&got));
+    let told = format!("{file}:{line} not as recorded\n  expected {expected}\n  got      {got}");
+    let _ = writeln!(stderr(), "{told}");
+    Ok(End::Failed(1))
+}
+
+/// Where an agent does otherwise than its record says.
+struct Difference {
+    /// The line of the record; none at its end.
+    line: Option<usize>,
+    expected: String,
+    got: String,
+}
+
+/// What came in place of a line.
+enum Received {
+    Line(String),
+    /// The agent has closed its output.
+    End,
+    /// Nothing came in time.
+    Nothing,
+}
+
+/// The client's part.
+struct Player {
+    agent: Child,
+    /// Closed when the client has hung up.
+    stdin: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// The directory that was made for the agent, and is removed with this.
+    home: Option<TempDir>,
+    /// The agent's ids for its requests, by those in the record.
+    ids: HashMap<String, Value>,
+    /// How long each line of the agent may take.
+    patience: Duration,
+    show: bool,
+}
+
+impl Player {
+    fn start(record: &Record, replay: &Replay) -> anyhow::Result<Self> {
+        let home = record.setup.as_ref().map(make_home).transpose()?;
+        let mut command = match &replay.agent[..] {
+            [program, args @ ..] => {
+                let mut command = Command::new(program);
+                let script = home.as_ref().map(|home| script(home.path()).display().to_string());
+                command.args(args.iter().map(|arg| match &script {
+                    Some(script) => arg.replace(SCRIPT, script),
+                    None => arg.clone(),
+                }));
+                command
+            }
+            [] => self_as_agent(record.setup.as_ref(), home.as_ref().map(TempDir::path))?,
+        };
+        if let Some(home) = &home {
+            command.current_dir(workspace(home.path()));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut agent = command.spawn().context("the agent cannot be started")?;
+        let stdin = agent.stdin.take();
+        let stdout = agent.stdout.take().context("the agent has no standard output")?;
+        Ok(Self {
+            agent,
+            stdin,
+            lines: BufReader::new(stdout).lines(),
+            home,
+            ids: HashMap::new(),
+            patience: replay.timeout,
+            show: replay.show,
+        })
+    }
+
+    async fn play(&mut self, steps: &[(usize, Step)]) -> anyhow::Result<Result<(), Difference>> {
+        for (line, step) in steps {
+            match step {
+                Step::Client(text) => {
+                    if let Err(got) = self.send(text).await {
+                        let expected = "an agent that reads the client's line".to_owned();
+                        return Ok(Err(Difference { line: Some(*line), expected, got }));
+                    }
+                }
+                Step::Agent(expected) => {
+                    let received = self.receive().await?;
+                    if let Received::Line(got) = &received
+                        && self.is_expected(expected, got)
+                    {
+                        continue;
+                    }
+                    let (expected, got) = (expected.clone(), self.described(received));
+                    return Ok(Err(Difference { line: Some(*line), expected, got }));
+                }
+                Step::End => drop(self.stdin.take()),
+            }
+        }
+        self.end().await
+    }
+
+    /// Hangs up. An agent then says nothing more, and ends well.
+    async fn end(&mut self) -> anyhow::Result<Result<(), Difference>> {
+        drop(self.stdin.take());
+        let received = self.receive().await?;
+        let (expected, got) = match received {
+            Received::End => match timeout(self.patience, self.agent.wait()).await {
+                Ok(status) if status.as_ref().is_ok_and(ExitStatus::success) => return Ok(Ok(())),
+                Ok(status) => ("exit status: 0", status?.to_string()),
+                Err(_) => ("the agent's exit", "an agent that goes on".to_owned()),
+            },
+            received => ("the end of the agent's output", self.described(received)),
+        };
+        Ok(Err(Difference { line: None, expected: expected.to_owned(), got }))
+    }
+
+    /// Sends one of the client's lines; an answer goes under the id that the agent has given its
+    /// request. The error is for people.
+    async fn send(&mut self, recorded: &str) -> Result<(), String> {
+        let text = self.with_ids_of_agent(recorded);
+        self.shown('>', &text);
+        let text = match &self.home {
+            Some(home) => text.replace(WORKSPACE, &workspace(home.path()).display().to_string()),
+            None => text,
+        };
+        let Some(stdin) = &mut self.stdin else {
+            return Err("a client that has hung up before".to_owned());
+        };
+        let line = format!("{text}\n");
+        match timeout(self.patience, stdin.write_all(line.as_bytes())).await {
+            Ok(written) => written.map_err(|err| err.to_string()),
+            Err(_) => Err(format!("nothing is read within {:?}", self.patience)),
+        }
+    }
+
+    fn with_ids_of_agent(&self, recorded: &str) -> String {
+        let Ok(mut message) = serde_json::from_str::<Value>(recorded) else {
+            return recorded.to_owned();
+        };
+        let id = message.get("id").filter(|_| message.get("method").is_none());
+        match id.and_then(|id| self.ids.get(&id.to_string()).filter(|own| *own != id)) {
+            Some(own) => {
+                message["id"] = own.clone();
+                message.to_string()
+            }
+            None => recorded.to_owned(),
+        }
+    }
+
+    async fn receive(&mut self) -> anyhow::Result<Received> {
+        let Ok(line) = timeout(self.patience, self.lines.next_line()).await else {
+            return Ok(Received::Nothing);
+        };
+        let Some(line) = line.context("the agent's output cannot be read")? else {
+            return Ok(Received::End);
+        };
+        let line = match &self.home {
+            Some(home) => line.replace(&workspace(home.path()).display().to_string(), WORKSPACE),
+            None => line,
+        };
+        self.shown('<', &line);
+        Ok(Received::Line(line))
+    }
+
+    fn described(&self, received: Received) -> String {
+        match received {
+            Received::Line(line) => line,
+            Received::End => "the end of the agent's output".to_owned(),
+            Received::Nothing => format!("nothing within {:?}", self.patience),
+        }
+    }
+
+    /// Compares a line with the recorded one: as JSON, or else as text. The agent may number its
+    /// requests as it likes.
+    fn is_expected(&mut self, recorded: &str, got: &str) -> bool {
+        let parsed = (serde_json::from_str(recorded), serde_json::from_str(got));
+        let (Ok(mut recorded), Ok(mut got)) = parsed else { return recorded == got };
+        if let (Value::Object(recorded), Value::Object(got)) = (&mut recorded, &mut got)
+            && recorded.contains_key("method")
+            && let (Some(id), Some(own)) = (recorded.remove("id"), got.remove("id"))
+        {
+            self.ids.insert(id.to_string(), own);
+        }
+        recorded == got
+    }
+
+    fn shown(&self, side: char, line: &str) {
+        if self.show {
+            // Whoever does not read it has the exit code.
+            let _ = writeln!(stdout(), "{side} {}", visible_line(line));
+        }
+    }
+}
+
+/// This program as the agent: as the record's setup says, or as an editor would start it here.
+fn self_as_agent(setup: Option<&Setup>, home: Option<&Path>) -> anyhow::Result<Command> {
+    let program = std::env::current_exe().context("this program's file is not known")?;
+    let mut command = Command::new(program);
+    let (Some(setup), Some(home)) = (setup, home) else {
+        command.arg("--acp");
+        return Ok(command);
+    };
+    // What the user has set up must not count.
+    command.env_clear().env("HOME", home).env("TANDEM_LOG", "off").args(&setup.args);
+    command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    if !setup.args.iter().any(|arg| arg == "--model") {
+        command.arg("--model").arg(format!("replay:{}", script(home).display()));
+    }
+    Ok(command)
+}
+
+/// Makes a directory with the workspace and the script of a record in it.
+fn make_home(setup: &Setup) -> anyhow::Result<TempDir> {
+    let home = TempDir::new().context("cannot make a directory for the agent")?;
+    fs::create_dir(home.path().join("workspace"))?;
+    let workspace = workspace(home.path());
+    for (name, content) in &setup.files {
+        let path = workspace.join(name);
+        anyhow::ensure!(
+            Path::new(name).components().all(|it| matches!(it, std::path::Component::Normal(_))),
+            "the record has a file outside its workspace: {name}"
+        );
+        if name.ends_with('/') {
+            fs::create_dir_all(path)?;
+            continue;
+        }
+        fs::create_dir_all(path.parent().unwrap_or(&workspace))?;
+        fs::write(path, content)?;
+    }
+    let lines = setup.script.iter().map(|line| format!("{line}\n"));
+    fs::write(script(home.path()), lines.collect::<String>())?;
+    Ok(home)
+}
+
+/// The real path of the workspace in a home.
+fn workspace(home: &Path) -> PathBuf {
+    let workspace = home.join("workspace");
+    fs::canonicalize(&workspace).unwrap_or(workspace)
+}
+
+fn script(home: &Path) -> PathBuf {
+    home.join("script.jsonl")
+}

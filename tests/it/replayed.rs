@@ -1,0 +1,139 @@
+//! `tandem replay`: records played against an agent, and what is said where it does otherwise.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use futures::StreamExt as _;
+use futures::stream;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::agent::{HANG, Setup};
+
+/// What became of `tandem replay`: the exit code, standard output, standard error.
+async fn replay(file: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+    command.arg("replay").arg(file).args(args).stdin(Stdio::null()).kill_on_drop(true);
+    let output = timeout(HANG, command.output()).await.expect("it does not end").unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/acp").join(name)
+}
+
+#[tokio::test]
+async fn every_fixture_is_as_recorded() {
+    let files = fs::read_dir(fixture("")).unwrap().map(|entry| entry.unwrap().path());
+    let is_record = |path: &PathBuf| fs::read_to_string(path).unwrap().starts_with(r#"{"dir""#);
+    let files: Vec<_> = files.filter(is_record).collect();
+    assert!(files.len() >= 40, "only {} records", files.len());
+    let played = stream::iter(files).map(async |file| match replay(&file, &[]).await {
+        (Some(0), ..) => String::new(),
+        (code, _, said) => format!("{code:?} {said}"),
+    });
+    let wrong: Vec<String> = played.buffer_unordered(4).collect().await;
+    assert_eq!(wrong.concat(), "");
+}
+
+/// Plays these lines against a shell script.
+async fn against(script: &str, lines: &[&str], args: &[&str]) -> (Option<i32>, String, String) {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("record");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let (code, shown, said) = replay(&file, &[args, &["--", "sh", "-c", script]].concat()).await;
+    let place = file.display().to_string();
+    (code, shown.replace(&place, "FILE"), said.replace(&place, "FILE"))
+}
+
+const ASKED: &str = r#"{"dir":"c2a","t":1,"msg":{"id":1,"method":"go"}}"#;
+const CALL: &str = r#"{"dir":"a2c","t":2,"msg":{"id":0,"method":"call","params":{"a":1,"b":2}}}"#;
+const ANSWER: &str = r#"{"dir":"c2a","t":3,"msg":{"id":0,"result":true}}"#;
+const DONE: &str = r#"{"dir":"a2c","t":4,"msg":{"id":1,"result":null}}"#;
+
+#[tokio::test]
+async fn ids_of_requests_and_the_order_of_keys_do_not_count() {
+    let agent = r#"read go
+        echo '{"method":"call","params":{"b":2,"a":1},"id":"x"}'
+        read answer
+        case $answer in *'"id":"x"'*) echo '{"result":null,"id":1}';; esac
+        cat"#;
+    let (code, shown, said) = against(agent, &[ASKED, CALL, ANSWER, DONE], &["--show"]).await;
+    assert_eq!((code, &*said), (Some(0), ""));
+    assert_eq!(
+        shown,
+        "> {\"id\":1,\"method\":\"go\"}\n\
+         < {\"method\":\"call\",\"params\":{\"b\":2,\"a\":1},\"id\":\"x\"}\n\
+         > {\"id\":\"x\",\"result\":true}\n\
+         < {\"result\":null,\"id\":1}\n\
+         FILE: as recorded\n"
+    );
+}
+
+#[tokio::test]
+async fn a_difference_is_named_with_its_line() {
+    let check = async |agent: &str, lines: &[&str], expected: &str| {
+        let (code, _, said) = against(agent, lines, &["--timeout", "0.3"]).await;
+        assert_eq!((code, &*said), (Some(1), expected), "{agent}");
+    };
+    let other = r#"read go; echo '{"id":2,"result":null}'; cat"#;
+    check(
+        other,
+        &[ASKED, DONE],
+        "FILE:2: not as recorded\n  expected {\"id\":1,\"result\":null}\n  got      \
+         {\"id\":2,\"result\":null}\n",
+    )
+    .await;
+    check(
+        "cat >/dev/null",
+        &[ASKED, DONE],
+        "FILE:2: not as recorded\n  expected {\"id\":1,\"result\":null}\n  got      \
+         nothing within 300ms\n",
+    )
+    .await;
+    check(
+        "read go",
+        &[ASKED, DONE],
+        "FILE:2: not as recorded\n  expected {\"id\":1,\"result\":null}\n  got      \
+         the end of the agent's output\n",
+    )
+    .await;
+    check(
+        r#"read go; printf 'more \033\n'"#,
+        &[ASKED],
+        "FILE: not as recorded\n  expected the end of the agent's output\n  got      more ␛\n",
+    )
+    .await;
+    check(
+        "read go; exit 3",
+        &[ASKED],
+        "FILE: not as recorded\n  expected exit status: 0\n  got      exit status: 3\n",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_record_is_refused() {
+    let (code, _, said) = replay(&fixture("hello.ndjson"), &[]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("hello.ndjson:1 is no line of a record"), "{said}");
+}
+
+#[tokio::test]
+async fn a_record_that_was_written_can_be_played() {
+    let setup = Setup::answers(json!([[{ "text": "said" }]])).arg("--record").arg("../record");
+    let mut agent = setup.start();
+    let id = agent.prompt("go").await;
+    agent.until_answered(id, "allow").await;
+    let home = agent.workspace().parent().unwrap().to_owned();
+    agent.hang_up().await;
+    let model = format!("replay:{}", home.join("script.jsonl").display());
+    let tandem = env!("CARGO_BIN_EXE_tandem");
+    let (code, _, said) =
+        replay(&home.join("record"), &["--", tandem, "--acp", "--model", &model]).await;
+    assert_eq!((code, &*said), (Some(0), ""));
+}
