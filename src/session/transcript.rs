@@ -134,11 +134,7 @@ impl Transcript {
             {
                 self.begun.insert(started.call.id.clone());
             }
-            Event::QuestionClosed {
-                call,
-                answer:
-                    Some((Answer::Once { .. } | Answer::Always(_) | Answer::AlwaysAndSave(_), _)),
-            } => {
+            Event::QuestionClosed { call, answer: Some((answer, _)) } if answer.allows() => {
                 self.begun.insert(call.clone());
             }
             Event::QuestionClosed { call, answer: Some((Answer::RejectSaying(why), _)) } => {

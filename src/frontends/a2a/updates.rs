@@ -12,8 +12,7 @@ use crate::protocol::development_tool::{
     AgentThought, CODER_AGENT, Kind, ToolCall, ToolCallStatus, URI,
 };
 use crate::session::{
-    Answer, Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome, ToolOutput,
-    TurnId,
+    Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome, ToolOutput, TurnId,
 };
 
 /// A piece of news.
@@ -107,6 +106,7 @@ impl Telling<'_> {
             | Event::FileChanged { .. }
             | Event::FileRestored { .. }
             | Event::Forgotten
+            | Event::QuestionClosed { answer: None, .. }
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. } => {}
             Event::CallStarted(started) if started.question.is_some() => {
@@ -124,16 +124,12 @@ impl Telling<'_> {
                     self.call(&running(started, output));
                 }
             }
-            Event::QuestionClosed { call, answer } => match answer {
-                Some((Answer::Once { .. } | Answer::Always(_), by)) => {
-                    self.answered(by);
-                    if let Some(started) = started(call) {
-                        self.call(&tool_call(started, ToolCallStatus::Executing));
-                    }
+            Event::QuestionClosed { call, answer: Some((answer, by)) } => {
+                self.answered(by);
+                if let Some(started) = started(call).filter(|_| answer.allows()) {
+                    self.call(&tool_call(started, ToolCallStatus::Executing));
                 }
-                Some((_, by)) => self.answered(by),
-                None => {}
-            },
+            }
             Event::CallFinished { call, outcome } => {
                 // A call that never began is not told of.
                 if let Some(started) = started(call) {

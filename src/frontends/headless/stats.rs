@@ -132,7 +132,7 @@ impl Stats {
         let decisions = &mut self.tools.entry(running.name.clone()).or_default().decisions;
         match answer {
             Some(Answer::Once { edited: Some(_) }) => decisions.modify += 1,
-            Some(Answer::Once { edited: None } | Answer::Always(_)) => decisions.accept += 1,
+            Some(answer) if answer.allows() => decisions.accept += 1,
             _ => decisions.reject += 1,
         }
     }

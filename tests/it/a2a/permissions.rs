@@ -49,6 +49,18 @@ async fn always_is_offered_in_several_scopes_with_the_rule_that_asks() {
 }
 
 #[tokio::test]
+async fn after_every_answer_that_allows_the_call_is_said_to_run() {
+    for option in ["proceed_once", "proceed_always", "proceed_always_tool", "proceed_always_exact"]
+    {
+        let it = serve(&runs("touch a && touch b")).await;
+        let (task, asked) = question(&it).await;
+        let params = within(&task, answer(&asked["tool_call_id"], option));
+        let events = it.client.stream("message/stream", params).await.rest().await;
+        assert_eq!(statuses(&events), ["EXECUTING", "SUCCEEDED"], "{option}");
+    }
+}
+
+#[tokio::test]
 async fn a_saved_answer_is_known_to_the_next_agent_in_the_folder() {
     let offers = r#"{ "security": { "enablePermanentToolApproval": true } }"#;
     let setup = runs("touch a").file(SETTINGS, offers);
@@ -57,7 +69,7 @@ async fn a_saved_answer_is_known_to_the_next_agent_in_the_folder() {
     assert!(ids(&asked).contains(&"proceed_always_and_save"), "{asked}");
     let params = within(&task, answer(&asked["tool_call_id"], "proceed_always_and_save"));
     let events = it.client.stream("message/stream", params).await.rest().await;
-    assert_eq!(statuses(&events).last(), Some(&"SUCCEEDED"));
+    assert_eq!(statuses(&events), ["EXECUTING", "SUCCEEDED"]);
     let saved = it.home.path().join(".config/tandem/policies/saved.toml");
     let written = std::fs::read_to_string(&saved).unwrap();
     assert!(written.contains("[[always]]\nallow = \"commands\"\nof = [\"touch\"]"), "{written}");
