@@ -74,7 +74,8 @@ pub use crate::tools::process::Program;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
-    Access, Content, FileDiff, Kind, Location, Source, Summary, Todo, TodoStatus, ToolOutput,
+    Access, Content, FileDiff, Kind, Location, ServerAnswer, Source, Summary, Todo, TodoStatus,
+    ToolOutput,
 };
 use crate::tools::{Limits, Tool};
 

@@ -57,7 +57,7 @@ use tokio_util::sync::CancellationToken;
 use self::background::Background;
 pub use self::google_web_search::{Found, Search, Source};
 pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
-pub use self::output::{Content, FileDiff, Todo, TodoStatus, ToolError, ToolOutput};
+pub use self::output::{Content, FileDiff, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput};
 use self::outputs::Outputs;
 use self::preimages::{FileChange, Preimages};
 use self::process::Processes;

@@ -112,7 +112,15 @@ pub enum ToolOutput {
     /// A file was changed.
     Diff(FileDiff),
     /// Anything else.
-    StructuredData(Value),
+    #[serde(untagged)]
+    StructuredData {
+        /// The data.
+        #[serde(rename = "structured_data")]
+        data: Value,
+        /// The same for people; sent as `result`.
+        #[serde(skip)]
+        text: String,
+    },
 }
 
 /// Why a call failed (RFC 3.2, `ErrorDetails`).
@@ -239,9 +247,10 @@ impl ToolCall {
     /// What came of it, in a text.
     fn result(&self) -> Option<String> {
         match (&self.output, &self.error) {
-            (Some(ToolOutput::Text(text)), _) => Some(text.clone()),
+            (Some(ToolOutput::Text(text) | ToolOutput::StructuredData { text, .. }), _) => {
+                Some(text.clone())
+            }
             (Some(ToolOutput::Diff(diff)), _) => Some(diff.formatted_diff.clone()),
-            (Some(ToolOutput::StructuredData(data)), _) => Some(data.to_string()),
             (None, Some(error)) => Some(error.message.clone()),
             (None, None) => None,
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Limits, Source, diff};
 use crate::media::Media;
@@ -43,6 +44,24 @@ pub enum Content {
     Todos(Vec<Todo>),
     /// Where an answer is from, by numbers.
     Sources(Vec<Source>),
+    /// The answer of an MCP server.
+    Server(Box<ServerAnswer>),
+}
+
+/// What an MCP server answered, without what the model is told around it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerAnswer {
+    /// For people: Markdown, or JSON. Cut, if it is very long.
+    pub text: String,
+    /// For programs: `structuredContent`.
+    pub structured: Option<Value>,
+}
+
+impl ServerAnswer {
+    /// Whether the text is data rather than Markdown.
+    pub fn is_json(&self) -> bool {
+        self.text.starts_with(['{', '[']) && serde_json::from_str::<Value>(&self.text).is_ok()
+    }
 }
 
 /// A change of one file. The log keeps it for as long as it lives, so what is the same is shared.

@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tandem::model::{Call, Chunk, Error};
-use tandem::session::{Answer, Event, Origin, Parts, Program, Session, ToolOutcome, TurnId};
+use tandem::session::{
+    Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
+};
 use tandem::tools::mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
 use tandem::tools::process::Processes;
 use tandem::tools::workspace::Workspace;
@@ -34,6 +36,12 @@ fn says(text: &str) -> Chunks {
 
 fn calls(name: &str, args: Value) -> Chunks {
     vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
+}
+
+/// What people are shown of a server's text.
+fn said(text: &str) -> Option<Content> {
+    let answer = ServerAnswer { text: text.to_owned(), structured: None };
+    Some(Content::Server(Box::new(answer)))
 }
 
 /// The server of the fixtures, which does as `mode` says.

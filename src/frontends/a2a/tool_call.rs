@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::protocol::development_tool::{
     ConfirmationDetails, ConfirmationOption, ConfirmationRequest, ErrorDetails, FileDiff, ToolCall,
     ToolCallStatus, ToolOutput,
 };
 use crate::session::{
-    Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ToolOutcome,
+    Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ServerAnswer,
+    ToolOutcome,
 };
 
 /// How many bytes of output a running call is shown with; of more, the end.
@@ -74,19 +77,34 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
             let mut call = tool_call(started, ToolCallStatus::Succeeded);
             call.output = Some(match &output.shown {
                 Some(Content::Diff(change)) => ToolOutput::Diff(file_diff(change)),
+                Some(Content::Server(answer)) => server_output(answer),
                 _ => ToolOutput::Text(output.text.clone()),
             });
             call
         }
         ToolOutcome::Failed(error) => {
             let mut call = tool_call(started, ToolCallStatus::Failed);
-            let (message, r#type) = (error.message.clone(), error.kind.clone());
+            let message = match &error.shown {
+                Some(Content::Server(answer)) => answer.text.clone(),
+                _ => error.message.clone(),
+            };
+            let r#type = error.kind.clone();
             call.error = Some(ErrorDetails { message, r#type });
             call
         }
         ToolOutcome::Rejected | ToolOutcome::Cancelled => {
             tool_call(started, ToolCallStatus::Cancelled)
         }
+    }
+}
+
+/// The answer of an MCP server; the extension has room for one of its two forms.
+fn server_output(answer: &ServerAnswer) -> ToolOutput {
+    match &answer.structured {
+        Some(data @ Value::Object(_)) => {
+            ToolOutput::StructuredData { data: data.clone(), text: answer.text.clone() }
+        }
+        _ => ToolOutput::Text(answer.text.clone()),
     }
 }
 

@@ -139,6 +139,8 @@ fn content(content: &Content) -> ToolCallContent<'_> {
         Content::Output(text) => live(text),
         Content::Diff(change) => diff(change),
         Content::Sources(sources) => markdown(visible_prose(&Source::list(sources)).into_owned()),
+        Content::Server(answer) if answer.is_json() => live(&answer.text),
+        Content::Server(answer) => markdown(visible_prose(&answer.text)),
         Content::Todos(todos) => markdown(todos.iter().map(todo).collect::<String>()),
     }
 }

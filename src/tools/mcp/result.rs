@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::plain::plain;
 use super::super::shorten::{one_line, shorten};
-use super::super::{Content, Limits};
+use super::super::{Content, Limits, ServerAnswer};
 use crate::media::Media;
 
 /// Characters of an address or a type in a sentence.
@@ -18,6 +18,8 @@ pub(super) struct Gathered {
     media: Vec<Media>,
     /// A word for each of the media, for people.
     attached: Vec<String>,
+    /// What it says for programs.
+    structured: Option<Value>,
 }
 
 impl Gathered {
@@ -29,10 +31,11 @@ impl Gathered {
         gathered
     }
 
-    /// Adds what a tool says for programs, if it says nothing else.
-    pub(super) fn or_structured(mut self, structured: Option<Value>) -> Self {
+    /// Adds what a tool says for programs; to the text, if it says nothing else.
+    pub(super) fn with_structured(mut self, structured: Option<Value>) -> Self {
+        self.structured = structured.filter(|value| !value.is_null());
         if self.text.is_empty()
-            && let Some(structured) = structured.filter(|value| !value.is_null())
+            && let Some(structured) = &self.structured
         {
             self.line(&format!("{structured:#}"));
         }
@@ -111,18 +114,11 @@ impl Gathered {
         )
     }
 
-    /// For people.
+    /// For people and their programs.
     pub(super) fn shown(&self, limits: &Limits) -> Option<Content> {
-        let text = shorten(&self.text, limits.output_chars);
-        if text.is_empty() {
-            return None;
-        }
-        let is_json = text.starts_with(['{', '[']) && serde_json::from_str::<Value>(&text).is_ok();
-        Some(if is_json {
-            Content::Output(text.into_owned())
-        } else {
-            Content::Markdown(text.into_owned())
-        })
+        let text = shorten(&self.text, limits.output_chars).into_owned();
+        let structured = self.structured.clone();
+        (!text.is_empty()).then_some(Content::Server(Box::new(ServerAnswer { text, structured })))
     }
 }
 

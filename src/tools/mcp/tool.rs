@@ -147,7 +147,7 @@ fn output(
     limits: &Limits,
 ) -> Result<ToolOutput, ToolError> {
     let failed = result.is_error == Some(true);
-    let gathered = Gathered::of(result.content).or_structured(result.structured_content);
+    let gathered = Gathered::of(result.content).with_structured(result.structured_content);
     let text = gathered.told(&server.config.name);
     let shown = gathered.shown(limits);
     if failed {

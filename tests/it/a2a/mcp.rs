@@ -146,3 +146,34 @@ async fn a_user_logs_in_to_a_server() {
     let rest = text(&events.rest().await);
     assert!(rest.contains("You are logged in to `web`. The MCP server `web` is ready."), "{rest}");
 }
+
+/// What a client is told at the end of a call of a server's tool.
+async fn told(tool: &str) -> Value {
+    let call = call(&format!("mcp_s_{tool}"), json!({ "message": "one" }));
+    let setup = Setup::answers(json!([call, [{ "text": "done" }]])).arg("-y");
+    let it = serve(&setup.arg("--allow-auto-execute")).await;
+    let task = it.client.post("/tasks", &json!({ "agentSettings": brings() })).await.json();
+    servers(it.client, task.as_str().unwrap()).await;
+    let mut events = it.client.stream("message/stream", within(&task, prompt("go"))).await;
+    let ended = |event: &Value| {
+        ["SUCCEEDED", "FAILED"].map(Value::from).contains(&tool_call(event)["status"])
+    };
+    tool_call(&events.until(ended).await.pop().unwrap()).clone()
+}
+
+#[tokio::test]
+async fn what_a_server_says_reaches_clients_as_it_was_said() {
+    let call = told("echo").await;
+    assert_eq!(call["output"], json!({ "text": "one" }), "{call}");
+    assert_eq!(call["result"], "one", "{call}");
+    let call = told("fail").await;
+    assert_eq!(call["error"]["message"], "no such thing", "{call}");
+}
+
+#[tokio::test]
+async fn structured_content_is_structured_data() {
+    let call = told("structured").await;
+    assert_eq!(call["output"], json!({ "structured_data": { "answer": 42 } }), "{call}");
+    let result: Value = serde_json::from_str(call["result"].as_str().unwrap()).unwrap();
+    assert_eq!(result, json!({ "answer": 42 }), "{call}");
+}

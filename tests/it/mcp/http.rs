@@ -10,11 +10,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use serde_json::{Value, json};
-use tandem::session::{Content, ServerReach, ToolOutcome};
+use tandem::session::{ServerReach, ToolOutcome};
 use tandem::tools::mcp::{Limits, ServerConfig};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Stage, calls, error, limits, notices, outcome, says};
+use super::{Stage, calls, error, limits, notices, outcome, said, says};
 
 /// What is said to a message; nothing: that it has come. To what is none (`null`), nothing: that it
 /// is not taken.
@@ -112,7 +112,7 @@ async fn its_tools_are_called_with_its_headers() {
     let answers = vec![calls("mcp_web_t", json!({})), says("done")];
     let stage = service.stage(answers, limits());
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
-    assert_eq!(output.shown, Some(Content::Markdown("from the web".to_owned())));
+    assert_eq!(output.shown, said("from the web"));
     let headers = service.headers.lock().unwrap();
     assert!(headers.iter().all(|sent| sent["x-key"] == "0123456789"), "{headers:?}");
     assert!(headers[0]["user-agent"].to_str().unwrap().starts_with("tandem/"));
@@ -131,7 +131,7 @@ async fn an_answer_may_be_a_stream_with_progress_in_it() {
     .await;
     let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], limits());
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
-    assert_eq!(output.shown, Some(Content::Markdown("there".to_owned())));
+    assert_eq!(output.shown, said("there"));
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn one_that_has_forgotten_the_session_is_begun_with_anew() {
     let short = Limits { call: Duration::from_secs(20), ..limits() };
     let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], short);
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
-    assert_eq!(output.shown, Some(Content::Markdown("known again".to_owned())));
+    assert_eq!(output.shown, said("known again"));
 }
 
 #[tokio::test]

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tandem::session::{Answer, Content, Event, Program, ServerReach, ToolOutcome};
+use tandem::session::{Answer, Event, Program, ServerReach, ToolOutcome};
 use tandem::tools::mcp::{Limits, ServerConfig};
 use tokio::time::timeout;
 
-use super::{Stage, calls, error, limits, notices, outcome, says, server};
+use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
 use crate::agent::HANG;
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn tools_that_come_later_are_known_at_once() {
             Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => output.shown.clone(),
             _ => None,
         });
-        assert_eq!(last, Some(Content::Markdown("I am new".to_owned())), "{mode}: {events:?}");
+        assert_eq!(last, said("I am new"), "{mode}: {events:?}");
     }
 }
 
@@ -198,7 +198,7 @@ async fn a_server_sees_its_own_variables_and_no_secrets() {
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
     let home = stage.home.path().canonicalize().unwrap();
     let expected = format!("{} no home own plain an argument", home.display());
-    assert_eq!(output.shown, Some(Content::Markdown(expected)));
+    assert_eq!(output.shown, said(&expected));
 }
 
 #[tokio::test]

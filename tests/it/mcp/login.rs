@@ -9,13 +9,13 @@ use std::time::Duration;
 use reqwest::Url;
 use serde_json::{Value, json};
 use tandem::config::{Credentials, Env, mcp_logins};
-use tandem::session::{Content, Event, Origin, ServerReach, ToolOutcome};
+use tandem::session::{Event, Origin, ServerReach, ToolOutcome};
 use tandem::tools::mcp::{Limits, Logins, OAuth, ServerConfig};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::authority::{Authority, Ways, go};
-use super::{Chunks, Stage, calls, error, limits, notices, outcome, says};
+use super::{Chunks, Stage, calls, error, limits, notices, outcome, said, says};
 use crate::agent::{HANG, Setup, text as said_in};
 use crate::fakes::{text, until};
 
@@ -92,7 +92,7 @@ fn call_and_end() -> Vec<Chunks> {
 #[track_caller]
 fn is_known(outcome: &ToolOutcome) {
     let ToolOutcome::Done(output) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(output.shown, Some(Content::Markdown("for a known user".to_owned())));
+    assert_eq!(output.shown, said("for a known user"));
 }
 
 #[tokio::test]

@@ -36,9 +36,16 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
                 let margin = columns.saturating_sub(2);
                 Shown::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
+            Some(Content::Server(answer)) if answer.is_json() => {
+                output(&answer.text, all(OUTPUT), columns)
+            }
+            Some(Content::Server(answer)) => text_rows(&answer.text, all(TEXT), columns),
             None => Shown::default(),
         },
         Some(ToolOutcome::Failed(error)) => match &error.shown {
+            Some(Content::Server(answer)) => {
+                limited(super::plain(&answer.text, &bar(), BAD, columns), all(TEXT * 2))
+            }
             Some(Content::Output(text)) => output(text, all(OUTPUT), columns),
             _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
         },
