@@ -70,8 +70,14 @@ impl Log {
         Self { shared: Arc::new(Shared { events, count }) }
     }
 
+    /// A log of its own, for tests of those who read it.
+    #[cfg(test)]
+    pub(crate) fn in_memory() -> Self {
+        Self::new(Shelf::new(Arc::new(crate::tools::scratch::Scratch::new(None)), usize::MAX))
+    }
+
     /// Adds an event; its index.
-    pub(super) fn append(&self, event: Event) -> usize {
+    pub(crate) fn append(&self, event: Event) -> usize {
         tracing::trace!(?event);
         let mut events = self.shared.events.lock();
         events.push(Arc::new(event));
@@ -90,7 +96,7 @@ impl Log {
     }
 
     /// How many events there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         *self.shared.count.borrow()
     }
 
@@ -171,8 +177,9 @@ impl Reader {
         self.next_entry().await.event
     }
 
-    /// The next event with its place, when there is one.
+    /// The next event with its place, when there is one. Whoever reads many lets others run.
     pub async fn next_entry(&mut self) -> Entry {
+        tokio::task::coop::consume_budget().await;
         loop {
             if let Some(entry) = self.try_next_entry() {
                 return entry;
@@ -226,6 +233,11 @@ impl Reader {
             self.next -= 1;
         }
         event
+    }
+
+    /// Leaves out what comes before an index.
+    pub fn skip_to(&mut self, index: usize) {
+        self.next = self.next.max(index);
     }
 
     /// The index of the event after the last one given.

@@ -94,7 +94,9 @@ impl Transcript {
         self.answers
     }
 
-    fn catch_up(&mut self) {
+    /// Folds in what has happened up to now. To be called while it happens: what is left to fold
+    /// when the model is asked next holds up everybody.
+    pub(super) fn catch_up(&mut self) {
         while let Some(event) = self.log.try_next() {
             self.record.fold(&event);
             self.fold(&event);

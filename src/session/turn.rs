@@ -187,6 +187,7 @@ async fn ask_model(
             }
             Chunk::Finish(finish) => return Ok(finished(session, calls, finish)),
         };
+        session.transcript.lock().catch_up();
         if let Some(found) = found {
             // What it called in this answer was called out of the loop.
             finished(session, Vec::new(), Finish::default());

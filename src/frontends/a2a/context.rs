@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::attach::Terminals;
 use super::frames::{Dialect, Frames};
 use super::push::Push;
-use super::story::{Story, Turn};
+use super::story::{self, Story, Turn};
 use super::tool_call::pending;
 use super::updates::{artifact, explanation, source, timestamp};
 use crate::protocol::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
@@ -25,7 +26,9 @@ pub(super) struct Context {
     pub(super) push: Push,
     /// Those that have attached.
     pub(super) terminals: Mutex<Terminals>,
-    story: Mutex<Story>,
+    story: Arc<Mutex<Story>>,
+    /// Keeps it up to date.
+    _keeps_up: AbortOnDropHandle<()>,
     /// The turn after whose end its task was cancelled (0.3: a task that has ended can be).
     canceled: Mutex<Option<TurnId>>,
     /// The turns that are commands with a task of their own, in 0.3 too.
@@ -36,7 +39,8 @@ pub(super) struct Context {
 
 impl Context {
     pub(super) fn new(id: String, session: Arc<Session>) -> Arc<Self> {
-        let story = Mutex::new(Story::new(session.events(0)));
+        let story = Arc::new(Mutex::new(Story::new(session.events(0))));
+        let keeping = story::keep_up(Arc::clone(&story), session.events(0));
         Arc::new(Self {
             id,
             session,
@@ -64,6 +68,7 @@ impl Context {
     pub(super) fn unused_since(&self) -> Instant {
         *self.used.lock()
     }
+            _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
     pub(super) fn cancel_ended(&self, turn: TurnId) -> bool {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::task::coop::consume_budget;
 
 use super::context::Context;
 use super::contexts::Contexts;
@@ -13,8 +14,8 @@ use crate::protocol::a2a::Error;
 use crate::session::{Millis, TurnId};
 
 /// How many tasks a page has, unless the client says; and at most.
-const PAGE: usize = 50;
-const LARGEST_PAGE: usize = 100;
+pub(super) const PAGE: usize = 50;
+pub(super) const LARGEST_PAGE: usize = 100;
 
 /// What a task's state can be called; ours have only the first six.
 const STATES: [&str; 9] = [
@@ -30,7 +31,11 @@ const STATES: [&str; 9] = [
 ];
 
 /// A page of tasks.
-pub(super) fn tasks(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Value, Error> {
+pub(super) async fn tasks(
+    contexts: &Contexts,
+    params: &Value,
+    dialect: Dialect,
+) -> Result<Value, Error> {
     let size = read::count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
     if !(1..=LARGEST_PAGE).contains(&size) {
         return Err(Error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
@@ -42,7 +47,7 @@ pub(super) fn tasks(contexts: &Contexts, params: &Value, dialect: Dialect) -> Re
     let history = read::count(params, &["historyLength", "history_length"])?.unwrap_or(0);
     let artifacts = read::field(params, &["includeArtifacts", "include_artifacts"]);
     let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
-    let found = found(contexts, params, dialect)?;
+    let found = found(contexts, params, dialect).await?;
     let page = found.iter().skip(from).take(size).map(|(context, turn, _)| {
         let mut task = context.task(*turn, Some(history));
         if !artifacts {
@@ -64,7 +69,7 @@ pub(super) fn tasks(contexts: &Contexts, params: &Value, dialect: Dialect) -> Re
 type Found = (Arc<Context>, Option<TurnId>, Millis);
 
 /// All tasks that fit, newest first.
-fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Found>, Error> {
+async fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Found>, Error> {
     let wanted = read::text(params, &["contextId", "context_id"]);
     let state = read::text(params, &["status", "state"]).map(v1::state);
     if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
@@ -79,6 +84,8 @@ fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Fo
         if wanted.is_some_and(|wanted| wanted != context.id) {
             continue;
         }
+        // Of many, others have their turn in between.
+        consume_budget().await;
         let turns: Vec<_> =
             context.story(|story| story.turns().iter().map(|turn| (turn.id, turn.at)).collect());
         // In 0.3 all turns are one task.

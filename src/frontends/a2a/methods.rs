@@ -119,7 +119,7 @@ impl Server {
             Method::Cancel => self.cancel(&params, dialect).await,
             Method::Subscribe => self.subscribe(&params, caller, dialect).map(Reply::Stream),
             Method::List => {
-                list::tasks(&self.contexts, &params, dialect).map(|found| value(&found))
+                list::tasks(&self.contexts, &params, dialect).await.map(|found| value(&found))
             }
             Method::SetPush => self.set_push(&params, dialect).map(|found| value(&found)),
             Method::GetPush => self.get_push(&params, dialect).map(|found| value(&found)),
@@ -311,9 +311,14 @@ fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<us
 
 /// The turn that has ended since a client saw this event of it.
 fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
-    let turn = context.story(|story| story.running_at(seen.0))?;
-    let mut since = Follow::new(context, seen.0, Dialect::V03);
-    while let Some(frame) = since.try_next() {
+    let (turn, end) = context.story(|story| {
+        let turn = story.running_at(seen.0)?;
+        Some((turn, story.turn(turn)?.ended_at?))
+    })?;
+    let mut since = Follow::new(context, seen.0.max(end), Dialect::V03);
+    while let Some(frame) = since.try_next()
+        && frame.index == end
+    {
         if frame.turn == turn && frame.end == End::Turn {
             return ((frame.index, frame.n) > seen).then_some(turn);
         }

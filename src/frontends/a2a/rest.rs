@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, LOCATION};
-use axum::http::{Method, Request, StatusCode};
+use axum::http::header::{CONTENT_TYPE, HeaderName, LINK, LOCATION};
+use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::{Server, commands, http, read};
+use super::{Server, commands, http, list, read};
 use crate::session::ServerStatus;
 
 /// Answers one of them.
@@ -27,7 +27,9 @@ pub(super) async fn answer(
             json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
         }
         ["executeCommand"] if post => execute(server, request).await,
-        ["tasks", "metadata"] if !post => all(server),
+        ["tasks", "metadata"] if !post => {
+            page(server, request.uri().query().unwrap_or_default()).await
+        }
         ["tasks", id, "metadata"] if !post => match server.contexts.task(id) {
             Ok((context, _)) => {
                 json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
@@ -75,16 +77,57 @@ fn bad(why: &str) -> Response {
     json_response(StatusCode::BAD_REQUEST, &json!({ "error": why }))
 }
 
-/// `GET /tasks/metadata`.
-fn all(server: &Server) -> Response {
+/// `GET /tasks/metadata`: by id, a page at a time. `pageSize`: how many; `pageToken`: the last id of
+/// the page before, as its headers say it.
+async fn page(server: &Server, query: &str) -> Response {
+    let given = |wanted: &str| {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+    };
+    let size = given("pageSize").map_or(Ok(list::PAGE), |size| size.parse());
+    let Some(size) = size.ok().filter(|size| (1..=list::LARGEST_PAGE).contains(size)) else {
+        return bad(&format!("`pageSize` must be 1 to {}", list::LARGEST_PAGE));
+    };
     let mut contexts = server.contexts.all();
     if contexts.is_empty() {
         return StatusCode::NO_CONTENT.into_response();
     }
     contexts.sort_by(|a, b| a.id.cmp(&b.id));
-    let all: Vec<Value> = contexts.iter().map(|context| metadata(context)).collect();
-    json_response(StatusCode::OK, &Value::Array(all))
+    let after = given("pageToken").unwrap_or_default();
+    let from = contexts.partition_point(|context| context.id <= after);
+    let rest = &contexts[from..];
+    let page = &rest[..size.min(rest.len())];
+    let mut body = String::from("[");
+    for context in page {
+        if body.len() > 1 {
+            body.push(',');
+        }
+        body.push_str(&metadata(context).to_string());
+        // There is much of it: others have their turn in between.
+        tokio::task::yield_now().await;
+    }
+    body.push(']');
+    let mut response = (StatusCode::OK, [(CONTENT_TYPE, "application/json")], body).into_response();
+    let last = page.last().filter(|_| page.len() < rest.len());
+    if let Some(token) = last.map(|context| escaped(&context.id)) {
+        let next = format!("</tasks/metadata?pageSize={size}&pageToken={token}>; rel=\"next\"");
+        let headers = response.headers_mut();
+        headers.extend(
+            [(NEXT_PAGE, token), (LINK, next)]
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, HeaderValue::from_str(&value).ok()?))),
+        );
+    }
+    response
 }
+
+/// Text as it stands in a query.
+fn escaped(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// What names the next page.
+const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
 /// `a2a-server.md`, "Task metadata".
 fn metadata(context: &Context) -> Value {

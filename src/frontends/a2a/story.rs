@@ -9,6 +9,25 @@ use crate::protocol::a2a::TaskState;
 use crate::session::{
     CallStarted, Entry, Event, Millis, Origin, PromptPart, Reader, StopReason, TurnId,
 };
+use crate::sync::Mutex;
+
+/// How many events are folded in before others have their turn.
+const SLICE: usize = 256;
+
+/// Folds in what happens as it happens, so that little is left for whoever looks: a long log that
+/// is folded in at once holds up everybody. Runs until it is dropped.
+pub(super) async fn keep_up(story: Arc<Mutex<Story>>, mut log: Reader) {
+    loop {
+        log.ready().await;
+        let position = {
+            let mut story = story.lock();
+            story.fold_some();
+            story.log.position()
+        };
+        log.skip_to(position);
+        tokio::task::yield_now().await;
+    }
+}
 
 /// The turns and calls of one session.
 pub(super) struct Story {
@@ -26,8 +45,11 @@ pub(super) struct Turn {
     pub(super) origin: Origin,
     /// Where in the log it was queued.
     pub(super) queued: usize,
+    pub(super) queued_at: Millis,
     pub(super) started: bool,
     pub(super) ended: Option<StopReason>,
+    /// Where in the log it ended.
+    pub(super) ended_at: Option<usize>,
     /// When the last of this happened.
     pub(super) at: Millis,
     /// What the model said, a text an answer.
@@ -88,10 +110,19 @@ impl Story {
 
     /// Folds in what has happened since.
     pub(super) fn catch_up(&mut self) -> &Self {
-        while let Some(entry) = self.log.try_next_entry() {
-            self.fold(&entry);
-        }
+        while self.fold_next() {}
         self
+    }
+
+    /// Folds in some of what has happened since.
+    fn fold_some(&mut self) {
+        let _ = (0..SLICE).all(|_| self.fold_next());
+    }
+
+    fn fold_next(&mut self) -> bool {
+        let Some(entry) = self.log.try_next_entry() else { return false };
+        self.fold(&entry);
+        true
     }
 
     /// All turns, in the order they were queued.
@@ -128,8 +159,10 @@ impl Story {
                     prompt: prompt.iter().map(PromptPart::to_string).collect(),
                     origin: origin.clone(),
                     queued: entry.index,
+                    queued_at: entry.at,
                     started: false,
                     ended: None,
+                    ended_at: None,
                     at: entry.at,
                     said: Vec::new(),
                     asking: Vec::new(),
@@ -142,6 +175,7 @@ impl Story {
             }
             Event::TurnFinished { turn, reason } => self.change(*turn, entry.at, |turn| {
                 turn.ended = Some(reason.clone());
+                turn.ended_at = Some(entry.index);
                 turn.asking.clear();
             }),
             Event::Text(text) => self.run(entry.at, |turn| turn.say(text)),
@@ -211,5 +245,50 @@ impl Turn {
             _ => self.said.push(text.to_owned()),
         }
         self.speaking = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use futures::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+    use crate::session::Log;
+
+    /// A log of one turn that has said much.
+    fn long(chunks: usize) -> Log {
+        let log = Log::in_memory();
+        log.append(Event::TurnQueued {
+            turn: TurnId(1),
+            prompt: Vec::new(),
+            origin: Origin::Editor,
+        });
+        log.append(Event::TurnStarted { turn: TurnId(1) });
+        for _ in 0..chunks {
+            log.append(Event::Text("x".to_owned()));
+        }
+        log
+    }
+
+    #[tokio::test]
+    async fn a_long_log_is_folded_in_a_slice_at_a_time() {
+        let log = long(10 * SLICE);
+        let story = Arc::new(Mutex::new(Story::new(log.read(0))));
+        let mut keeping = pin!(keep_up(Arc::clone(&story), log.read(0)));
+        let mut before = 0;
+        let mut polls = 0;
+        while before < log.len() {
+            // Once, and it gives way.
+            poll_fn(|cx| Poll::Ready(keeping.poll_unpin(cx).is_pending())).await;
+            let now = story.lock().log.position();
+            assert!(now > before && now - before <= SLICE, "{before} {now}");
+            (before, polls) = (now, polls + 1);
+        }
+        assert!(polls > 10);
+        let story = story.lock();
+        assert_eq!(story.turns()[0].said[0].len(), 10 * SLICE);
     }
 }

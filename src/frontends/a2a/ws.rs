@@ -18,6 +18,7 @@ use futures::stream::{FuturesUnordered, SplitStream};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 
+use tokio::task::coop::consume_budget;
 use self::out::{Out, Over};
 use super::context::Context;
 use super::frames::{Dialect, Follow, Frame};
@@ -200,6 +201,8 @@ impl Connection {
         let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
         if let Some(id) = self.streams.iter().find(takes).map(|stream| stream.id.clone()) {
             self.out.result(&id, &frame.json).await?;
+                // Of many, others have their turn in between.
+                consume_budget().await;
         }
         // All streams that it ends end, though one of them tells of it.
         let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
@@ -378,3 +381,4 @@ async fn news(follows: &mut [Follow]) {
     }
     select_all(follows.iter_mut().map(|follow| Box::pin(follow.ready()))).await;
 }
+                consume_budget().await;

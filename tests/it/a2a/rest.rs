@@ -219,3 +219,44 @@ async fn a_message_without_an_envelope_streams() {
     let response = it.client.post("/message/stream", &call).await.text();
     assert!(response.starts_with("data: {\"jsonrpc\":\"2.0\",\"id\":5,"), "{response}");
 }
+
+#[tokio::test]
+async fn the_metadata_of_many_tasks_comes_in_pages() {
+    let it = serve(&Setup::answers(json!([[{ "text": "hi" }]]))).await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(it.client.post("/tasks", &json!({})).await.json());
+    }
+    let mut path = "/tasks/metadata?pageSize=2".to_owned();
+    let (mut found, mut pages) = (Vec::new(), 0);
+    loop {
+        let page = it.client.get(&path).await;
+        let tasks = page.json();
+        found.extend(tasks.as_array().unwrap().iter().map(|task| task["id"].clone()));
+        pages += 1;
+        let token = page.header("x-next-page-token");
+        if token.is_empty() {
+            assert_eq!(page.header("link"), "");
+            break;
+        }
+        path = format!("/tasks/metadata?pageSize=2&pageToken={token}");
+        assert_eq!(page.header("link"), format!("<{path}>; rel=\"next\""));
+        assert!(pages < 9, "there is no end");
+    }
+    assert_eq!(pages, 3);
+    let sorted = |mut ids: Vec<Value>| {
+        ids.sort_by_key(Value::to_string);
+        ids
+    };
+    assert_eq!(sorted(found), sorted(made));
+    // All of a few are one page, as ever.
+    let all = it.client.get("/tasks/metadata").await;
+    assert_eq!(all.json().as_array().unwrap().len(), 5);
+    assert_eq!(all.header("x-next-page-token"), "");
+    for wrong in ["pageSize=0", "pageSize=101", "pageSize=x"] {
+        let refused = it.client.get(&format!("/tasks/metadata?{wrong}")).await;
+        assert_eq!(refused.status, 400, "{wrong}");
+    }
+    let past = it.client.get("/tasks/metadata?pageToken=zzzz").await;
+    assert_eq!((past.status, past.json()), (200, json!([])));
+}
