@@ -18,6 +18,7 @@ mod guard;
 mod http;
 mod list;
 mod methods;
+mod messages;
 mod patience;
 mod push;
 mod read;
@@ -54,6 +55,7 @@ use tower::ServiceExt as _;
 use self::contexts::Contexts;
 pub use self::contexts::{Open, Sessions, Settings};
 use self::patience::Patience;
+use self::messages::Messages;
 use self::webhook::Webhooks;
 use crate::commands::Registry;
 use crate::session::Origin;
@@ -121,7 +123,10 @@ pub async fn serve(
     listener: TcpListener,
     sessions: Sessions,
     options: Options,
-    ending: CancellationToken,
+    messages: Messages,
+    ending: Ending,
+    /// Nothing more happens: streams tell what there is, and end.
+    over: CancellationToken,
 ) -> anyhow::Result<()> {
     let connections = Arc::new(Semaphore::new(options.connections));
     let server = Arc::new(Server {
@@ -168,6 +173,7 @@ async fn sweeping(server: &Server) {
     let Some(idle) = server.contexts.idle() else { return std::future::pending().await };
     loop {
         tokio::time::sleep(idle.clamp(SWEEP / 60, SWEEP)).await;
+        messages: Messages::default(),
         server.contexts.drop_idle();
     }
 }

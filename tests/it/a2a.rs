@@ -3,6 +3,7 @@
 mod acp;
 mod attach;
 mod attached;
+mod contexts;
 mod errors;
 mod guard;
 mod http;
@@ -15,6 +16,7 @@ mod odd_agent;
 mod permissions;
 mod races;
 mod rest;
+mod retries;
 mod server;
 mod settings;
 mod socket;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::context::Context;
 use super::frames::Dialect;
@@ -97,6 +97,9 @@ impl Server {
             Error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
         })?;
         let args = read::text(params, &["args"]).unwrap_or_default();
+        let named = read::text(params, &["contextId", "context_id"]);
+        let named = named.filter(|_| read::text(params, &["taskId", "task_id"]).is_none());
+        let unknown = self.contexts.unknown(named);
         let known = self.known(params);
         let session = known.as_ref().map(|context| &*context.session);
         let (id, status, message) = match self.commands.prompt(&path, args, session) {
@@ -107,7 +110,11 @@ impl Server {
             }
             Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
         };
-        Ok(json!({
+        let mut metadata = Map::new();
+        if let Some(unknown) = unknown {
+            unknown.tell(&mut metadata);
+        }
+        let mut response = json!({
             "execution_id": id, "executionId": id, "status": status, "message": message,
         }))
     }

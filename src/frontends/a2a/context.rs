@@ -18,6 +18,26 @@ use crate::protocol::development_tool::URI;
 use crate::session::{Session, TurnId};
 use crate::sync::Mutex;
 
+/// What became of a `contextId` that was not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnknownContext {
+    /// It is the id of a new conversation.
+    New,
+    /// The message went to the one conversation there is, whose id is another.
+    Shared,
+}
+
+impl UnknownContext {
+    /// Tells of it in a task's metadata.
+    pub(super) fn tell(self, metadata: &mut Map<String, Value>) {
+        let what = match self {
+            Self::New => "new",
+            Self::Shared => "shared",
+        };
+        metadata.insert("unknownContext".to_owned(), json!(what));
+    }
+}
+
 /// One session.
 pub(super) struct Context {
     pub(super) id: String,
@@ -48,6 +68,7 @@ impl Context {
             push: Push::default(),
             terminals: Mutex::default(),
             story,
+            _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
             canceled: Mutex::default(),
             executions: Mutex::default(),
             used: Mutex::new(Instant::now()),
@@ -68,7 +89,6 @@ impl Context {
     pub(super) fn unused_since(&self) -> Instant {
         *self.used.lock()
     }
-            _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
     pub(super) fn cancel_ended(&self, turn: TurnId) -> bool {
@@ -149,20 +169,30 @@ impl Context {
         if own { Dialect::V1 } else { dialect }.task(&self.id, turn)
     }
 
-    /// A task that was just begun: what its stream begins with.
-    pub(super) fn begun(&self, dialect: Dialect, turn: TurnId) -> Task {
+    /// A task that was just begun: what its stream begins with. `unknown`: what became of the
+    /// context that the message names.
+    pub(super) fn begun(
+        &self,
+        dialect: Dialect,
+        turn: TurnId,
+        unknown: Option<UnknownContext>,
+    ) -> Task {
+        let mut metadata = Map::new();
+        if let Some(unknown) = unknown {
+            unknown.tell(&mut metadata);
+        }
         let id = dialect.task(&self.id, turn);
         self.story(|story| {
             let teller = Teller { context: &self.id, task: &id };
             let begun = story.turn(turn);
             let prompt = begun.and_then(|turn| teller.said(turn).last());
-            let at = timestamp(begun.map_or(0, |turn| turn.at));
+            let at = timestamp(begun.map_or(0, |turn| turn.queued_at));
             Task {
                 context_id: self.id.clone(),
                 status: TaskStatus { state: TaskState::Submitted, message: None, timestamp: at },
                 history: prompt.into_iter().collect(),
                 artifacts: Vec::new(),
-                metadata: Map::new(),
+                metadata,
                 id: id.clone(),
             }
         })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::context::Context;
+use super::context::{Context, UnknownContext};
 use super::servers;
 use crate::protocol::a2a::Error;
 use crate::session::{ServerConfig, Session, TurnId};
@@ -86,6 +86,16 @@ impl Contexts {
         let (context, turn) = found.ok_or_else(|| Error::task_not_found(id))?;
         context.touch();
         Ok((context, turn))
+    }
+
+    /// What becomes of a context that a client names, if it is not known.
+    pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
+        let known = self.by_id.lock().contains_key(id?);
+        let becomes = || match self.shared {
+            Some(_) => UnknownContext::Shared,
+            None => UnknownContext::New,
+        };
+        (!known).then(becomes)
     }
 
     /// The context of that id; the shared one, if there is one.

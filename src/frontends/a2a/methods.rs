@@ -6,10 +6,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Server;
-use super::context::Context;
+use super::context::{Context, UnknownContext};
 use super::frames::{Dialect, End, Follow, json as to_json, object};
+use super::messages::Effect;
 use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
+use super::turns::MessageTarget;
 use super::{card, commands, list, turns, v1};
 use crate::protocol::a2a::{Error, Task, TaskState};
 use crate::session::{Event, Origin, Session, TurnId};
@@ -77,6 +79,8 @@ pub(super) struct Streaming {
     pub(super) context: Arc<Context>,
     pub(super) span: Span,
     pub(super) dialect: Dialect,
+    /// What became of the context that the client named.
+    pub(super) unknown: Option<UnknownContext>,
 }
 
 impl Streaming {
@@ -136,13 +140,29 @@ impl Server {
         reply.map_err(|error| if dialect == Dialect::V1 { v1::error(error) } else { error })
     }
 
-    /// Begins what a message asks for, and gives all that comes of it.
+    /// Begins what a message asks for, and gives all that comes of it. What was sent before has
+    /// begun already.
     pub(super) fn stream(
         &self,
         sent: Sent,
         caller: &Caller,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
+        let Some(id) = sent.id.clone() else { return self.carry_out(sent, caller, dialect) };
+        let scope = match (&sent.task, self.contexts.shared()) {
+            (Some(task), _) => self.contexts.task(task)?.0.id.clone(),
+            (None, Some(shared)) => shared.id.clone(),
+            (None, None) => sent.context.clone().unwrap_or_default(),
+        };
+        let content = sent.content.clone();
+        self.messages.once((&scope, &id), &content, dialect, || {
+            let streaming = self.carry_out(sent, caller, dialect)?;
+            let effect = Effect::of(&streaming, &content);
+            Ok((streaming, effect))
+        })
+    }
+
+    fn carry_out(&self, sent: Sent, caller: &Caller, dialect: Dialect) -> Result<Streaming, Error> {
         let push = &sent.configuration;
         self.check_push(push)?;
         let (context, turn) = self.addressed(&sent, dialect)?;
@@ -153,13 +173,13 @@ impl Server {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
-                Ok(Streaming { context, span, dialect })
+                Ok(Streaming { context, span, dialect, unknown })
             }
             Content::Prompt(prompt) => {
-                let named = sent.task.is_some();
-                let span = turns::begin(&context, prompt, caller, (named, turn), dialect)?;
+                let target = MessageTarget { task: sent.task.is_some(), turn, unknown };
+                let span = turns::begin(&context, prompt, caller, &target, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
-                Ok(Streaming { context, span, dialect })
+                Ok(Streaming { context, span, dialect, unknown: None })
             }
         }
     }
@@ -171,8 +191,12 @@ impl Server {
         if !at_once {
             streaming.subscribe().end().await;
         }
-        let task = of_turn(&context, turn, dialect, history);
+        let mut task = of_turn(&context, turn, dialect, history);
+        if let Some(unknown) = unknown {
+            unknown.tell(&mut task.metadata);
+        }
         let task = object(to_value(&task), dialect);
+        let unknown = streaming.unknown;
         Ok(value(&if dialect == Dialect::V1 { json!({ "task": task }) } else { task }))
     }
 
@@ -188,6 +212,18 @@ impl Server {
                 let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
                     Error::invalid_params("an answer needs the `taskId` of the question")
                 })?;
+            // In 1.0 the id that a client names is kept, or refused (section 3.4.1); in 0.3 ids are
+            // the server's, and the answer has the one that counts.
+            if dialect == Dialect::V1
+                && let (Some(id), Some(shared)) = (&sent.context, self.contexts.shared())
+                && *id != shared.id
+            {
+                return Err(Error::invalid_params(format!(
+                    "context {id} is not known, and this agent begins no other: leave `contextId` \
+                     out, or send {}",
+                    shared.id
+                )));
+            }
                 return Ok((context, None));
             }
             let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;

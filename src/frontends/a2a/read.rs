@@ -14,6 +14,8 @@ use crate::session::PromptPart;
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]
 pub(super) struct Sent {
+    /// What the client calls it: the same message sent again has the same id.
+    pub(super) id: Option<String>,
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,
     pub(super) content: Content,
@@ -22,7 +24,7 @@ pub(super) struct Sent {
 }
 
 /// What it says.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
     Prompt(Vec<PromptPart>),
     Answers(Vec<Confirmation>),
@@ -40,7 +42,7 @@ pub(super) struct Configuration {
 }
 
 /// The answer to a question (RFC 3.2, `ToolCallConfirmation`).
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Confirmation {
     pub(super) call: String,
     /// One of the options' ids.
@@ -140,6 +142,7 @@ fn sent(params: &Value, message: &Value, content: Content) -> Result<Sent, Error
         field(configuration, &["returnImmediately", "return_immediately"]).and_then(Value::as_bool);
     let push = ["pushNotificationConfig", "push_notification_config", "taskPushNotificationConfig"];
     Ok(Sent {
+        id: text(message, &["messageId", "message_id"]).map(ToOwned::to_owned),
         task: id(&["taskId", "task_id"]).or_else(|| text(params, &["id"]).map(ToOwned::to_owned)),
         context: id(&["contextId", "context_id"]),
         content,

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::json;
 
-use super::context::Context;
+use super::context::{Context, UnknownContext};
 use super::frames::{Dialect, json as to_json};
 use super::methods::{Caller, to_value, wrapped};
 use super::read::Confirmation;
@@ -18,18 +19,28 @@ use crate::session::{Access, Answer, AnswerError, PromptPart, Question, Scope, S
 /// How many prompts of a session may wait.
 const WAITING: usize = 1000;
 
-/// Begins a turn. `task`: whether the message names a task, and the turn of that.
+/// What a message names beside its content.
+pub(super) struct MessageTarget {
+    /// Whether it names a task.
+    pub(super) task: bool,
+    /// The turn of that task, if it is the task of one.
+    pub(super) turn: Option<TurnId>,
+    /// What became of the context, if it was not known.
+    pub(super) unknown: Option<UnknownContext>,
+}
+
+/// Begins a turn.
 pub(super) fn begin(
     context: &Arc<Context>,
     prompt: Vec<PromptPart>,
     caller: &Caller,
-    (named, turn): (bool, Option<TurnId>),
+    target: &MessageTarget,
     dialect: Dialect,
 ) -> Result<Span, Error> {
     let session = &context.session;
     check_room(session)?;
     // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
-    if dialect == Dialect::V03 || (turn.is_some() && turn == session.running()) {
+    if dialect == Dialect::V03 || (target.turn.is_some() && target.turn == session.running()) {
         for asked in session.questions() {
             // Somebody may answer at this moment: then it was answered.
             let _ = session.answer(&asked.call.id, Answer::Cancel, caller.origin.clone());
@@ -38,11 +49,32 @@ pub(super) fn begin(
     let turn = session.prompt(prompt, caller.origin.clone());
     let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
     let waits = session.running() != Some(turn);
-    let first = (!named || waits || dialect == Dialect::V1).then(|| {
-        let task = context.begun(dialect, turn);
-        to_json(&wrapped(to_value(&task), dialect))
-    });
+    let first = (!target.task || waits || dialect == Dialect::V1)
+        .then(|| first(context, turn, target.unknown, dialect));
     Ok(Span::begun(turn, queued, first))
+}
+
+/// The stream of a turn that was begun before, from its beginning.
+pub(super) fn joined(
+    context: &Arc<Context>,
+    turn: TurnId,
+    from: usize,
+    unknown: Option<UnknownContext>,
+    dialect: Dialect,
+) -> Span {
+    let first = Some(first(context, turn, unknown, dialect));
+    Span { first, again: true, ..Span::since(context, turn, from) }
+}
+
+/// What the stream of a turn begins with.
+fn first(
+    context: &Context,
+    turn: TurnId,
+    unknown: Option<UnknownContext>,
+    dialect: Dialect,
+) -> Bytes {
+    let task = context.begun(dialect, turn, unknown);
+    to_json(&wrapped(to_value(&task), dialect))
 }
 
 /// Whether one more prompt may wait.
@@ -73,7 +105,18 @@ pub(super) fn answer(
         span.get_or_insert((call.turn, call.index + 1));
     }
     let (turn, from) = span.ok_or_else(|| Error::invalid_params("no answer"))?;
-    let span = Span::since(context, turn, from);
+    let span = answered(context, turn, from, dialect);
+    Ok(Span { again: false, ..span })
+}
+
+/// What comes of an answer that was given at a place in the log.
+pub(super) fn answered(
+    context: &Arc<Context>,
+    turn: TurnId,
+    from: usize,
+    dialect: Dialect,
+) -> Span {
+    let span = Span { again: true, ..Span::since(context, turn, from) };
     let earlier = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.asking);
         // What was answered just now may still stand there.
@@ -81,12 +124,12 @@ pub(super) fn answer(
         open.any(|call| story.call(call).is_some_and(|call| call.index < from))
     });
     if !earlier {
-        return Ok(span);
+        return span;
     }
     // One that was asked before is still open: its answer is what has to come, and brings the rest.
     let named = (dialect == Dialect::V1).then_some(turn);
     let first = to_json(&wrapped(to_value(&context.task(named, None)), dialect));
-    Ok(Span { first: Some(first), over: true, ..span })
+    Span { first: Some(first), over: true, ..span }
 }
 
 fn read_answer(

@@ -136,7 +136,7 @@ fn one_call() -> Value {
 
 fn message(more: Value) -> Value {
     let mut message = json!({
-        "messageId": "m", "role": "user", "parts": [{ "text": "go" }],
+        "messageId": uuid::Uuid::new_v4().to_string(), "role": "user", "parts": [{ "text": "go" }],
     });
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({ "message": message })

@@ -1,0 +1,161 @@
+//! The messages that clients have sent: one that is sent again is the same one, and joins what the
+//! first has begun.
+//!
+//! A client that has lost a response sends its message once more, under the same `messageId` (1.0,
+//! section 3.3.1, "Idempotency"). What must not happen then is a second turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use ring::digest::{Context as Hasher, SHA256};
+
+use super::context::{Context, UnknownContext};
+use super::frames::Dialect;
+use super::methods::Streaming;
+use super::read::Content;
+use super::turns;
+use crate::protocol::a2a::Error;
+use crate::session::TurnId;
+use crate::sync::Mutex;
+
+/// How many messages are remembered, of all sessions; the oldest are forgotten.
+const REMEMBERED: usize = 10_000;
+
+type Digest = [u8; 32];
+
+/// The messages that were sent last.
+#[derive(Default)]
+pub(super) struct Messages(Mutex<Recent>);
+
+#[derive(Default)]
+struct Recent {
+    by_id: HashMap<Digest, Arc<Message>>,
+    /// Oldest first.
+    order: VecDeque<Digest>,
+}
+
+/// A message, under one id in one context. Locked while it is carried out, so that of two at once
+/// one does.
+#[derive(Default)]
+struct Message(Mutex<Option<Done>>);
+
+/// A message that was carried out.
+struct Done {
+    content: Digest,
+    effect: Effect,
+}
+
+/// What a message has done.
+pub(super) struct Effect {
+    context: Weak<Context>,
+    turn: TurnId,
+    /// Where in the log that begins.
+    from: usize,
+    /// Whether it began the turn, rather than answered what that asks.
+    began: bool,
+    unknown: Option<UnknownContext>,
+}
+
+impl Effect {
+    pub(super) fn of(streaming: &Streaming, content: &Content) -> Self {
+        Self {
+            context: Arc::downgrade(&streaming.context),
+            turn: streaming.span.turn,
+            from: streaming.span.from,
+            began: matches!(content, Content::Prompt(_)),
+            unknown: streaming.unknown,
+        }
+    }
+
+    /// The same stream from its beginning, if the session is still there.
+    fn again(&self, dialect: Dialect) -> Option<Streaming> {
+        let context = self.context.upgrade()?;
+        context.touch();
+        let span = if self.began {
+            turns::joined(&context, self.turn, self.from, self.unknown, dialect)
+        } else {
+            turns::answered(&context, self.turn, self.from, dialect)
+        };
+        Some(Streaming { context, span, dialect, unknown: self.unknown })
+    }
+}
+
+impl Messages {
+    /// Carries a message out, unless it was: then its stream is told again. `scope`: the context
+    /// that the client names, if it does.
+    pub(super) fn once(
+        &self,
+        (scope, id): (&str, &str),
+        content: &Content,
+        dialect: Dialect,
+        carry_out: impl FnOnce() -> Result<(Streaming, Effect), Error>,
+    ) -> Result<Streaming, Error> {
+        let message = self.message(digest(&[scope, id]), Arc::default);
+        let content = digest(&[&format!("{content:?}")]);
+        let mut done = message.0.lock();
+        if let Some(streaming) = done.as_ref().and_then(|done| done.effect.again(dialect)) {
+            if done.as_ref().is_some_and(|done| done.content == content) {
+                return Ok(streaming);
+            }
+            return Err(Error::invalid_params(format!(
+                "`messageId` {id} was sent before, with other content: every message needs an id \
+                 of its own"
+            )));
+        }
+        let (streaming, effect) = carry_out()?;
+        *done = Some(Done { content, effect });
+        drop(done);
+        if scope != streaming.context.id {
+            // Who has got the answer names the context from now on.
+            self.message(digest(&[&streaming.context.id, id]), || message);
+        }
+        Ok(streaming)
+    }
+
+    fn message(&self, id: Digest, new: impl FnOnce() -> Arc<Message>) -> Arc<Message> {
+        let mut recent = self.0.lock();
+        if let Some(known) = recent.by_id.get(&id) {
+            return Arc::clone(known);
+        }
+        if recent.order.len() == REMEMBERED
+            && let Some(oldest) = recent.order.pop_front()
+        {
+            recent.by_id.remove(&oldest);
+        }
+        let message = new();
+        recent.order.push_back(id);
+        recent.by_id.insert(id, Arc::clone(&message));
+        message
+    }
+}
+
+/// Stands for texts of any length.
+fn digest(texts: &[&str]) -> Digest {
+    let mut hasher = Hasher::new(&SHA256);
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    let mut digest = Digest::default();
+    digest.copy_from_slice(hasher.finish().as_ref());
+    digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_are_remembered() {
+        let messages = Messages::default();
+        let first = digest(&["c", "first"]);
+        let message = messages.message(first, Arc::default);
+        assert!(Arc::ptr_eq(&message, &messages.message(first, Arc::default)));
+        for n in 0..REMEMBERED {
+            messages.message(digest(&["c", &n.to_string()]), Arc::default);
+        }
+        let recent = messages.0.lock();
+        assert_eq!((recent.by_id.len(), recent.order.len()), (REMEMBERED, REMEMBERED));
+        assert!(!recent.by_id.contains_key(&first));
+    }
+}
