@@ -213,6 +213,13 @@ pub enum StopReason {
         /// Whether the model was answering, rather than a call running or being asked about.
         answering: bool,
     },
+    /// The session was closed before the turn had ended.
+    Closed {
+        /// Whether the model was answering, rather than a call running or being asked about.
+        answering: bool,
+        /// Why, for people.
+        why: String,
+    },
     /// The model's answer was cut at its output limit.
     MaxTokens,
     /// The model asked for more rounds of calls than are allowed in a turn; how many those are.

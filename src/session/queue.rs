@@ -19,6 +19,20 @@ pub(super) struct Turns {
     queue: VecDeque<Pending>,
     /// Fires when no turn starts any more.
     closed: CancellationToken,
+    /// Why not, if people are told.
+    closed_because: Option<String>,
+}
+
+impl Turns {
+    /// Why a turn has ended: if it was cancelled because the session is closed, that.
+    fn reason(&self, reason: StopReason) -> StopReason {
+        match (reason, &self.closed_because) {
+            (StopReason::Cancelled { answering }, Some(why)) => {
+                StopReason::Closed { answering, why: why.clone() }
+            }
+            (reason, _) => reason,
+        }
+    }
 }
 
 /// A turn that has not ended.
@@ -54,7 +68,7 @@ impl Session {
             if !turns.closed.is_cancelled() && !next.cancel.is_cancelled() {
                 break next;
             }
-            self.cancelled(next.turn);
+            self.cancelled(turns, next.turn);
         };
         turns.running = Some(next.clone());
         self.log.append(Event::TurnStarted { turn: next.turn });
@@ -66,6 +80,7 @@ impl Session {
             let run = turn::run(&session, &next.prompt, &next.cancel);
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
             let mut turns = session.turns.lock();
+            let reason = turns.reason(reason);
             session.log.append(Event::TurnFinished { turn: next.turn, reason });
             turns.running = None;
             session.start_next(&mut turns);
@@ -73,8 +88,8 @@ impl Session {
     }
 
     /// A turn that only waited has ended.
-    fn cancelled(&self, turn: TurnId) {
-        let reason = StopReason::Cancelled { answering: false };
+    fn cancelled(&self, turns: &Turns, turn: TurnId) {
+        let reason = turns.reason(StopReason::Cancelled { answering: false });
         self.log.append(Event::TurnFinished { turn, reason });
     }
 
@@ -113,7 +128,7 @@ impl Session {
             turns.queue[at].cancel.cancel();
         } else {
             turns.queue.remove(at);
-            self.cancelled(turn);
+            self.cancelled(&turns, turn);
         }
         true
     }
@@ -131,8 +146,20 @@ impl Session {
     /// Cancels every turn and lets none start; MCP servers are let go, and what runs in the
     /// background is ended, commands and a summary.
     pub fn close(self: &Arc<Self>) {
+        self.end_turns(None);
+    }
+
+    /// The same; the turns that it ends say why.
+    pub fn close_because(self: &Arc<Self>, why: &str) {
+        self.end_turns(Some(why));
+    }
+
+    fn end_turns(self: &Arc<Self>, why: Option<&str>) {
         let mut turns = self.turns.lock();
         turns.closed.cancel();
+        if turns.closed_because.is_none() {
+            turns.closed_because = why.map(ToOwned::to_owned);
+        }
         if let Some(running) = &turns.running {
             self.cancel_running(running);
         }
@@ -148,7 +175,7 @@ impl Session {
         self.turns.lock().closed.clone().cancelled_owned()
     }
 
-    /// Waits until no turn runs.
+    /// Waits until no turn runs, and so none waits.
     pub async fn idle(&self) {
         let mut log = self.log.read(self.log.len());
         while self.running().is_some() {

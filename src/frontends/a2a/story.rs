@@ -98,7 +98,7 @@ pub(super) fn state(reason: &StopReason) -> TaskState {
         | StopReason::MaxRounds(_)
         | StopReason::MaxSessionRounds(_)
         | StopReason::Looping(_) => TaskState::Completed,
-        StopReason::Cancelled { .. } => TaskState::Canceled,
+        StopReason::Cancelled { .. } | StopReason::Closed { .. } => TaskState::Canceled,
         StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
     }
 }

@@ -320,6 +320,7 @@ pub(super) fn timestamp(at: Millis) -> String {
 pub(super) fn explanation(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn | StopReason::Cancelled { .. } => return None,
+        StopReason::Closed { why, .. } => why.clone(),
         StopReason::MaxTokens => "The answer was cut at the model's output limit.".to_owned(),
         StopReason::MaxRounds(rounds) => format!("Stopped after {rounds} rounds of tool calls."),
         StopReason::MaxSessionRounds(most) => {

@@ -217,7 +217,8 @@ impl View {
         }
         let Some(responder) = self.client.replies.lock().remove(&turn) else { return };
         responder.send(match reason {
-            StopReason::Cancelled { answering: true } => {
+            StopReason::Cancelled { answering: true }
+            | StopReason::Closed { answering: true, .. } => {
                 Err(Error::internal("This operation was aborted"))
             }
             StopReason::Failed(ModelError::RateLimited(why)) => {
@@ -229,6 +230,7 @@ impl View {
             )),
             StopReason::EndTurn
             | StopReason::Cancelled { answering: false }
+            | StopReason::Closed { answering: false, .. }
             | StopReason::MaxTokens
             | StopReason::MaxRounds(_)
             | StopReason::MaxSessionRounds(_)

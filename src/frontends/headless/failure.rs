@@ -29,7 +29,7 @@ impl Failure {
     pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
         Some(match reason {
             StopReason::EndTurn | StopReason::MaxTokens => return None,
-            StopReason::Cancelled { .. } => Self::Cancelled(signal),
+            StopReason::Cancelled { .. } | StopReason::Closed { .. } => Self::Cancelled(signal),
             StopReason::MaxRounds(rounds) => Self::TurnLimit(format!(
                 "stopped after {rounds} rounds of tool calls; `--limit rounds=N` allows more"
             )),

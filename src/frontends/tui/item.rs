@@ -101,6 +101,7 @@ pub(super) fn explanation(reason: &StopReason) -> Option<(Tone, String)> {
     match reason {
         StopReason::EndTurn => None,
         StopReason::Cancelled { .. } => Some((Tone::Aside, "Cancelled.".to_owned())),
+        StopReason::Closed { why, .. } => Some((Tone::Aside, why.clone())),
         StopReason::MaxTokens => error(
             "The answer was cut at the model's output limit. Say \"continue\" for the rest."
                 .to_owned(),
