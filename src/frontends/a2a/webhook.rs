@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -94,6 +95,8 @@ struct Shared {
     courier: Courier,
     limits: Limits,
     lanes: Mutex<Lanes>,
+    /// How many lanes there are.
+    open: watch::Sender<usize>,
 }
 
 /// The lanes that are not empty, or whose last notification is on its way.
@@ -126,7 +129,8 @@ impl Webhooks {
     /// Looks names up in a way of one's own.
     pub fn with_lookup(allow_loopback: bool, limits: Limits, lookup: Lookup) -> Self {
         let courier = Courier::new(place::reach(allow_loopback), limits.timeout, lookup);
-        let shared = Shared { courier, limits, lanes: Mutex::default() };
+        let shared =
+            Shared { courier, limits, lanes: Mutex::default(), open: watch::Sender::new(0) };
         Self(Arc::new(Owner(Arc::new(shared))))
     }
 
@@ -134,7 +138,12 @@ impl Webhooks {
     pub fn send(&self, delivery: Delivery) {
         let Owner(shared) = &*self.0;
         let webhook = delivery.target.clone();
-        let pushed = shared.lanes.lock().push(shared, delivery);
+        let pushed = {
+            let mut lanes = shared.lanes.lock();
+            let pushed = lanes.push(shared, delivery);
+            shared.open.send_replace(lanes.by_key.len());
+            pushed
+        };
         let Err(Full { why, count }) = pushed else { return };
         // Said again when there are twice as many: a warning each would fill the log.
         if count.is_power_of_two() {
@@ -144,8 +153,19 @@ impl Webhooks {
 
     /// Drops all that waits or is under way for a key: its configuration is gone.
     pub fn forget(&self, key: &str) {
-        let forgotten = self.0.0.lanes.lock().by_key.remove(key);
+        let Owner(shared) = &*self.0;
+        let mut lanes = shared.lanes.lock();
+        let forgotten = lanes.by_key.remove(key);
+        shared.open.send_replace(lanes.by_key.len());
+        drop(lanes);
         drop(forgotten);
+    }
+
+    /// Waits until nothing is under way.
+    pub async fn delivered(&self) {
+        let mut open = self.0.0.open.subscribe();
+        // It cannot fail: `self` holds the sender.
+        let _ = open.wait_for(|lanes| *lanes == 0).await;
     }
 }
 
@@ -218,7 +238,12 @@ impl Lane {
 /// Empties a lane.
 async fn work(shared: Arc<Shared>, key: String, number: u64) {
     loop {
-        let next = shared.lanes.lock().next(&key, number);
+        let next = {
+            let mut lanes = shared.lanes.lock();
+            let next = lanes.next(&key, number);
+            shared.open.send_replace(lanes.by_key.len());
+            next
+        };
         let Some(delivery) = next else { return };
         deliver(&shared, &delivery).await;
     }
