@@ -165,7 +165,8 @@ pub struct Agent {
     /// Write every line of the connection into a file, as JSON Lines
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub record: Option<PathBuf>,
-    /// How long what was asked for may still take when standard input has ended
+    /// How long what was asked for may still take when standard input has ended; and when a signal
+    /// comes while others have joined (--a2a-port), unless another comes
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, conflicts_with = "prompt")]
     pub drain_timeout: Duration,
     /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any that
@@ -192,6 +193,10 @@ pub struct Serve {
     /// Let clients ask for sessions in which nothing is asked (`autoExecute`)
     #[arg(long)]
     pub allow_auto_execute: bool,
+    /// How long what runs may still take when a signal comes; another signal ends it at once. Less
+    /// than what ends the process by force may wait, often 30 seconds
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
+    pub drain_timeout: Duration,
     /// With what, and how freely.
     #[command(flatten)]
     pub work: Work,

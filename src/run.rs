@@ -34,6 +34,7 @@ use crate::cli::{Agent, Config, Work};
 use crate::commands::Registry;
 use crate::config::limits::Limits;
 use crate::config::{self, Check, Credentials, Env, Input, Settings, settings};
+use crate::frontends::a2a::CLOSING;
 use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
@@ -118,8 +119,16 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         end = drained(&input_ended, agent.drain_timeout) => end,
         signal = signals.next() => End::Signal(signal),
     };
-    session.close();
-    if matches!(end, End::Signal(_) | End::TimedOut) {
+    let mut answering = matches!(end, End::Signal(_) | End::TimedOut);
+    if matches!(end, End::Signal(_)) {
+        // The editor is answered all the while.
+        tokio::select! {
+            () = joined.drain(&session, agent.drain_timeout, &mut signals) => {}
+            _ = &mut served => answering = false,
+        }
+    }
+    session.close_because(CLOSING);
+    if answering {
         // What was asked for is answered as cancelled, if anybody listens.
         input_ended.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, served).await;

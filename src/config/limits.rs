@@ -47,6 +47,10 @@ pub struct A2a {
     pub head_time: Duration,
     /// How long a client may take nothing of what it is sent.
     pub patience: Duration,
+    /// How long a WebSocket may be silent before it is asked for a sign of life.
+    pub ping: Duration,
+    /// How long the answer to that may take.
+    pub pong: Duration,
     /// Sessions at once.
     pub sessions: usize,
     /// How long a session lives that nobody uses.
@@ -61,6 +65,8 @@ impl Default for A2a {
             body_bytes: 4 << 20,
             head_time: Duration::from_secs(10),
             patience: Duration::from_secs(30),
+            ping: Duration::from_secs(30),
+            pong: Duration::from_secs(30),
             sessions: 1000,
             session_idle: Duration::from_hours(1),
         }

@@ -8,6 +8,7 @@
 pub mod webhook;
 
 mod attach;
+mod busy;
 mod card;
 mod commands;
 mod context;
@@ -17,8 +18,8 @@ mod frames;
 mod guard;
 mod http;
 mod list;
-mod methods;
 mod messages;
+mod methods;
 mod patience;
 mod push;
 mod read;
@@ -54,14 +55,23 @@ use tower::ServiceExt as _;
 
 use self::contexts::Contexts;
 pub use self::contexts::{Open, Sessions, Settings};
-use self::patience::Patience;
 use self::messages::Messages;
+use self::patience::Patience;
 use self::webhook::Webhooks;
 use crate::commands::Registry;
 use crate::session::Origin;
 
+/// How long turns may take to end that are ended with the server: a call may take a second.
+const LAST_TURNS: Duration = Duration::from_secs(2);
+
 /// How long the last responses may take when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long the last notifications may take.
+const LAST_PUSHES: Duration = Duration::from_secs(2);
+
+/// Why turns end that are ended with the agent.
+pub const CLOSING: &str = "Ended before it was done, because the agent ends.";
 
 /// How long to wait when no connection can be accepted, for want of files, say.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -85,6 +95,10 @@ pub struct Options {
     pub head_time: Duration,
     /// How long a client may take nothing of what it is sent.
     pub patience: Duration,
+    /// How long a WebSocket may be silent before it is asked for a sign of life.
+    pub ping: Duration,
+    /// How long the answer to that may take.
+    pub pong: Duration,
     /// Serves an ACP client on a WebSocket, if there is a session for it.
     pub acp: Option<ServeAcp>,
     /// Whether clients may have MCP servers started that are programs.
@@ -95,6 +109,29 @@ pub struct Options {
 
 /// Serves an ACP client at the other end of a stream, one message a line.
 pub type ServeAcp = Arc<dyn Fn(DuplexStream, Origin) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// How a server ends: first it begins nothing new, then it ends what runs.
+#[derive(Clone, Default)]
+pub struct Ending {
+    drain: CancellationToken,
+    now: CancellationToken,
+}
+
+impl Ending {
+    /// From now on nothing new begins. The server ends when what runs has ended.
+    pub fn drain(&self) {
+        self.drain.cancel();
+    }
+
+    /// What runs is ended.
+    pub fn now(&self) {
+        self.now.cancel();
+    }
+
+    fn draining(&self) -> bool {
+        self.drain.is_cancelled() || self.now.is_cancelled()
+    }
+}
 
 /// A server.
 pub struct Server {
@@ -108,7 +145,10 @@ pub struct Server {
     /// How many callers there have been.
     clients: AtomicU64,
     in_flight: Semaphore,
-    ending: CancellationToken,
+    messages: Messages,
+    ending: Ending,
+    /// Nothing more happens: streams tell what there is, and end.
+    over: CancellationToken,
 }
 
 /// Takes a port of this machine, for this machine alone; 0 takes any.
@@ -118,17 +158,13 @@ pub async fn listen(port: u16) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Serves until it is cancelled.
+/// Serves until it is to end.
 pub async fn serve(
     listener: TcpListener,
     sessions: Sessions,
     options: Options,
-    messages: Messages,
     ending: Ending,
-    /// Nothing more happens: streams tell what there is, and end.
-    over: CancellationToken,
 ) -> anyhow::Result<()> {
-    let connections = Arc::new(Semaphore::new(options.connections));
     let server = Arc::new(Server {
         contexts: Contexts::new(sessions, options.programs),
         webhooks: Webhooks::new(options.webhook_loopback, webhook::Limits::default()),
@@ -137,35 +173,82 @@ pub async fn serve(
         begun: httpdate::fmt_http_date(SystemTime::now()),
         clients: AtomicU64::new(0),
         in_flight: Semaphore::new(options.requests),
+        messages: Messages::default(),
         ending: ending.clone(),
+        over: CancellationToken::new(),
         options,
     });
-    let serving = TaskTracker::new();
-    let accepting = async {
+    let mut door = Door::new(&server, listener);
+    tokio::select! {
+        () = door.accept() => {}
+        () = sweeping(&server) => {}
+        () = ending.drain.cancelled() => {}
+        () = ending.now.cancelled() => {}
+    }
+    // Whoever comes now is told that it is too late.
+    tokio::select! {
+        () = door.accept() => {}
+        () = server.contexts.idle_all() => {}
+        () = ending.now.cancelled() => {}
+    }
+    server.contexts.close(CLOSING);
+    let _ = tokio::time::timeout(LAST_TURNS, server.contexts.idle_all()).await;
+    server.over.cancel();
+    door.serving.close();
+    let _ = tokio::time::timeout(LAST_WORDS, door.serving.wait()).await;
+    let notified = async {
+        server.contexts.notified().await;
+        server.webhooks.delivered().await;
+    };
+    let _ = tokio::time::timeout(LAST_PUSHES, notified).await;
+    Ok(())
+}
+
+/// Where connections come in.
+struct Door {
+    server: Arc<Server>,
+    listener: TcpListener,
+    /// Room for connections.
+    room: Arc<Semaphore>,
+    /// Room for those that are told that there is none.
+    refusals: Arc<Semaphore>,
+    serving: TaskTracker,
+}
+
+impl Door {
+    fn new(server: &Arc<Server>, listener: TcpListener) -> Self {
+        Self {
+            server: Arc::clone(server),
+            listener,
+            room: Arc::new(Semaphore::new(server.options.connections)),
+            refusals: Arc::new(Semaphore::new(busy::REFUSALS)),
+            serving: TaskTracker::new(),
+        }
+    }
+
+    /// Lets in who comes, as long as there is room.
+    async fn accept(&mut self) {
         loop {
-            // Cannot fail: nobody closes it.
-            let Ok(slot) = Arc::clone(&connections).acquire_owned().await else { return };
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let place = Place::new(slot, &server.options.connected);
-                    serving.spawn(connection(Arc::clone(&server), stream, place));
-                }
+            match self.listener.accept().await {
+                Ok((stream, _)) => self.admit(stream),
                 Err(err) => {
                     tracing::warn!("a connection could not be accepted: {err}");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
         }
-    };
-    tokio::select! {
-        () = accepting => {}
-        () = sweeping(&server) => {}
-        () = ending.cancelled() => {}
     }
-    server.contexts.close();
-    serving.close();
-    let _ = tokio::time::timeout(LAST_WORDS, serving.wait()).await;
-    Ok(())
+
+    fn admit(&self, stream: TcpStream) {
+        let options = &self.server.options;
+        if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
+            let place = Place::new(slot, &options.connected);
+            self.serving.spawn(connection(Arc::clone(&self.server), stream, place));
+        } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
+            let limits = (options.connections, options.body);
+            self.serving.spawn(busy::refuse(stream, limits, slot));
+        }
+    }
 }
 
 /// Ends sessions that nobody uses any more, from time to time.
@@ -173,7 +256,6 @@ async fn sweeping(server: &Server) {
     let Some(idle) = server.contexts.idle() else { return std::future::pending().await };
     loop {
         tokio::time::sleep(idle.clamp(SWEEP / 60, SWEEP)).await;
-        messages: Messages::default(),
         server.contexts.drop_idle();
     }
 }
@@ -203,7 +285,7 @@ async fn connection(server: Arc<Server>, stream: TcpStream, place: Place) {
     let _ = stream.set_nodelay(true);
     let place = Arc::new(place);
     let (head_time, patience) = (server.options.head_time, server.options.patience);
-    let ending = server.ending.clone();
+    let over = server.over.clone();
     let router = http::router(server);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         // A WebSocket outlives this connection, and keeps its place.
@@ -219,7 +301,7 @@ async fn connection(server: Arc<Server>, stream: TcpStream, place: Place) {
     );
     let ended = tokio::select! {
         ended = &mut talk => ended,
-        () = ending.cancelled() => {
+        () = over.cancelled() => {
             talk.as_mut().graceful_shutdown();
             talk.await
         }

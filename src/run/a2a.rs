@@ -1,15 +1,19 @@
 //! The A2A server: on the session of an editor or a terminal, or alone with sessions of its own.
 
+use std::convert::Infallible;
 use std::fs;
+use std::future::pending;
 use std::io::{Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{End, Making, Signals, authenticate, read_settings};
@@ -33,7 +37,7 @@ pub(super) struct Joined(Option<Server>);
 /// A server that runs.
 struct Server {
     serving: JoinHandle<anyhow::Result<()>>,
-    ending: CancellationToken,
+    ending: a2a::Ending,
     address: String,
     connected: watch::Receiver<usize>,
 }
@@ -52,7 +56,7 @@ impl Joined {
         let connected = options.connected.subscribe();
         let listener = a2a::listen(port).await?;
         let address = address(&listener)?;
-        let ending = CancellationToken::new();
+        let ending = a2a::Ending::default();
         let sessions = Sessions::Shared(Arc::clone(session));
         let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
         Ok(Self(Some(Server { serving, ending, address, connected })))
@@ -70,17 +74,32 @@ impl Joined {
         self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
     }
 
+    /// Lets what runs come to its end if others have joined: for this time, or until another
+    /// signal comes.
+    pub(super) async fn drain(&self, session: &Session, time: Duration, signals: &mut Signals) {
+        let Some(server) = self.0.as_ref().filter(|server| *server.connected.borrow() > 0) else {
+            return;
+        };
+        server.ending.drain();
+        tokio::select! {
+            () = session.idle() => {}
+            () = sleep(time) => {}
+            _ = signals.next() => {}
+        }
+    }
+
     /// Says good-bye to them.
     pub(super) async fn end(self) {
         if let Some(Server { serving, ending, .. }) = self.0 {
-            ending.cancel();
+            ending.now();
             // What it says of a fault it has logged.
             let _ = serving.await;
         }
     }
 }
 
-/// Serves sessions to other agents and tools, until a signal comes.
+/// Serves sessions to other agents and tools, until a signal comes. What runs then has some time to
+/// end, or until another signal comes.
 pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&serve.work)?;
@@ -97,11 +116,22 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);
-    let ending = CancellationToken::new();
-    let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
+    let ending = a2a::Ending::default();
+    let mut serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
     let signal = signals.next().await;
-    ending.cancel();
-    let served = serving.await;
+    ending.drain();
+    let hurry = async {
+        tokio::select! {
+            () = sleep(serve.drain_timeout) => {}
+            _ = signals.next() => {}
+        }
+        ending.now();
+        pending::<Infallible>().await
+    };
+    let served = tokio::select! {
+        served = &mut serving => served,
+        never = hurry => match never {},
+    };
     processes.end_all().await;
     served.context("the server failed")??;
     Ok(End::Signal(signal))
@@ -147,6 +177,8 @@ fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow
         requests: limits.requests,
         head_time: limits.head_time,
         patience: limits.patience,
+        ping: limits.ping,
+        pong: limits.pong,
         acp: None,
         programs: false,
         connected: watch::Sender::new(0),

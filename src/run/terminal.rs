@@ -9,6 +9,7 @@ use super::a2a::Joined;
 use super::{End, Making, Signals, check};
 use crate::cli::Agent;
 use crate::config::{self, Credentials, Env};
+use crate::frontends::a2a::CLOSING;
 use crate::frontends::tui;
 use crate::model::provider::Provider;
 use crate::session::{Origin, PromptPart};
@@ -34,7 +35,10 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         // An interrupt is the screen's: an editor may have the terminal.
         signal = signals.end() => Ok(End::Signal(signal)),
     };
-    session.close();
+    if matches!(end, Ok(End::Signal(_))) {
+        joined.drain(&session, agent.drain_timeout, &mut signals).await;
+    }
+    session.close_because(CLOSING);
     joined.end().await;
     making.processes.end_all().await;
     end

@@ -4,6 +4,7 @@ mod acp;
 mod attach;
 mod attached;
 mod contexts;
+mod ending;
 mod errors;
 mod guard;
 mod http;

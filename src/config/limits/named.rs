@@ -227,6 +227,16 @@ pub(super) const NAMED: &[Named] = &[
         field: Field::Seconds(|limits| &mut limits.a2a.patience),
     },
     Named {
+        name: "a2a-ping-seconds",
+        what: "how long a WebSocket is silent before a ping",
+        field: Field::Seconds(|limits| &mut limits.a2a.ping),
+    },
+    Named {
+        name: "a2a-pong-seconds",
+        what: "how long the answer to a ping may take",
+        field: Field::Seconds(|limits| &mut limits.a2a.pong),
+    },
+    Named {
         name: "sessions",
         what: "sessions of `tandem serve` at once",
         field: Field::Count(|limits| &mut limits.a2a.sessions),

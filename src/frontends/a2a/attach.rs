@@ -276,6 +276,7 @@ impl Seat {
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
         }
+        self.server.check_open().map_err(|error| refused(error.message))?;
         joined.context.touch();
         if joined.context.terminals.lock().takes(joined.number, prompt.number) {
             joined.context.session.prompt(prompt.parts, joined.origin.clone());

@@ -116,7 +116,11 @@ impl Server {
         }
         let mut response = json!({
             "execution_id": id, "executionId": id, "status": status, "message": message,
-        }))
+        });
+        if !metadata.is_empty() {
+            response["metadata"] = Value::Object(metadata);
+        }
+        Ok(response)
     }
 
     /// `POST /executeCommand`.
@@ -152,7 +156,7 @@ impl Server {
         let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
         let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
         if asks_model {
-            return sse::response("null".to_owned(), events, self.ending.clone());
+            return sse::response("null".to_owned(), events, self.over.clone());
         }
         events.end().await;
         let said = context.story(|story| story.turn(turn).map(|turn| turn.said.join("\n")));
@@ -172,6 +176,7 @@ impl Server {
 
     /// The session in which a command is to run.
     fn commanded(&self, params: &Value) -> Result<Arc<Context>, Error> {
+        self.check_open()?;
         let context = if let Some(task) = read::text(params, &["taskId", "task_id"]) {
             self.contexts.task(task)?.0
         } else {

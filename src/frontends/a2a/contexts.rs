@@ -162,10 +162,24 @@ impl Contexts {
         }
     }
 
-    /// Ends the sessions that are only this server's.
-    pub(super) fn close(&self) {
+    /// Ends the sessions that are only this server's; the turns that run say why.
+    pub(super) fn close(&self, why: &str) {
         if let Sessions::Each { .. } = &self.sessions {
-            self.all().iter().for_each(|context| context.session.close());
+            self.all().iter().for_each(|context| context.session.close_because(why));
+        }
+    }
+
+    /// Waits until no turn runs.
+    pub(super) async fn idle_all(&self) {
+        for context in self.all() {
+            context.session.idle().await;
+        }
+    }
+
+    /// Waits until nobody has to be notified of anything more. The server must be over.
+    pub(super) async fn notified(&self) {
+        for context in self.all() {
+            context.push.finish().await;
         }
     }
 

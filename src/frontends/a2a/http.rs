@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::frames::Dialect;
 use super::methods::{Caller, Reply, named};
-use super::{Server, card, read, rest, sse, ws};
+use super::{Server, busy, card, read, rest, sse, ws};
 use crate::protocol::a2a::Error;
 use crate::protocol::development_tool::URI;
 use crate::protocol::jsonrpc::Message;
@@ -36,8 +36,11 @@ async fn answer(State(server): State<Arc<Server>>, request: Request<Body>) -> Re
         return (status, format!("{why}\n")).into_response();
     }
     let activated = activated(request.headers());
+    if server.ending.draining() {
+        return busy::response("nothing new begins, because the agent ends\n");
+    }
     let Ok(_in_flight) = server.in_flight.try_acquire() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response();
+        return busy::response("too many requests at once\n");
     };
     let mut response = route(&server, request).await;
     if let Some((name, uris)) = activated {
@@ -145,7 +148,7 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
             json_body(body)
         }
         Ok(Reply::Stream(streaming)) => {
-            sse::response(id, streaming.subscribe(), server.ending.clone())
+            sse::response(id, streaming.subscribe(), server.over.clone())
         }
         Err(error) if streams => sse::error(&id, &error),
         Err(error) => json_body(failure(&id, &error)),
@@ -157,7 +160,7 @@ fn bare_stream(server: &Server, body: &Value, caller: &Caller) -> Response {
         read::bare_message(body).and_then(|sent| server.stream(sent, caller, Dialect::V03));
     match streaming {
         Ok(streaming) => {
-            sse::response("null".to_owned(), streaming.subscribe(), server.ending.clone())
+            sse::response("null".to_owned(), streaming.subscribe(), server.over.clone())
         }
         Err(error) => sse::error("null", &error),
     }

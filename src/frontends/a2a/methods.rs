@@ -165,6 +165,11 @@ impl Server {
     fn carry_out(&self, sent: Sent, caller: &Caller, dialect: Dialect) -> Result<Streaming, Error> {
         let push = &sent.configuration;
         self.check_push(push)?;
+        if matches!(sent.content, Content::Prompt(_)) {
+            self.check_open()?;
+        }
+        let named = sent.context.as_deref().filter(|_| sent.task.is_none());
+        let unknown = self.contexts.unknown(named);
         let (context, turn) = self.addressed(&sent, dialect)?;
         if let Some(config) = &push.push {
             Self::check_room(&context, config, dialect)?;
@@ -173,13 +178,13 @@ impl Server {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
-                Ok(Streaming { context, span, dialect, unknown })
+                Ok(Streaming { context, span, dialect, unknown: None })
             }
             Content::Prompt(prompt) => {
                 let target = MessageTarget { task: sent.task.is_some(), turn, unknown };
                 let span = turns::begin(&context, prompt, caller, &target, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
-                Ok(Streaming { context, span, dialect, unknown: None })
+                Ok(Streaming { context, span, dialect, unknown })
             }
         }
     }
@@ -188,6 +193,7 @@ impl Server {
         let (history, at_once) = (sent.configuration.history, sent.configuration.at_once);
         let streaming = self.stream(sent, caller, dialect)?;
         let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
+        let unknown = streaming.unknown;
         if !at_once {
             streaming.subscribe().end().await;
         }
@@ -196,7 +202,6 @@ impl Server {
             unknown.tell(&mut task.metadata);
         }
         let task = object(to_value(&task), dialect);
-        let unknown = streaming.unknown;
         Ok(value(&if dialect == Dialect::V1 { json!({ "task": task }) } else { task }))
     }
 
@@ -207,11 +212,6 @@ impl Server {
         dialect: Dialect,
     ) -> Result<(Arc<Context>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
-            // An answer begins nothing.
-            if matches!(sent.content, Content::Answers(_)) {
-                let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
-                    Error::invalid_params("an answer needs the `taskId` of the question")
-                })?;
             // In 1.0 the id that a client names is kept, or refused (section 3.4.1); in 0.3 ids are
             // the server's, and the answer has the one that counts.
             if dialect == Dialect::V1
@@ -224,6 +224,11 @@ impl Server {
                     shared.id
                 )));
             }
+            // An answer begins nothing.
+            if matches!(sent.content, Content::Answers(_)) {
+                let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
+                    Error::invalid_params("an answer needs the `taskId` of the question")
+                })?;
                 return Ok((context, None));
             }
             let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;
@@ -306,7 +311,15 @@ impl Server {
             // Nothing runs: how it stands is all there is.
             _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
         };
-        Ok(Streaming { context, span, dialect })
+        Ok(Streaming { context, span, dialect, unknown: None })
+    }
+
+    /// Refuses what would begin a turn when the agent ends.
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.ending.draining() {
+            return Err(Error::new(Error::INTERNAL, "nothing new begins, because the agent ends"));
+        }
+        Ok(())
     }
 
     /// Refuses a message whose notifications could not be sent, before anything begins.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Server;
@@ -45,6 +46,15 @@ impl Push {
         }
         let message = format!("there are {MOST} configurations already");
         Err(Error::new(Error::UNSUPPORTED_OPERATION, message))
+    }
+
+    /// Waits until all is told that there is; the server is over.
+    pub(super) async fn finish(&self) {
+        let configs = std::mem::take(&mut *self.0.lock());
+        for config in configs.into_values() {
+            // One that has panicked tells nothing more.
+            let _ = config.notifies.await;
+        }
     }
 
     /// Notifies nobody any more.
@@ -110,6 +120,7 @@ impl Server {
             webhooks: self.webhooks.clone(),
             dialect,
             turn,
+            over: self.over.clone(),
         };
         let notifies = AbortOnDropHandle::new(tokio::spawn(notify.run()));
         let shown = shown(&task, &set, dialect);
@@ -222,13 +233,15 @@ struct Notify {
     webhooks: Webhooks,
     dialect: Dialect,
     turn: Option<TurnId>,
+    over: CancellationToken,
 }
 
 impl Notify {
-    /// Runs until its task has ended; the session's task has no end.
+    /// Runs until its task has ended; the session's task has no end but the server's.
     async fn run(mut self) {
         loop {
-            let frame = self.follow.next().await;
+            let next = self.over.run_until_cancelled(self.follow.next()).await;
+            let Some(frame) = next.or_else(|| self.follow.try_next()) else { return };
             let ours = self.turn.is_none_or(|turn| turn == frame.turn);
             if !ours || !frame.notable {
                 continue;

@@ -18,18 +18,22 @@ const ALIVE: Duration = Duration::from_secs(2);
 /// How many bytes are sent at once, about.
 const PACKET: usize = 16 << 10;
 
-/// The response; it ends with the stream, or with the server.
-pub(super) fn response(id: String, events: Subscription, ending: CancellationToken) -> Response {
+/// The response; it ends with the stream, or when nothing more happens.
+pub(super) fn response(id: String, events: Subscription, over: CancellationToken) -> Response {
     let body = stream::unfold(Some(events), move |events| {
-        let (id, ending) = (id.clone(), ending.clone());
+        let (id, over) = (id.clone(), over.clone());
         async move {
             let mut events = events?;
             let next = tokio::time::timeout(ALIVE, events.next());
-            let packet = match ending.run_until_cancelled(next).await? {
-                Ok(Some(first)) => packet(&id, first, &mut events),
-                Ok(None) => return None,
+            let packet = match over.run_until_cancelled(next).await {
+                Some(Ok(Some(first))) => packet(&id, first, &mut events),
+                Some(Ok(None)) => return None,
                 // A comment: nobody reads it, and everybody sees that somebody is there.
-                Err(_) => Bytes::from_static(b": alive\n\n"),
+                Some(Err(_)) => Bytes::from_static(b": alive\n\n"),
+                None => {
+                    let first = events.try_next()?;
+                    packet(&id, first, &mut events)
+                }
             };
             Some((packet, Some(events)))
         }

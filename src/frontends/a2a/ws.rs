@@ -2,6 +2,7 @@
 //! (`a2a-port.md`, section 4; `reference/a2a.md` has the frames).
 
 mod acp;
+mod heartbeat;
 mod lines;
 mod out;
 
@@ -17,8 +18,9 @@ use futures::future::{BoxFuture, select_all};
 use futures::stream::{FuturesUnordered, SplitStream};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
-
 use tokio::task::coop::consume_budget;
+
+use self::heartbeat::{Due, Heartbeat};
 use self::out::{Out, Over};
 use super::context::Context;
 use super::frames::{Dialect, Follow, Frame};
@@ -38,6 +40,9 @@ const GOING_AWAY: u16 = 1001;
 const UNSUPPORTED: u16 = 1003;
 const TOO_BIG: u16 = 1009;
 
+/// Why a connection is closed that gives no sign of life.
+const SILENT: &str = "no sign of life";
+
 /// A client of A2A, or of ACP.
 pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Response {
     let caller = server.caller(request.headers());
@@ -53,11 +58,16 @@ pub(super) async fn attach(server: &Arc<Server>, request: Request<Body>) -> Resp
     let connected = Arc::clone(server);
     accept(server, request, async move |socket: WebSocket| {
         let (out, mut input) = socket.split();
-        let ending = connected.ending.clone();
+        let over = connected.over.clone();
+        let heartbeat = heartbeat(&connected);
         let serve = |stream| attach::serve(connected, stream);
-        lines::carry(serve, None, (&mut input, &mut Out(out)), &ending).await;
+        lines::carry(serve, None, (&mut input, &mut Out(out), &heartbeat), &over).await;
     })
     .await
+}
+
+fn heartbeat(server: &Server) -> Heartbeat {
+    Heartbeat::new(server.options.ping, server.options.pong)
 }
 
 /// Makes a WebSocket of a connection.
@@ -95,6 +105,7 @@ struct Connection {
     server: Arc<Server>,
     caller: Caller,
     out: Out,
+    heartbeat: Heartbeat,
     /// How it is told of what happens: in the version of its first call.
     dialect: Option<Dialect>,
     flat: bool,
@@ -107,6 +118,7 @@ struct Connection {
 async fn serve(server: Arc<Server>, caller: Caller, socket: WebSocket, flat: bool) {
     let (out, mut input) = socket.split();
     let mut connection = Connection {
+        heartbeat: heartbeat(&server),
         server,
         caller,
         out: Out(out),
@@ -124,11 +136,18 @@ impl Connection {
     async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<(), Over> {
         let mut first = true;
         self.join().await?;
-        let ending = self.server.ending.clone();
+        let over = self.server.over.clone();
         loop {
             self.tell().await?;
             tokio::select! {
+                // What has come counts before it is judged that nothing has.
+                biased;
+                () = over.cancelled() => {
+                    self.tell().await?;
+                    return Err(self.out.close(GOING_AWAY, "the agent ends").await);
+                }
                 message = input.next() => {
+                    self.heartbeat.heard();
                     let text = self.text(message).await?;
                     if text.is_empty() {
                         continue;
@@ -136,7 +155,8 @@ impl Connection {
                     if first && let Some(serve) = acp::wanted(&self.server, &text) {
                         let origin = self.caller.origin.clone();
                         let serve = move |stream| serve(stream, origin);
-                        lines::carry(serve, Some(text), (input, &mut self.out), &ending).await;
+                        let socket = (input, &mut self.out, &self.heartbeat);
+                        lines::carry(serve, Some(text), socket, &over).await;
                         return Ok(());
                     }
                     first = false;
@@ -144,9 +164,10 @@ impl Connection {
                 }
                 Some((id, reply)) = self.calls.next() => self.reply(id, reply).await?,
                 () = news(&mut self.follows) => {}
-                () = ending.cancelled() => {
-                    return Err(self.out.close(GOING_AWAY, "the agent ends").await);
-                }
+                due = self.heartbeat.due() => match due {
+                    Due::Ping => self.out.ping().await?,
+                    Due::Gone => return Err(self.out.close(GOING_AWAY, SILENT).await),
+                },
             }
         }
     }
@@ -180,6 +201,8 @@ impl Connection {
     async fn tell(&mut self) -> Result<(), Over> {
         for n in 0..self.follows.len() {
             while let Some(frame) = self.follows[n].try_next() {
+                // Of many, others have their turn in between.
+                consume_budget().await;
                 let context = Arc::clone(&self.follows[n].context);
                 self.deliver(&context, &frame).await?;
             }
@@ -201,8 +224,6 @@ impl Connection {
         let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
         if let Some(id) = self.streams.iter().find(takes).map(|stream| stream.id.clone()) {
             self.out.result(&id, &frame.json).await?;
-                // Of many, others have their turn in between.
-                consume_budget().await;
         }
         // All streams that it ends end, though one of them tells of it.
         let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
@@ -360,6 +381,7 @@ impl Connection {
             while let Some(frame) = again.try_next()
                 && frame.index < told
             {
+                consume_budget().await;
                 if span.has(&frame) {
                     self.out.result(&id, &frame.json).await?;
                 }
@@ -381,4 +403,3 @@ async fn news(follows: &mut [Follow]) {
     }
     select_all(follows.iter_mut().map(|follow| Box::pin(follow.ready()))).await;
 }
-                consume_budget().await;

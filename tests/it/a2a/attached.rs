@@ -164,7 +164,7 @@ async fn only_with_a_token_commands_are_run_from_here_and_the_mode_is_changed() 
 #[tokio::test]
 async fn the_end_of_the_agent_is_the_end_of_the_terminal() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
-        let mut it = shared(&writes()).await;
+        let mut it = shared(&writes().arg("--drain-timeout").arg("0.1")).await;
         let Some(terminal) = attach(it.client.port, "") else { return };
         it.editor.prompt("hang").await;
         terminal.until("More");

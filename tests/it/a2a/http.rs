@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
@@ -61,6 +62,27 @@ pub(super) async fn head(mut stream: BufReader<TcpStream>) -> Option<Begun> {
         (name.to_ascii_lowercase(), value.trim().to_owned())
     };
     Some(Begun { status, headers: lines[1..].iter().map(header).collect(), stream })
+}
+
+/// Takes a `POST` whose body is JSON, passes the body on, and answers.
+pub(super) async fn take_post(stream: TcpStream, tell: &mpsc::UnboundedSender<Value>) {
+    let mut stream = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        if line.trim_end().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    tell.send(serde_json::from_slice(&body).unwrap()).unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    stream.write_all(answer).await.unwrap();
 }
 
 impl Begun {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem::frontends::a2a::{Options, ServeAcp, Sessions, listen, serve};
+use tandem::frontends::a2a::{Ending, Options, ServeAcp, Sessions, listen, serve};
 use tandem::session::Session;
 use tandem::tools::Kind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, session};
@@ -44,13 +43,15 @@ impl Server {
             requests: 64,
             head_time: LONG,
             patience: Duration::from_secs(30),
+            ping: LONG,
+            pong: LONG,
             acp: Some(acp),
             programs: false,
             connected: tokio::sync::watch::Sender::new(0),
         };
         let listener = listen(0).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let serves = serve(listener, sessions, options, CancellationToken::new());
+        let serves = serve(listener, sessions, options, Ending::default());
         Self { port, _serves: AbortOnDropHandle::new(tokio::spawn(serves)) }
     }
 

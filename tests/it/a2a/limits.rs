@@ -1,13 +1,13 @@
 //! What is too much: bodies, frames, connections, nesting; and ids and bytes that are odd.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::http::{Response, request};
+use super::http::Response;
 use super::server::{Client, prompt, serve, shared};
-use crate::agent::Setup;
+use crate::agent::{HANG, Setup};
 
 fn says_hi() -> Setup {
     Setup::answers(json!([[{ "text": "hi" }]]))
@@ -65,23 +65,86 @@ async fn a_frame_of_five_mebibytes_is_too_large_and_a_binary_one_is_no_frame() {
     assert_eq!(socket.frame().await, Err(1003));
 }
 
+/// Waits until there is room for one more connection.
+async fn until_there_is_room(client: Client) {
+    let room = async { while client.get("/listCommands").await.status != 200 {} };
+    timeout(HANG, room).await.expect("there is no room");
+}
+
 #[tokio::test]
-async fn one_connection_too_many_waits_for_another_to_end() {
+async fn one_connection_too_many_is_refused_and_the_others_are_served() {
     let it = serve(&says_hi()).await;
     let mut sockets = Vec::new();
     for _ in 0..64 {
         sockets.push(it.client.socket().await);
     }
-    let host = format!("Host: 127.0.0.1:{}", it.client.port);
-    let headers = [host.as_str()];
-    let mut waiting = Box::pin(request(it.client.port, "GET /listCommands", &headers, b""));
-    let early = timeout(Duration::from_millis(300), &mut waiting).await;
-    assert!(early.is_err(), "there was room for one more");
-    sockets.pop();
-    assert_eq!(waiting.await.status, 200);
+    let refused = it.client.get("/listCommands").await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").parse::<u64>().is_ok(), "{:?}", refused.headers);
+    assert_eq!(refused.header("connection"), "close");
+    assert!(refused.text().contains("64 connections"), "{}", refused.text());
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send",
+        "params": prompt(&"x".repeat(100_000)) });
+    assert_eq!(it.client.post("/", &call).await.status, 503, "with a body too");
     // Those that are there are served all the while.
     let response = sockets[0].call(1, "commands/get", json!({})).await;
     assert!(response["result"]["commands"].is_array());
+    sockets.pop();
+    until_there_is_room(it.client).await;
+}
+
+#[tokio::test]
+async fn many_that_say_nothing_are_closed_too() {
+    let it = serve(&says_hi().arg("--limit").arg("a2a-connections=1")).await;
+    let mut socket = it.client.socket().await;
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(("127.0.0.1", it.client.port)).await.unwrap());
+    }
+    for stream in &mut silent {
+        let mut said = Vec::new();
+        // Whether the reason could be said or not, it is over.
+        let _ = timeout(HANG, stream.read_to_end(&mut said)).await.expect("it is kept open");
+    }
+    let response = socket.call(1, "commands/get", json!({})).await;
+    assert!(response["result"]["commands"].is_array());
+}
+
+/// A WebSocket that neither reads nor answers is found out, and its place is free again.
+async fn check_half_open(path: &str) {
+    let limits = ["a2a-connections=2", "a2a-ping-seconds=1", "a2a-pong-seconds=1"];
+    let setup = limits.iter().fold(says_hi(), |setup, limit| setup.arg("--limit").arg(limit));
+    let it = serve(&setup).await;
+    let mut alive = it.client.socket().await;
+    let mut half_open = it.client.socket_at(path).await;
+    assert_eq!(it.client.get("/listCommands").await.status, 503, "no room is left");
+    // What answers pings is not asked.
+    let stream = half_open.stream.get_mut();
+    let mut said = Vec::new();
+    let gone = timeout(HANG, stream.read_to_end(&mut said));
+    let answers = async {
+        loop {
+            let _ = futures::StreamExt::next(&mut alive.stream).await;
+        }
+    };
+    tokio::select! {
+        gone = gone => drop(gone.expect("it is kept")),
+        () = answers => {}
+    }
+    assert_eq!(said.first(), Some(&0x89), "it was asked for a sign of life: {said:?}");
+    let response = alive.call(1, "commands/get", json!({})).await;
+    assert!(response["result"]["commands"].is_array(), "who answers is kept");
+    until_there_is_room(it.client).await;
+}
+
+#[tokio::test]
+async fn a_half_open_websocket_is_found_and_its_place_is_free_again() {
+    check_half_open("/ws").await;
+}
+
+#[tokio::test]
+async fn a_half_open_terminal_is_found_too() {
+    check_half_open("/attach").await;
 }
 
 #[tokio::test]

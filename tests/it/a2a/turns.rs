@@ -230,7 +230,8 @@ async fn frames_without_an_id_are_carried_out_and_a_flat_client_reads_them() {
 #[tokio::test]
 async fn a_signal_ends_the_server_and_what_its_commands_started() {
     let call = json!({ "name": "run_shell_command", "args": { "command": "sleep 1000; true" } });
-    let mut it = serve(&Setup::answers(json!([[{ "call": call }]])).arg("-y")).await;
+    let setup = Setup::answers(json!([[{ "call": call }]])).arg("-y");
+    let mut it = serve(&setup.arg("--drain-timeout").arg("0.1")).await;
     let mut stream = it.client.stream("message/stream", prompt("go")).await;
     stream.until(|event| tool_call(event)["status"] == "EXECUTING").await;
     let pid = rustix::process::Pid::from_raw(it.child.id().unwrap().try_into().unwrap()).unwrap();

@@ -6,8 +6,9 @@ use futures::stream::SplitStream;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
-use super::GOING_AWAY;
+use super::heartbeat::{Due, Heartbeat};
 use super::out::Out;
+use super::{GOING_AWAY, SILENT};
 
 /// Bytes on their way between the socket and the connection.
 const BUFFER: usize = 64 << 10;
@@ -17,8 +18,8 @@ const BUFFER: usize = 64 << 10;
 pub(super) async fn carry<F: Future<Output = ()>>(
     serve: impl FnOnce(DuplexStream) -> F,
     first: Option<String>,
-    (input, out): (&mut SplitStream<WebSocket>, &mut Out),
-    ending: &CancellationToken,
+    (input, out, heartbeat): (&mut SplitStream<WebSocket>, &mut Out, &Heartbeat),
+    over: &CancellationToken,
 ) {
     let (ours, theirs) = tokio::io::duplex(BUFFER);
     let serving = serve(theirs);
@@ -31,7 +32,9 @@ pub(super) async fn carry<F: Future<Output = ()>>(
                 return;
             }
             text = loop {
-                match input.next().await {
+                let message = input.next().await;
+                heartbeat.heard();
+                match message {
                     Some(Ok(Message::Text(text))) => break text.as_str().to_owned(),
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     _ => return drop(to.shutdown().await),
@@ -41,8 +44,21 @@ pub(super) async fn carry<F: Future<Output = ()>>(
     };
     let writing = async {
         let mut lines = BufReader::new(from).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            if out.send(line.into_bytes()).await.is_err() || out.flush().await.is_err() {
+        loop {
+            let sent = tokio::select! {
+                line = lines.next_line() => match line {
+                    Ok(Some(line)) => match out.send(line.into_bytes()).await {
+                        Ok(()) => out.flush().await,
+                        Err(over) => Err(over),
+                    },
+                    _ => return,
+                },
+                due = heartbeat.due() => match due {
+                    Due::Ping => out.ping().await,
+                    Due::Gone => Err(out.close(GOING_AWAY, SILENT).await),
+                },
+            };
+            if sent.is_err() {
                 return;
             }
         }
@@ -50,7 +66,7 @@ pub(super) async fn carry<F: Future<Output = ()>>(
     let ends = tokio::select! {
         ((), ()) = async { tokio::join!(serving, reading) } => false,
         () = writing => false,
-        () = ending.cancelled() => true,
+        () = over.cancelled() => true,
     };
     if ends {
         let _ = out.close(GOING_AWAY, "the agent ends").await;

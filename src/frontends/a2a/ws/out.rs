@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures::SinkExt as _;
 use futures::stream::SplitSink;
@@ -47,6 +48,11 @@ impl Out {
         // JSON is UTF-8.
         let text = String::from_utf8(json).map_err(|_| Over)?;
         self.0.feed(Message::Text(text.into())).await.map_err(|_| Over)
+    }
+
+    /// Asks for a sign of life.
+    pub(super) async fn ping(&mut self) -> Result<(), Over> {
+        self.0.send(Message::Ping(Bytes::new())).await.map_err(|_| Over)
     }
 
     /// Sees to it that all of it leaves.

@@ -1,0 +1,49 @@
+//! Says no to whoever comes when there is no room, or when the agent ends.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, RETRY_AFTER};
+use axum::response::{IntoResponse as _, Response};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// When to try again, in seconds.
+const LATER: &str = "1";
+
+/// How long a connection stays that is refused: it may still be sending, and what it sends must be
+/// read, or the answer is lost.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How many connections are told at once that there are too many; of more, the rest is closed
+/// without a word.
+pub(super) const REFUSALS: usize = 16;
+
+/// A request that is not carried out now.
+pub(super) fn response(why: &'static str) -> Response {
+    let headers = [(RETRY_AFTER, LATER), (CONNECTION, "close")];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response()
+}
+
+/// Refuses a connection, for which there is no room beside so many others.
+pub(super) async fn refuse(
+    mut stream: TcpStream,
+    (connections, bytes): (usize, usize),
+    _place: OwnedSemaphorePermit,
+) {
+    let why = format!("there are {connections} connections already\n");
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n\
+         content-length: {}\r\nretry-after: {LATER}\r\nconnection: close\r\n\r\n{why}",
+        why.len()
+    );
+    let told = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        let most = u64::try_from(bytes).unwrap_or(u64::MAX);
+        tokio::io::copy(&mut (&mut stream).take(most), &mut tokio::io::sink()).await
+    };
+    // It may have gone: then nobody is told.
+    let _ = tokio::time::timeout(LINGER, told).await;
+}

@@ -1,0 +1,105 @@
+//! Signs of life: a client that gives none has gone, and its place is another's.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::sync::Mutex;
+
+/// When a client was last heard of.
+pub(super) struct Heartbeat {
+    /// How long it may be silent before it is asked.
+    silence: Duration,
+    /// How long the answer may take.
+    answer: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    heard: Instant,
+    /// Since when it is asked.
+    asked: Option<Instant>,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Ask for a sign of life.
+    Ping,
+    /// Give it up.
+    Gone,
+}
+
+impl Heartbeat {
+    pub(super) fn new(silence: Duration, answer: Duration) -> Self {
+        let state = State { heard: Instant::now(), asked: None };
+        Self { silence, answer, state: Mutex::new(state) }
+    }
+
+    /// Something has come from it.
+    pub(super) fn heard(&self) {
+        *self.state.lock() = State { heard: Instant::now(), asked: None };
+    }
+
+    /// Waits until something is to be done. May be dropped while it waits.
+    pub(super) async fn due(&self) -> Due {
+        loop {
+            let deadline = self.deadline();
+            sleep_until(deadline).await;
+            let mut state = self.state.lock();
+            // It may have been heard of meanwhile.
+            if deadline < self.deadline_of(*state) {
+                continue;
+            }
+            if state.asked.is_some() {
+                return Due::Gone;
+            }
+            state.asked = Some(Instant::now());
+            return Due::Ping;
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        let state = *self.state.lock();
+        self.deadline_of(state)
+    }
+
+    fn deadline_of(&self, state: State) -> Instant {
+        state.asked.map_or(state.heard + self.silence, |asked| asked + self.answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_silent_is_asked_and_then_given_up() {
+        let second = Duration::from_secs(1);
+        let heartbeat = Heartbeat::new(10 * second, 5 * second);
+        let begun = Instant::now();
+        assert_eq!(heartbeat.due().await, Due::Ping);
+        assert_eq!(begun.elapsed(), 10 * second);
+        heartbeat.heard();
+        assert_eq!(heartbeat.due().await, Due::Ping);
+        assert_eq!(begun.elapsed(), 20 * second);
+        assert_eq!(heartbeat.due().await, Due::Gone);
+        assert_eq!(begun.elapsed(), 25 * second);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_heard_of_while_others_wait_is_not_asked() {
+        let second = Duration::from_secs(1);
+        let heartbeat = Heartbeat::new(10 * second, 5 * second);
+        let begun = Instant::now();
+        let speaks = async {
+            sleep(9 * second).await;
+            heartbeat.heard();
+        };
+        let (due, ()) = tokio::join!(heartbeat.due(), speaks);
+        assert_eq!((due, begun.elapsed()), (Due::Ping, 19 * second));
+    }
+}

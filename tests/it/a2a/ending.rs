@@ -1,0 +1,169 @@
+//! A signal: running turns are given time, and every stream has an end.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::process::Child;
+use tokio::time::timeout;
+
+use super::http::request;
+use super::server::{Client, ends, prompt, serve, shared, text};
+use super::socket::event;
+use crate::agent::{HANG, Setup};
+use crate::family::make_fifo;
+
+fn terminate(child: &Child) {
+    let pid = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+}
+
+fn hangs(seconds: &str) -> Setup {
+    let setup = Setup::answers(json!([[{ "text": "begun" }, { "hang": null }]]));
+    setup.arg("--drain-timeout").arg(seconds)
+}
+
+/// Waits until new requests are refused.
+async fn refuses(client: Client) {
+    let refused = async {
+        loop {
+            let response = client.get("/listCommands").await;
+            if response.status == 503 {
+                assert!(!response.header("retry-after").is_empty());
+                return;
+            }
+        }
+    };
+    timeout(HANG, refused).await.expect("new requests are answered");
+}
+
+/// The last event of a stream says that the turn was ended, and why.
+fn check_ended(last: &Value) {
+    let status = &last["statusUpdate"]["status"];
+    let status = if status.is_null() { &last["status"] } else { status };
+    assert!(["canceled", "TASK_STATE_CANCELED"].contains(&status["state"].as_str().unwrap()));
+    let why = status["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    assert!(why.contains("the agent ends"), "{last}");
+}
+
+#[tokio::test]
+async fn a_turn_that_takes_too_long_is_ended_and_every_stream_says_so() {
+    let mut it = serve(&hangs("0.2")).await;
+    let mut old = it.client.stream("message/stream", prompt("go")).await;
+    let task = old.next().await.unwrap()["id"].clone();
+    let mut new = it.client.stream("SendStreamingMessage", prompt("go")).await;
+    new.next().await.unwrap();
+    let mut socket = it.client.socket().await;
+    socket.send(1, "tasks/resubscribe", json!({ "id": task })).await;
+    socket.until(|frame| frame["result"].to_string().contains("begun")).await;
+    let send = tokio::spawn(async move {
+        let mut sent = prompt("go");
+        sent["message"]["contextId"] = json!("waits");
+        it.client.result("message/send", sent).await
+    });
+    let known = async { while it.client.result("ListTasks", json!({})).await["totalSize"] != 3 {} };
+    timeout(HANG, known).await.unwrap();
+    terminate(&it.child);
+    let events = old.rest().await;
+    assert_eq!(events.last().unwrap()["final"], true, "{events:?}");
+    check_ended(events.last().unwrap());
+    check_ended(new.rest().await.last().unwrap());
+    let frames = socket.until(|frame| frame["streamEnd"] == true).await;
+    check_ended(frames.iter().filter_map(event).next_back().unwrap());
+    assert_eq!(socket.frame().await, Err(1001));
+    let task = send.await.unwrap();
+    assert_eq!(task["status"]["state"], "canceled", "{task}");
+    let status = timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_in_time_ends_as_ever_and_nothing_new_begins() {
+    let wait = json!({ "name": "run_shell_command", "args": { "command": "cat gate" } });
+    let script = json!([[{ "call": wait }], [{ "text": "done" }]]);
+    let mut it = serve(&Setup::answers(script).arg("-y")).await;
+    make_fifo(&it.home.path().join("workspace/gate"));
+    let mut stream = it.client.stream("message/stream", prompt("go")).await;
+    stream.until(|event| event.to_string().contains("EXECUTING")).await;
+    let mut socket = it.client.socket().await;
+    socket.call(1, "commands/get", json!({})).await;
+    terminate(&it.child);
+    refuses(it.client).await;
+    let refused = socket.call(2, "message/send", prompt("more")).await;
+    assert!(refused["error"]["message"].to_string().contains("the agent ends"), "{refused}");
+    let gate = it.home.path().join("workspace/gate");
+    tokio::task::spawn_blocking(move || std::fs::write(gate, "now\n")).await.unwrap().unwrap();
+    let events = stream.rest().await;
+    assert_eq!(text(&events), "done");
+    assert_eq!(events.last().unwrap()["status"]["state"], "completed");
+    let status = timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let mut it = serve(&hangs("1000")).await;
+    let mut stream = it.client.stream("message/stream", prompt("go")).await;
+    stream.next().await.unwrap();
+    terminate(&it.child);
+    refuses(it.client).await;
+    terminate(&it.child);
+    check_ended(stream.rest().await.last().unwrap());
+    let status = timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+}
+
+#[tokio::test]
+async fn those_who_have_joined_an_editors_session_are_told_too() {
+    let mut it = shared(&hangs("0.2")).await;
+    let mut socket = it.client.socket().await;
+    let prompted = it.editor.prompt("go").await;
+    socket.events(|event| event.to_string().contains("begun")).await;
+    terminate(&it.editor.child);
+    let last = socket.events(ends).await.pop().unwrap();
+    check_ended(&last);
+    assert_eq!(socket.frame().await, Err(1001));
+    let answer = it.editor.answer_to(prompted).await;
+    assert_eq!(answer["error"]["data"]["details"], "This operation was aborted");
+    assert_eq!(it.editor.exit().await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_notification_tells_of_the_end() {
+    let receiver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = receiver.accept().await.unwrap();
+            let tell = tell.clone();
+            tokio::spawn(async move { super::http::take_post(stream, &tell).await });
+        }
+    });
+    let mut it = serve(&hangs("0.2").arg("--a2a-webhook-loopback")).await;
+    let mut sent = prompt("go");
+    let push = json!({ "url": format!("http://127.0.0.1:{port}/") });
+    sent["configuration"] = json!({ "pushNotificationConfig": push, "blocking": false });
+    it.client.result("message/send", sent).await;
+    terminate(&it.child);
+    let canceled = async {
+        loop {
+            let task = told.recv().await.unwrap();
+            if task["status"]["state"] == "canceled" {
+                return task;
+            }
+        }
+    };
+    let task = timeout(HANG, canceled).await.expect("nobody is notified");
+    assert!(task["status"]["message"].to_string().contains("the agent ends"), "{task}");
+    timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_without_turns_ends_at_once() {
+    let mut it = serve(&hangs("1000")).await;
+    let host = format!("Host: 127.0.0.1:{}", it.client.port);
+    let idle = request(it.client.port, "GET /listCommands", &[&host], b"").await;
+    assert_eq!(idle.status, 200);
+    terminate(&it.child);
+    let status = timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+}
