@@ -215,6 +215,10 @@ pub struct A2a {
     /// Let push notifications go to addresses of this machine
     #[arg(long)]
     pub a2a_webhook_loopback: bool,
+    /// Let MCP servers that clients name be on this machine and in private networks, as they may be
+    /// with --a2a-port anyway; never where clouds keep the secrets of their machines
+    #[arg(long)]
+    pub a2a_private_servers: bool,
 }
 
 /// With what, and how freely, the agent works.

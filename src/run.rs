@@ -38,6 +38,7 @@ use crate::frontends::a2a::CLOSING;
 use crate::frontends::acp;
 use crate::model::Model;
 use crate::model::provider::Provider;
+use crate::net;
 use crate::permission::Mode;
 use crate::session::{Origin, Parts, Session, Upkeep};
 use crate::tools::mcp::{self, Hub};
@@ -248,6 +249,7 @@ impl Making {
                 limits: limits.mcp,
                 load: Arc::new(move || servers::of(&again(), &directory)),
                 logins: config::mcp_logins(&self.credentials),
+                lookup: net::system_lookup(),
             },
         );
         Ok(Session::new(Parts {

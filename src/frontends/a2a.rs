@@ -57,8 +57,10 @@ use self::contexts::Contexts;
 pub use self::contexts::{Open, Sessions, Settings};
 use self::messages::Messages;
 use self::patience::Patience;
+use self::servers::Allowed;
 use self::webhook::Webhooks;
 use crate::commands::Registry;
+use crate::net::Reach;
 use crate::session::Origin;
 
 /// How long turns may take to end that are ended with the server: a call may take a second.
@@ -85,6 +87,9 @@ pub struct Options {
     pub token: Option<String>,
     /// Whether notifications may be sent to this machine.
     pub webhook_loopback: bool,
+    /// Whether clients' MCP servers may be on this machine and in private networks, as they always
+    /// may for a session that is shared.
+    pub private_servers: bool,
     /// Bytes of a request's body, and of a frame.
     pub body: usize,
     /// How many connections there may be.
@@ -165,8 +170,12 @@ pub async fn serve(
     options: Options,
     ending: Ending,
 ) -> anyhow::Result<()> {
+    // A session that is shared is this machine's own, like the servers that its user knows.
+    let near = options.private_servers || matches!(sessions, Sessions::Shared(_));
+    let reach = if near { Reach::Private } else { Reach::Public };
+    let servers = Allowed { programs: options.programs, reach };
     let server = Arc::new(Server {
-        contexts: Contexts::new(sessions, options.programs),
+        contexts: Contexts::new(sessions, servers),
         webhooks: Webhooks::new(options.webhook_loopback, webhook::Limits::default()),
         commands: Registry::default(),
         port: listener.local_addr().context("the port is not known")?.port(),

@@ -172,6 +172,7 @@ fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow
     Ok(Options {
         token: token(a2a.a2a_token_file.as_deref(), credentials)?,
         webhook_loopback: a2a.a2a_webhook_loopback,
+        private_servers: a2a.a2a_private_servers,
         body: limits.body_bytes,
         connections: limits.connections,
         requests: limits.requests,

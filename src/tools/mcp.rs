@@ -33,6 +33,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::auth::{Logins, OAuth, TokenStore};
 pub use self::config::{Limits, Reach, ServerConfig};
+use self::http::Network;
 use self::login::Begun;
 use self::name::Names;
 pub use self::offer::{Offer, PromptArgument, ServerPrompt, ServerResource, ServerTool};
@@ -42,6 +43,7 @@ use self::server::{Phase, Server};
 use self::tool::McpTool;
 use super::Tool;
 use super::process::Processes;
+use crate::net::Lookup;
 use crate::sync::Mutex;
 
 /// The servers of one session.
@@ -67,6 +69,8 @@ pub struct Setup {
     pub load: Load,
     /// What logging in to servers needs.
     pub logins: Logins,
+    /// Finds the addresses of the servers that peers have named.
+    pub lookup: Lookup,
 }
 
 /// The servers that the settings name.
@@ -79,6 +83,7 @@ struct World {
     roots: Vec<PathBuf>,
     limits: Limits,
     logins: Logins,
+    lookup: Lookup,
     /// Another number whenever what is offered is another.
     version: watch::Sender<u64>,
     tell: Mutex<Tell>,
@@ -126,6 +131,11 @@ impl World {
         }
     }
 
+    /// Returns how requests to a server travel.
+    fn network(&self, config: &ServerConfig) -> Network {
+        Network { confined: config.confined, lookup: Arc::clone(&self.lookup) }
+    }
+
     fn changed(&self) {
         self.version.send_modify(|version| *version += 1);
     }
@@ -166,9 +176,9 @@ impl Kept {
 impl Hub {
     /// The servers that the settings name. Reaches none of them yet.
     pub fn new(servers: Vec<ServerConfig>, setup: Setup) -> Arc<Self> {
-        let Setup { processes, roots, limits, load, logins } = setup;
+        let Setup { processes, roots, limits, load, logins, lookup } = setup;
         let (version, tell) = (watch::Sender::default(), Mutex::default());
-        let world = Arc::new(World { processes, roots, limits, logins, version, tell });
+        let world = Arc::new(World { processes, roots, limits, logins, lookup, version, tell });
         let kept = |config: ServerConfig| (config.name.clone(), Kept::new(config, true, &world));
         let servers = servers.into_iter().map(kept).collect();
         let logins = Mutex::default();

@@ -3,6 +3,7 @@
 mod acp;
 mod attach;
 mod attached;
+mod confined;
 mod contexts;
 mod ending;
 mod errors;

@@ -141,6 +141,7 @@ pub(crate) fn servers(processes: &Arc<Processes>) -> mcp::Setup {
         limits: mcp::Limits::default(),
         load: Arc::new(Vec::new),
         logins: logins(),
+        lookup: tandem::net::system_lookup(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod authority;
 mod calls;
+mod confined;
 mod editor;
 mod http;
 mod lifecycle;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tandem::model::{Call, Chunk, Error};
+use tandem::net::{Lookup, system_lookup};
 use tandem::session::{
     Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
 };
@@ -117,12 +119,24 @@ impl Stage {
         load: Load,
         logins: Logins,
     ) -> Self {
+        Self::looking_up(home, answers, limits, load, (logins, system_lookup()))
+    }
+
+    /// The same, with names that lead elsewhere.
+    fn looking_up(
+        home: TempDir,
+        answers: Vec<Chunks>,
+        limits: Limits,
+        load: Load,
+        (logins, lookup): (Logins, Lookup),
+    ) -> Self {
         let (spy, told) = Spy::new(answers);
         let processes = Processes::new(|name, _| name == "HOME");
         let workspace = Workspace::new(home.path(), &[]).unwrap();
         let servers = load();
         let roots = workspace.roots().to_owned();
-        let setup = Setup { processes: Arc::clone(&processes), roots, limits, load, logins };
+        let setup =
+            Setup { processes: Arc::clone(&processes), roots, limits, load, logins, lookup };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
             workspace: Arc::new(workspace),

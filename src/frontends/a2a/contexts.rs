@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::context::{Context, UnknownContext};
-use super::servers;
+use super::servers::{self, Allowed};
 use crate::protocol::a2a::Error;
 use crate::session::{ServerConfig, Session, TurnId};
 use crate::sync::Mutex;
@@ -48,18 +48,18 @@ pub(super) struct Contexts {
     by_id: Mutex<HashMap<String, Arc<Context>>>,
     /// The context of the shared session.
     shared: Option<Arc<Context>>,
-    /// Whether clients may have programs started.
-    programs: bool,
+    /// The MCP servers that clients may bring.
+    servers: Allowed,
 }
 
 impl Contexts {
-    pub(super) fn new(sessions: Sessions, programs: bool) -> Self {
+    pub(super) fn new(sessions: Sessions, servers: Allowed) -> Self {
         let shared = match &sessions {
             Sessions::Shared(session) => Some(Context::new(new_id(), Arc::clone(session))),
             Sessions::Each { .. } => None,
         };
         let by_id = shared.iter().map(|context| (context.id.clone(), Arc::clone(context)));
-        Self { by_id: Mutex::new(by_id.collect()), sessions, shared, programs }
+        Self { by_id: Mutex::new(by_id.collect()), sessions, shared, servers }
     }
 
     /// The context of the shared session, if there is one.
@@ -120,8 +120,8 @@ impl Contexts {
                 if let Some(workspace) = &settings.workspace {
                     context.session.works_in(workspace).map_err(Error::invalid_params)?;
                 }
-                servers::add(&settings.servers, &context.session, self.programs);
-                context.touch();
+                servers::add(&settings.servers, &context.session, self.servers);
+                context.used();
                 return Ok(context);
             }
             // It was made with the server.
@@ -145,7 +145,7 @@ impl Contexts {
             ));
         }
         let session = open(settings).map_err(Error::invalid_params)?;
-        servers::add(&settings.servers, &session, self.programs);
+        servers::add(&settings.servers, &session, self.servers);
         session.start_servers();
         let context = Context::new(id, session);
         // Another request may have opened it meanwhile.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::read;
+use crate::net::Reach;
 use crate::session::{Program, ServerConfig, ServerReach, Session};
 
 /// Who is said to have named them.
@@ -76,13 +77,22 @@ impl Brought {
     }
 }
 
-/// Takes them over. `programs`: whether whoever started this server lets clients have programs
-/// started.
-pub(super) fn add(servers: &[ServerConfig], session: &Session, programs: bool) {
+/// The servers that clients may bring.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    /// Programs, too, which are started for them.
+    pub(super) programs: bool,
+    /// How far requests to the others may go.
+    pub(super) reach: Reach,
+}
+
+/// Takes them over, as far as they are allowed.
+pub(super) fn add(servers: &[ServerConfig], session: &Session, allowed: Allowed) {
     let root = session.roots().first().cloned().unwrap_or_default();
     let servers = servers.iter().cloned().map(|mut server| {
+        server.confined = Some(allowed.reach);
         match &mut server.reach {
-            ServerReach::Stdio(program) if programs => {
+            ServerReach::Stdio(program) if allowed.programs => {
                 program.directory = root.join(&program.directory);
             }
             ServerReach::Stdio(_) => {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::net::Reach;
 use crate::protocol::acp::ContextServer;
 use crate::session::{Origin, Program, ServerConfig, ServerReach, Session};
 
@@ -16,7 +17,10 @@ pub(super) fn brought(servers: &Value, session: &Session, origin: &Origin) -> Ve
                 Ok(server) => reach(server, session, origin),
                 Err(err) => ServerReach::Wrong(format!("{from} describes it wrongly: {err}")),
             };
-            ServerConfig::new(name, reach, &from)
+            // The editor has started this process. Others come over a port, and this machine's own
+            // session is what they share.
+            let confined = (*origin != Origin::Editor).then_some(Reach::Private);
+            ServerConfig { confined, ..ServerConfig::new(name, reach, &from) }
         })
         .collect()
 }

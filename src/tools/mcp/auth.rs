@@ -2,15 +2,20 @@
 //! and sent to nobody but the server that they are for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use axum::http;
 use futures::future::BoxFuture;
+use reqwest::{Client, redirect};
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, CredentialRefreshGuard,
-    CredentialStore, OAuthClientConfig, StoredCredentials,
+    CredentialStore, OAuthClientConfig, OAuthHttpClient, OAuthHttpClientFuture,
+    OAuthHttpRedirectPolicy, OAuthHttpRequest, StoredCredentials,
 };
 use serde::{Deserialize, Serialize};
 
+use super::http::Network;
 use crate::sync::Mutex;
 
 /// How a user logs in to a server, as far as the server does not say it itself. The names are those
@@ -75,8 +80,8 @@ pub(super) struct Record {
 
 impl Record {
     /// What sends the tokens, and renews them.
-    async fn manager(&self) -> Result<AuthorizationManager, AuthError> {
-        let mut manager = AuthorizationManager::new(&self.resource).await?;
+    async fn manager(&self, network: &Network) -> Result<AuthorizationManager, AuthError> {
+        let mut manager = authorization(&self.resource, network).await?;
         manager.set_metadata(self.metadata.clone());
         let client = OAuthClientConfig::new(&self.credentials.client_id, &self.redirect_uri);
         manager.configure_client(match &self.client_secret {
@@ -94,10 +99,84 @@ impl Record {
     }
 }
 
+/// Returns what finds out how the user logs in to a server, and gets tokens for it.
+pub(super) async fn authorization(
+    server: &str,
+    network: &Network,
+) -> Result<AuthorizationManager, AuthError> {
+    if network.confined.is_none() {
+        return AuthorizationManager::new(server).await;
+    }
+    let requests = ConfinedRequests::new(network.clone())?;
+    AuthorizationManager::new_with_oauth_http_client(server, Arc::new(requests)).await
+}
+
+/// Makes the requests of a login to a server that a peer has named: it says itself where they go.
+struct ConfinedRequests {
+    network: Network,
+    follows: Client,
+    stops: Client,
+}
+
+/// Redirections of one request of a login.
+const REDIRECTS: usize = 5;
+
+/// How long a request of a login may take.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer to one.
+const ANSWER: usize = 1 << 20;
+
+impl ConfinedRequests {
+    fn new(network: Network) -> Result<Self, AuthError> {
+        let made = |redirects| {
+            let client = network.client().timeout(REQUEST_TIME).redirect(redirects).build();
+            client.map_err(|err| AuthError::InternalError(err.to_string()))
+        };
+        let judge = network.clone();
+        let follows = made(redirect::Policy::custom(move |attempt| {
+            // The resolver judges names only.
+            match judge.judge(attempt.url()) {
+                Err(why) => attempt.error(why),
+                Ok(()) if attempt.previous().len() > REDIRECTS => attempt.stop(),
+                Ok(()) => attempt.follow(),
+            }
+        }))?;
+        let stops = made(redirect::Policy::none())?;
+        Ok(Self { network, follows, stops })
+    }
+}
+
+impl OAuthHttpClient for ConfinedRequests {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let client = match request.redirect_policy {
+                OAuthHttpRedirectPolicy::Follow => &self.follows,
+                _ => &self.stops,
+            };
+            let request = reqwest::Request::try_from(request.request)?;
+            self.network.judge(request.url())?;
+            let mut response = client.execute(request).await?;
+            let mut body = Vec::new();
+            while let Some(more) = response.chunk().await? {
+                if body.len() + more.len() > ANSWER {
+                    return Err("its answer is too long".into());
+                }
+                body.extend_from_slice(&more);
+            }
+            let mut whole = http::Response::new(body);
+            *whole.status_mut() = response.status();
+            *whole.headers_mut() = response.headers().clone();
+            Ok(whole)
+        })
+    }
+}
+
 /// What sends the tokens for a server, if the user has logged in to it.
 pub(super) async fn manager(
     server: &str,
     logins: &Logins,
+    network: &Network,
 ) -> Result<Option<AuthorizationManager>, String> {
     let tokens = Tokens {
         server: server.to_owned(),
@@ -107,7 +186,7 @@ pub(super) async fn manager(
     tokens.read().await?;
     let Some(record) = tokens.record.lock().clone() else { return Ok(None) };
     let wrong = |err| format!("the stored login cannot be used: {err}; log in again");
-    let mut manager = record.manager().await.map_err(wrong)?;
+    let mut manager = record.manager(network).await.map_err(wrong)?;
     manager.set_credential_store(tokens);
     Ok(Some(manager))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::process::Program;
 use super::auth::OAuth;
+use crate::net;
 
 /// A server as somebody has named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct ServerConfig {
     pub oauth: OAuth,
     /// Why it may not be reached, and what to do about it.
     pub held: Option<String>,
+    /// How far requests to it may go, if not the user but a peer on a port has named it. Such a
+    /// server could be any service: nobody is shown what it answers instead of MCP messages.
+    pub confined: Option<net::Reach>,
 }
 
 /// How to reach a server.
@@ -60,6 +64,7 @@ impl ServerConfig {
             timeout: None,
             oauth: OAuth::default(),
             held: None,
+            confined: None,
         }
     }
 

@@ -98,13 +98,17 @@ pub(super) async fn connect(
         hearing: Arc::clone(&hearing),
         changes: changes.clone(),
     };
-    let patience = config.timeout.unwrap_or(world.limits.call);
+    let how = Handshake {
+        patience: config.timeout.unwrap_or(world.limits.call),
+        discover,
+        is_confined: config.confined.is_some(),
+    };
     match &config.reach {
         Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
         Reach::Stdio(program) => {
             world.processes.find_programs().await;
             let (transport, mut body) = start(program, config, world, &hearing)?;
-            let shook = shake_hands(listener, transport, patience, discover).await;
+            let shook = shake_hands(listener, transport, how).await;
             match shook {
                 Ok(live) => Ok(Live { body, ..live }),
                 Err(Trouble::Passing(why)) => Err(Trouble::Passing(body.end(&why).await)),
@@ -112,21 +116,22 @@ pub(super) async fn connect(
             }
         }
         Reach::Http { url, headers } => {
-            let client = http::client(url).map_err(Trouble::Lasting)?;
+            let network = world.network(config);
+            let client = http::client(url, &network).map_err(Trouble::Lasting)?;
             let known = if has_token(headers) {
                 None
             } else {
-                auth::manager(url, &world.logins).await.map_err(Trouble::Login)?
+                auth::manager(url, &world.logins, &network).await.map_err(Trouble::Login)?
             };
             let headers = sent(headers).map_err(Trouble::Lasting)?;
             let web = Web(client.clone());
             let shook = if let Some(tokens) = known {
                 let client = AuthClient::new(web, tokens);
                 let transport = over_http(client, url, headers.clone(), world);
-                shake_hands(listener, transport, patience, discover).await
+                shake_hands(listener, transport, how).await
             } else {
                 let transport = over_http(web, url, headers.clone(), world);
-                shake_hands(listener, transport, patience, discover).await
+                shake_hands(listener, transport, how).await
             };
             if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
                 return Err(Trouble::Lasting(OLD.to_owned()));
@@ -223,12 +228,23 @@ fn over_http(
     IntoTransport::<RoleClient, _, _>::into_transport(transport)
 }
 
+/// The way to begin with a server.
+#[derive(Clone, Copy)]
+struct Handshake {
+    /// How long a request may take without a word from the server.
+    patience: Duration,
+    /// As the protocol's versions since 2026 do.
+    discover: bool,
+    /// A peer has named the server.
+    is_confined: bool,
+}
+
 async fn shake_hands(
     listener: Listener,
     transport: impl Transport<RoleClient> + 'static,
-    patience: Duration,
-    discover: bool,
+    how: Handshake,
 ) -> Result<Live, Trouble> {
+    let Handshake { patience, discover, is_confined } = how;
     let (name, hearing) = (listener.server.clone(), Arc::clone(&listener.hearing));
     let way = if discover {
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
@@ -236,7 +252,7 @@ async fn shake_hands(
         ClientLifecycleMode::Initialize
     };
     let begun = listener.serve_with_lifecycle(transport, way).await;
-    let service = begun.map_err(|error| trouble(&error, discover))?;
+    let service = begun.map_err(|error| trouble(&error, how))?;
     let info = service.peer().peer_info();
     let instructions = info.as_ref().and_then(|info| info.instructions.clone());
     let connection = Connection {
@@ -246,6 +262,7 @@ async fn shake_hands(
         instructions: instructions.unwrap_or_default(),
         hearing,
         patience,
+        is_confined,
     };
     Ok(Live { connection: Arc::new(connection), service, body: Body::default() })
 }
@@ -258,13 +275,13 @@ fn about_us() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
+fn trouble(error: &ClientInitializeError, how: Handshake) -> Trouble {
     if error.is_authorization_required() {
         return Trouble::Login("wants you to log in".to_owned());
     }
     match error {
         ClientInitializeError::JsonRpcError(said)
-            if !discover
+            if !how.discover
                 && [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION]
                     .contains(&said.code) =>
         {
@@ -272,7 +289,7 @@ fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
         }
         ClientInitializeError::ConnectionClosed(_) => Trouble::Passing("it hung up".to_owned()),
         // Not all that want a login say how.
-        other => match in_short(other) {
+        other => match in_short(other, how.is_confined) {
             why if why.contains("HTTP 401") => Trouble::Login("wants you to log in".to_owned()),
             why => Trouble::Passing(why),
         },
@@ -280,13 +297,66 @@ fn trouble(error: &ClientInitializeError, discover: bool) -> Trouble {
 }
 
 /// Without what carried the message, which is of no interest and has a long name.
-fn in_short(error: &ClientInitializeError) -> String {
+fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
     match error {
+        ClientInitializeError::JsonRpcError(said) if is_confined => {
+            format!("it refuses to begin (error {})", said.code.0)
+        }
+        ClientInitializeError::TransportError { error, .. } if is_confined => {
+            discreet(&*error.error)
+        }
+        other if is_confined => {
+            tracing::debug!("{other}");
+            NO_MESSAGE.to_owned()
+        }
         ClientInitializeError::TransportError { error, .. } => {
             unreachable(&*error.error).unwrap_or_else(|| causes(&*error.error))
         }
         other => causes(other),
     }
+}
+
+/// What is said of an answer that is anything else than MCP.
+const NO_MESSAGE: &str = "it answers with no message of MCP";
+
+/// Returns why a server that a peer has named cannot be asked, without anything that it has
+/// answered: it may be any service, and the peer must not be able to read it through this program.
+pub(super) fn discreet(error: &(dyn Error + 'static)) -> String {
+    tracing::debug!("{}", causes(error));
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::Client(error)) => return unconnected(error),
+            Some(StreamableHttpError::HttpStatus(error)) => return answered(error.status),
+            Some(StreamableHttpError::UnexpectedServerResponse(said)) => {
+                // rmcp gives the status in no other way.
+                let status = said.strip_prefix("HTTP ").and_then(|it| it.get(..3)?.parse().ok());
+                return status.map_or_else(|| NO_MESSAGE.to_owned(), answered);
+            }
+            _ => cause = error.source(),
+        }
+    }
+    NO_MESSAGE.to_owned()
+}
+
+fn answered(status: u16) -> String {
+    format!("it answers HTTP {status}")
+}
+
+/// Returns why a request got no answer; of what a name leads to, no more than that it is out of reach.
+fn unconnected(error: &reqwest::Error) -> String {
+    if let Some(status) = error.status() {
+        return answered(status.as_u16());
+    }
+    let why = match error {
+        error if net::refused(error).is_some() => {
+            "what its name leads to is not where clients' servers may be"
+        }
+        error if error.is_timeout() => "it does not answer in time",
+        error if error.is_connect() => "nothing answers there",
+        _ => "the connection broke off",
+    };
+    format!("it cannot be reached: {why}")
 }
 
 /// Why a web service cannot be asked at all. rmcp's own error says only that it cannot.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::plain::plain;
 use super::super::shorten::one_line;
-use super::connect::causes;
+use super::connect::{causes, discreet};
 use crate::sync::Mutex;
 
 /// Between two updates of what is shown of a call that runs.
@@ -42,6 +42,8 @@ pub(super) struct Connection {
     pub(super) hearing: Arc<Hearing>,
     /// How long a request may take without a word from the server.
     pub(super) patience: Duration,
+    /// A peer has named the server.
+    pub(super) is_confined: bool,
 }
 
 /// What a server says beside its answers.
@@ -115,6 +117,7 @@ impl Connection {
     ) -> Result<ServerResult, Failure> {
         let mut too_long = self.hearing.too_long.subscribe();
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default());
+        let failure = |error| failure(error, self.is_confined);
         let mut handle = sent.await.map_err(failure)?;
         let (sender, mut progress) = watch::channel(String::new());
         self.hearing.progress.lock().insert(handle.progress_token.clone(), sender);
@@ -169,7 +172,7 @@ impl Connection {
     }
 }
 
-fn failure(error: ServiceError) -> Failure {
+fn failure(error: ServiceError, is_confined: bool) -> Failure {
     match error {
         ServiceError::TransportClosed => Failure::Gone,
         ServiceError::McpError(error) => {
@@ -177,6 +180,9 @@ fn failure(error: ServiceError) -> Failure {
         }
         // What carried it is of no interest, and has a long name.
         ServiceError::TransportSend(error) if wants_login(&*error.error) => Failure::Login,
+        ServiceError::TransportSend(error) if is_confined => {
+            Failure::Other(format!("it cannot be asked: {}", discreet(&*error.error)))
+        }
         ServiceError::TransportSend(error) => {
             Failure::Other(format!("it cannot be asked: {}", causes(&*error.error)))
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, ClientBuilder, Url, redirect};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
 
-use crate::net;
+use crate::net::{self, Lookup, Reach};
 
 /// Redirections of one request.
 const REDIRECTS: usize = 5;
@@ -29,15 +29,49 @@ pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol h
 /// Headers of a request.
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
+/// The way of requests to one server.
+#[derive(Clone)]
+pub(super) struct Network {
+    /// How far they may go, if a peer has named the server.
+    pub(super) confined: Option<Reach>,
+    /// Finds addresses, if so.
+    pub(super) lookup: Lookup,
+}
+
+impl Network {
+    /// Returns why a request may not go to an address, as far as that is known without looking its
+    /// name up. What the name leads to is judged when a client connects to it.
+    pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
+        let Some(reach) = self.confined else { return Ok(()) };
+        let Err(why) = net::judge_host(url, reach) else { return Ok(()) };
+        let host = url.host_str().unwrap_or_default();
+        let remedy = match net::judge_host(url, Reach::Private) {
+            Ok(()) => "; `--a2a-private-servers` lets clients name such servers",
+            Err(_) => "",
+        };
+        Err(format!("a server that a client names may not be at {host}, {why}{remedy}"))
+    }
+
+    /// Begins a client that connects to nothing out of reach. To be built with [`net::build`].
+    pub(super) fn client(&self) -> ClientBuilder {
+        match self.confined {
+            // A proxy would look the name up once more.
+            Some(reach) => net::client(Lookup::clone(&self.lookup), reach).no_proxy(),
+            None => Client::builder().user_agent(net::AGENT),
+        }
+    }
+}
+
 /// A client for the server at this address. What is sent goes there, and nowhere else.
-pub(super) fn client(url: &str) -> Result<Client, String> {
+pub(super) fn client(url: &str, network: &Network) -> Result<Client, String> {
     let url = Url::parse(url).map_err(|err| format!("its address is none: {err}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("its address begins with {}:, not http: or https:", url.scheme()));
     }
+    network.judge(&url)?;
     let client = net::build(|| {
-        Client::builder()
-            .user_agent(net::AGENT)
+        network
+            .client()
             .redirect(redirect::Policy::custom(stay))
             // Streams are left before their end, and such connections cannot be used again.
             .pool_max_idle_per_host(0)

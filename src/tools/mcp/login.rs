@@ -14,11 +14,12 @@ use rmcp::transport::auth::{
 use tokio::time::sleep;
 
 use self::landing::Landing;
-use super::auth::{Logins, OAuth, Record, blocking};
+use super::Hub;
+use super::auth::{self, Logins, OAuth, Record, blocking};
 use super::config::{Reach, ServerConfig};
 use super::connect::causes;
+use super::http::{self, Network};
 use super::server::Phase;
-use super::{Hub, http};
 
 /// Where the browser comes back to if this program is known to the service by an id, and nobody has
 /// said by which address: as with Gemini CLI.
@@ -31,6 +32,8 @@ pub(super) struct Begun {
     got: InMemoryCredentialStore,
     /// The server's address.
     server: String,
+    /// A peer has named the server.
+    is_confined: bool,
     /// Where the user logs in.
     address: Url,
     metadata: AuthorizationMetadata,
@@ -60,7 +63,7 @@ impl Hub {
             return Err(server.stands_so() + ".");
         }
         let config = server.config.clone();
-        let (begun, landing) = begin(&config).await?;
+        let (begun, landing) = begin(&config, &self.world.network(&config)).await?;
         let begun = Arc::new(begun);
         self.logins.lock().insert(name.to_owned(), Arc::clone(&begun));
         let address = &begun.address;
@@ -147,7 +150,10 @@ fn nobody_logs_in(name: &str) -> String {
 }
 
 /// Finds out where the user logs in, and makes this program known there.
-async fn begin(config: &ServerConfig) -> Result<(Begun, Option<Landing>), String> {
+async fn begin(
+    config: &ServerConfig,
+    network: &Network,
+) -> Result<(Begun, Option<Landing>), String> {
     let name = &config.name;
     let Reach::Http { url, headers } = &config.reach else {
         return Err(nobody_logs_in(name));
@@ -158,12 +164,13 @@ async fn begin(config: &ServerConfig) -> Result<(Begun, Option<Landing>), String
         ));
     }
     // The library's client needs what this one has set up.
-    http::client(url)?;
+    http::client(url, network).map_err(|why| format!("`{name}`: {why}."))?;
     let failed = |what: &str, err: AuthError| {
-        format!("`{name}`: {what}: {}.", config.concealed(&causes(&err)))
+        let why = why(&err, config.confined.is_some());
+        format!("`{name}`: {what}: {}.", config.concealed(&why))
     };
     let nothing = |err| failed("where to log in could not be found out", err);
-    let mut manager = AuthorizationManager::new(url.as_str()).await.map_err(nothing)?;
+    let mut manager = auth::authorization(url, network).await.map_err(nothing)?;
     let metadata = match given(&config.oauth) {
         Some(metadata) => metadata,
         None => manager.resolve_metadata().await.map_err(nothing)?.metadata,
@@ -192,7 +199,8 @@ async fn begin(config: &ServerConfig) -> Result<(Begun, Option<Landing>), String
     if !config.oauth.audiences.is_empty() {
         address.query_pairs_mut().append_pair("audience", &config.oauth.audiences.join(" "));
     }
-    Ok((Begun { manager, got, server: url.clone(), address, metadata, client }, landing))
+    let (server, is_confined) = (url.clone(), config.confined.is_some());
+    Ok((Begun { manager, got, server, is_confined, address, metadata, client }, landing))
 }
 
 const UNKNOWN: &str = "this program could not make itself known there; if you have an id for it, \
@@ -293,7 +301,7 @@ impl Begun {
             .manager
             .exchange_code_for_token_with_issuer(&code, &callback.state, callback.issuer.as_deref())
             .await;
-        exchanged.map_err(|err| failed(causes(&err)))?;
+        exchanged.map_err(|err| failed(why(&err, self.is_confined)))?;
         let got = self.got.load().await.ok().flatten();
         let credentials = got.ok_or_else(|| failed("no token came".to_owned()))?;
         let resource = Some(self.query("resource")).filter(|it| !it.is_empty());
@@ -307,6 +315,17 @@ impl Begun {
         };
         record.keep(store).await.map_err(failed)
     }
+}
+
+/// Returns why a step of a login has failed; of a server that a peer has named, without what was
+/// answered.
+fn why(error: &AuthError, is_confined: bool) -> String {
+    let why = causes(error);
+    if !is_confined {
+        return why;
+    }
+    tracing::debug!("a login has failed: {why}");
+    "what it answers is no part of a login".to_owned()
 }
 
 fn brief(said: &str) -> String {

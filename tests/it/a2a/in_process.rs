@@ -38,6 +38,7 @@ impl Server {
         let options = Options {
             token: None,
             webhook_loopback: true,
+            private_servers: false,
             body: 1 << 20,
             connections: 64,
             requests: 64,

@@ -32,7 +32,7 @@ fn brings() -> Value {
 }
 
 /// What is known of a task's servers, when the first of them is no longer getting ready.
-async fn servers(client: Client, task: &str) -> Value {
+pub(super) async fn servers(client: Client, task: &str) -> Value {
     let path = format!("/tasks/{task}/metadata");
     let settled = async {
         loop {

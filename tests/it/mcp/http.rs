@@ -77,7 +77,9 @@ fn events(messages: &[Value]) -> Response {
 }
 
 /// A service with one tool, `t`, of which this comes.
-async fn with_tool(called: impl Fn(&Value) -> Response + Send + Sync + 'static) -> Service {
+pub(super) async fn with_tool(
+    called: impl Fn(&Value) -> Response + Send + Sync + 'static,
+) -> Service {
     Service::new(move |message| match message["method"].as_str()? {
         "tools/call" => Some(called(message)),
         _ => answer_of_one_with_tool(message),
@@ -102,7 +104,7 @@ pub(super) fn answer_of_one_with_tool(message: &Value) -> Option<Response> {
     })
 }
 
-fn says_text(text: &str) -> Value {
+pub(super) fn says_text(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }] })
 }
 

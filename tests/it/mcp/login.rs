@@ -70,7 +70,7 @@ impl User {
 
 impl Stage {
     /// All that a command says, in its order.
-    async fn says(&self, command: &str) -> String {
+    pub(super) async fn says(&self, command: &str) -> String {
         let turn = self.session.prompt(text(command), Origin::Editor);
         let events = self.follow(turn, &tandem::session::Answer::Once { edited: None }).await;
         let said = events.iter().filter_map(|event| match &**event {
