@@ -55,6 +55,8 @@ pub struct A2a {
     pub sessions: usize,
     /// How long a session lives that nobody uses.
     pub session_idle: Duration,
+    /// How long a question waits for an answer that no person at a terminal is asked.
+    pub question: Duration,
 }
 
 impl Default for A2a {
@@ -69,6 +71,7 @@ impl Default for A2a {
             pong: Duration::from_secs(30),
             sessions: 1000,
             session_idle: Duration::from_hours(1),
+            question: Duration::from_hours(1),
         }
     }
 }

@@ -260,11 +260,12 @@ impl Door {
     }
 }
 
-/// Ends sessions that nobody uses any more, from time to time.
+/// Ends what nobody answers, and sessions that nobody uses any more, from time to time.
 async fn sweeping(server: &Server) {
-    let Some(idle) = server.contexts.idle() else { return std::future::pending().await };
+    let Some(patience) = server.contexts.patience() else { return std::future::pending().await };
     loop {
-        tokio::time::sleep(idle.clamp(SWEEP / 60, SWEEP)).await;
+        tokio::time::sleep(patience.clamp(SWEEP / 60, SWEEP)).await;
+        server.contexts.expire_questions();
         server.contexts.drop_idle();
     }
 }

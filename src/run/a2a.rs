@@ -113,6 +113,7 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
         open: opener(serve, making)?,
         most: limits.a2a.sessions,
         idle: limits.a2a.session_idle,
+        question: limits.a2a.question,
     };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);

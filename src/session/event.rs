@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -220,6 +221,8 @@ pub enum StopReason {
         /// Why, for people.
         why: String,
     },
+    /// Nobody answered a question; how long that was waited for.
+    Unanswered(Duration),
     /// The model's answer was cut at its output limit.
     MaxTokens,
     /// The model asked for more rounds of calls than are allowed in a turn; how many those are.

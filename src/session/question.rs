@@ -90,6 +90,15 @@ impl Questions {
         self.by_call.lock().values().filter_map(open).collect()
     }
 
+    /// Takes a question back if nobody has answered it; `first` happens before anybody notices.
+    pub(super) fn expire(&self, call: &str, first: impl FnOnce()) -> bool {
+        let mut questions = self.by_call.lock();
+        let Some(state @ State::Open { .. }) = questions.get_mut(call) else { return false };
+        first();
+        *state = State::Withdrawn;
+        true
+    }
+
     /// Takes all questions back that nobody has answered: what is said from now on does not count.
     pub(super) fn withdraw(&self) {
         for state in self.by_call.lock().values_mut() {

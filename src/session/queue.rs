@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -42,6 +43,8 @@ pub(super) struct Pending {
     prompt: Arc<[PromptPart]>,
     pub(super) origin: Origin,
     cancel: CancellationToken,
+    /// How long a question of it has waited in vain, if that is why it is cancelled.
+    unanswered: Option<Duration>,
 }
 
 impl Session {
@@ -53,7 +56,8 @@ impl Session {
         let queued = Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone() };
         self.log.append(queued);
         let cancel = CancellationToken::new();
-        turns.queue.push_back(Pending { turn, prompt: prompt.into(), origin, cancel });
+        let prompt = prompt.into();
+        turns.queue.push_back(Pending { turn, prompt, origin, cancel, unanswered: None });
         self.start_next(&mut turns);
         turn
     }
@@ -80,9 +84,12 @@ impl Session {
             let run = turn::run(&session, &next.prompt, &next.cancel);
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
             let mut turns = session.turns.lock();
-            let reason = turns.reason(reason);
+            let unanswered = turns.running.take().and_then(|ended| ended.unanswered);
+            let reason = match (reason, unanswered) {
+                (StopReason::Cancelled { .. }, Some(waited)) => StopReason::Unanswered(waited),
+                (reason, _) => turns.reason(reason),
+            };
             session.log.append(Event::TurnFinished { turn: next.turn, reason });
-            turns.running = None;
             session.start_next(&mut turns);
         });
     }
@@ -131,6 +138,19 @@ impl Session {
             self.cancelled(&turns, turn);
         }
         true
+    }
+
+    /// Ends the turn that runs because nobody has answered what it asks about a call. False if
+    /// somebody has.
+    pub fn expire(&self, call: &str, waited: Duration) -> bool {
+        let mut turns = self.turns.lock();
+        let Some(running) = &mut turns.running else { return false };
+        let expired = self.questions.expire(call, || running.cancel.cancel());
+        if expired {
+            running.unanswered = Some(waited);
+            self.questions.withdraw();
+        }
+        expired
     }
 
     /// Takes a turn back that waits. False if it has begun.

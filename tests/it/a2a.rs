@@ -1,5 +1,6 @@
 //! The A2A server of the real binary, as its clients meet it.
 
+mod abandoned;
 mod acp;
 mod attach;
 mod attached;

@@ -246,4 +246,9 @@ pub(super) const NAMED: &[Named] = &[
         what: "how long a session lives that nobody uses",
         field: Field::Seconds(|limits| &mut limits.a2a.session_idle),
     },
+    Named {
+        name: "question-seconds",
+        what: "how long `tandem serve` waits for an answer",
+        field: Field::Seconds(|limits| &mut limits.a2a.question),
+    },
 ];

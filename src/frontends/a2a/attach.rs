@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use serde::de::DeserializeOwned;
@@ -117,6 +118,12 @@ struct Joined {
     origin: Origin,
 }
 
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.context.attached.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl rpc::Handler for Seat {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         if method == OPEN {
@@ -179,6 +186,7 @@ impl Seat {
             modes: session.modes().iter().map(ToString::to_string).collect(),
             frame_bytes: self.server.options.body,
         };
+        context.attached.fetch_add(1, Ordering::Relaxed);
         let joined = Joined { context, number, origin: Origin::Attached(number) };
         match self.joined.set(joined) {
             Ok(()) => Ok(Opening::Opened(opened)),
@@ -208,7 +216,7 @@ impl Seat {
             },
         };
         if let [context] = found.as_slice() {
-            context.touch();
+            context.used();
             return Ok(Ok(Arc::clone(context)));
         }
         let mut listed: Vec<_> = all.iter().map(|context| list(context)).collect();
@@ -277,7 +285,7 @@ impl Seat {
             self.trusted()?;
         }
         self.server.check_open().map_err(|error| refused(error.message))?;
-        joined.context.touch();
+        joined.context.used();
         if joined.context.terminals.lock().takes(joined.number, prompt.number) {
             joined.context.session.prompt(prompt.parts, joined.origin.clone());
         }

@@ -1,10 +1,12 @@
 //! A session as A2A sees it: a context, with its tasks.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attach::Terminals;
@@ -55,6 +57,12 @@ pub(super) struct Context {
     pub(super) executions: Mutex<HashSet<TurnId>>,
     /// When somebody last asked for it.
     used: Mutex<Instant>,
+    /// The calls that are asked about, and since when no person was there to answer.
+    asking: Mutex<HashMap<String, Instant>>,
+    /// When a question expired, if nobody has asked for the session since.
+    abandoned: Mutex<Option<Instant>>,
+    /// How many terminals are attached.
+    pub(super) attached: AtomicUsize,
 }
 
 impl Context {
@@ -72,6 +80,9 @@ impl Context {
             canceled: Mutex::default(),
             executions: Mutex::default(),
             used: Mutex::new(Instant::now()),
+            asking: Mutex::default(),
+            abandoned: Mutex::default(),
+            attached: AtomicUsize::new(0),
         })
     }
 
@@ -81,6 +92,49 @@ impl Context {
     }
 
     /// Somebody asks for it.
+    pub(super) fn used(&self) {
+        self.touch();
+        *self.abandoned.lock() = None;
+    }
+
+    /// When a question expired, if nobody has asked for the session since.
+    pub(super) fn abandoned(&self) -> Option<Instant> {
+        *self.abandoned.lock()
+    }
+
+    /// Whether a turn runs or somebody follows it, who holds it too.
+    pub(super) fn is_busy(self: &Arc<Self>) -> bool {
+        let watched = Arc::strong_count(self) > 1 + self.push.len();
+        watched || self.session.running().is_some()
+    }
+
+    /// Ends the session.
+    pub(super) fn end(&self) {
+        self.session.close();
+        self.push.clear();
+    }
+
+    /// Ends the turn whose question nobody has answered within this time; while a terminal is
+    /// attached, it does not run.
+    pub(super) fn expire_questions(&self, limit: Duration) {
+        let now = Instant::now();
+        let open = self.session.questions();
+        let mut asking = self.asking.lock();
+        asking.retain(|call, _| open.iter().any(|asked| asked.call.id == *call));
+        let attended = self.attached.load(Ordering::Relaxed) > 0;
+        for asked in open {
+            let since = asking.entry(asked.call.id.clone()).or_insert(now);
+            if attended {
+                *since = now;
+            } else if now.saturating_duration_since(*since) >= limit
+                && self.session.expire(&asked.call.id, limit)
+            {
+                *self.abandoned.lock() = Some(now);
+            }
+        }
+    }
+
+    /// It is in use.
     pub(super) fn touch(&self) {
         *self.used.lock() = Instant::now();
     }

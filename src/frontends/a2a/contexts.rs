@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::context::{Context, UnknownContext};
 use super::servers::{self, Allowed};
@@ -37,6 +39,8 @@ pub enum Sessions {
         most: usize,
         /// How long one lives that nobody uses.
         idle: Duration,
+        /// How long a question waits for an answer while no terminal is attached.
+        question: Duration,
     },
 }
 
@@ -84,7 +88,7 @@ impl Contexts {
         };
         let found = whole.or_else(of_turn);
         let (context, turn) = found.ok_or_else(|| Error::task_not_found(id))?;
-        context.touch();
+        context.used();
         Ok((context, turn))
     }
 
@@ -102,7 +106,7 @@ impl Contexts {
     pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<Context>> {
         let known = id.and_then(|id| self.by_id.lock().get(id).map(Arc::clone));
         let found = known.or_else(|| self.shared.clone())?;
-        found.touch();
+        found.used();
         Some(found)
     }
 
@@ -138,7 +142,7 @@ impl Contexts {
             Some(id) if !id.is_empty() => id.to_owned(),
             _ => new_id(),
         };
-        if self.by_id.lock().len() >= most {
+        if self.by_id.lock().len() >= most && !self.drop_abandoned() {
             return Err(Error::new(
                 Error::UNSUPPORTED_OPERATION,
                 format!("there are {most} sessions already; try again when one has ended"),
@@ -154,11 +158,12 @@ impl Contexts {
         Ok(Arc::clone(context))
     }
 
-    /// How long a session lives that nobody uses, if sessions end before the server does.
-    pub(super) fn idle(&self) -> Option<Duration> {
+    /// How long a session lives that nobody uses or answers, if sessions end before the server
+    /// does.
+    pub(super) fn patience(&self) -> Option<Duration> {
         match &self.sessions {
             Sessions::Shared(_) => None,
-            Sessions::Each { idle, .. } => Some(*idle),
+            Sessions::Each { idle, question, .. } => Some(*idle.min(question)),
         }
     }
 
@@ -191,21 +196,39 @@ impl Contexts {
         }
     }
 
+    /// Ends the turns whose questions nobody has answered in time.
+    pub(super) fn expire_questions(&self) {
+        let Sessions::Each { question, .. } = &self.sessions else { return };
+        let all = self.all();
+        all.iter().for_each(|context| context.expire_questions(*question));
+    }
+
+    /// Ends the session that was abandoned first, with its question unanswered. False if there is
+    /// none.
+    fn drop_abandoned(&self) -> bool {
+        let mut by_id = self.by_id.lock();
+        let abandoned = by_id.values().filter(|context| !context.is_busy());
+        let first =
+            abandoned.filter_map(|context| Some((context.abandoned()?, context.id.clone())));
+        let Some((_, id)) = first.min() else { return false };
+        let ended = by_id.remove(&id);
+        drop(by_id);
+        ended.iter().for_each(|context| context.end());
+        ended.is_some()
+    }
+
     /// Ends the sessions that nobody has used for long.
     pub(super) fn drop_idle(&self) {
         let Sessions::Each { idle, .. } = &self.sessions else { return };
         let now = Instant::now();
         self.by_id.lock().retain(|_, context| {
-            // Whoever still follows it holds it too.
-            let watched = Arc::strong_count(context) > 1 + context.push.len();
-            if watched || context.session.running().is_some() {
+            if context.is_busy() {
                 // It counts from the end of that.
                 context.touch();
             }
             let keep = now.saturating_duration_since(context.unused_since()) < *idle;
             if !keep {
-                context.session.close();
-                context.push.clear();
+                context.end();
             }
             keep
         });

@@ -98,7 +98,9 @@ pub(super) fn state(reason: &StopReason) -> TaskState {
         | StopReason::MaxRounds(_)
         | StopReason::MaxSessionRounds(_)
         | StopReason::Looping(_) => TaskState::Completed,
-        StopReason::Cancelled { .. } | StopReason::Closed { .. } => TaskState::Canceled,
+        StopReason::Cancelled { .. } | StopReason::Closed { .. } | StopReason::Unanswered(_) => {
+            TaskState::Canceled
+        }
         StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
     }
 }

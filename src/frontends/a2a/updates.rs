@@ -321,6 +321,11 @@ pub(super) fn explanation(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn | StopReason::Cancelled { .. } => return None,
         StopReason::Closed { why, .. } => why.clone(),
+        StopReason::Unanswered(waited) => format!(
+            "Nobody answered the question within {} s (`--limit question-seconds=N`), so the task was \
+             canceled. Send the message again to go on.",
+            waited.as_secs()
+        ),
         StopReason::MaxTokens => "The answer was cut at the model's output limit.".to_owned(),
         StopReason::MaxRounds(rounds) => format!("Stopped after {rounds} rounds of tool calls."),
         StopReason::MaxSessionRounds(most) => {

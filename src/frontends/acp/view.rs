@@ -231,6 +231,7 @@ impl View {
             StopReason::EndTurn
             | StopReason::Cancelled { answering: false }
             | StopReason::Closed { answering: false, .. }
+            | StopReason::Unanswered(_)
             | StopReason::MaxTokens
             | StopReason::MaxRounds(_)
             | StopReason::MaxSessionRounds(_)

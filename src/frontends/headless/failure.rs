@@ -30,6 +30,9 @@ impl Failure {
         Some(match reason {
             StopReason::EndTurn | StopReason::MaxTokens => return None,
             StopReason::Cancelled { .. } | StopReason::Closed { .. } => Self::Cancelled(signal),
+            StopReason::Unanswered(waited) => {
+                Self::Other(format!("nobody answered a question within {} s", waited.as_secs()))
+            }
             StopReason::MaxRounds(rounds) => Self::TurnLimit(format!(
                 "stopped after {rounds} rounds of tool calls; `--limit rounds=N` allows more"
             )),

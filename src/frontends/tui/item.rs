@@ -102,6 +102,10 @@ pub(super) fn explanation(reason: &StopReason) -> Option<(Tone, String)> {
         StopReason::EndTurn => None,
         StopReason::Cancelled { .. } => Some((Tone::Aside, "Cancelled.".to_owned())),
         StopReason::Closed { why, .. } => Some((Tone::Aside, why.clone())),
+        StopReason::Unanswered(waited) => Some((
+            Tone::Aside,
+            format!("Cancelled: nobody answered within {} s.", waited.as_secs()),
+        )),
         StopReason::MaxTokens => error(
             "The answer was cut at the model's output limit. Say \"continue\" for the rest."
                 .to_owned(),

@@ -63,8 +63,13 @@ impl Server {
 
     /// As many as clients begin.
     async fn each(answers: Value, most: usize) -> Self {
+        Self::patient(answers, most, LONG).await
+    }
+
+    /// The same; questions wait for this long.
+    async fn patient(answers: Value, most: usize, question: Duration) -> Self {
         let open: tandem::frontends::a2a::Open = Arc::new(move |_| Ok(asking(answers.clone())));
-        Self::of(Sessions::Each { open, most, idle: LONG }).await
+        Self::of(Sessions::Each { open, most, idle: 10 * question, question }).await
     }
 
     /// The body of the answer to a `POST`.
