@@ -11,6 +11,7 @@ mod errors;
 mod guard;
 mod http;
 mod in_process;
+mod in_words;
 mod limits;
 mod load;
 mod long;

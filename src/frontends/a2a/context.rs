@@ -13,7 +13,7 @@ use super::attach::Terminals;
 use super::frames::{Dialect, Frames};
 use super::push::Push;
 use super::story::{self, Story, Turn};
-use super::tool_call::pending;
+use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use crate::protocol::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use crate::protocol::development_tool::URI;
@@ -278,9 +278,8 @@ impl Teller<'_> {
     fn standing(&self, story: &Story, turn: &Turn) -> Option<Message> {
         let number = turn.id.0;
         if let Some(asking) = turn.asking.last() {
-            let asked = pending(story.call(asking)?.started()?);
             let mut message = self.message(Role::Agent, &format!("{number}.asking"), "");
-            message.parts = vec![Part::Data { data: asked.to_value() }];
+            message.parts = question(story.call(asking)?.started()?);
             return Some(message);
         }
         let why = explanation(turn.ended.as_ref()?)?;

@@ -174,7 +174,15 @@ impl Server {
         if let Some(config) = &push.push {
             Self::check_room(&context, config, dialect)?;
         }
-        match sent.content {
+        let said = match sent.content {
+            // Clients that know text only answer in words.
+            Content::Prompt(prompt) if sent.task.is_some() => {
+                let answer = turns::in_words(&context, turn, &prompt)?;
+                answer.map_or(Content::Prompt(prompt), |answer| Content::Answers(vec![answer]))
+            }
+            other => other,
+        };
+        match said {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::protocol::a2a::Part;
 use crate::protocol::development_tool::{
     ConfirmationDetails, ConfirmationOption, ConfirmationRequest, ErrorDetails, FileDiff, ToolCall,
     ToolCallStatus, ToolOutput,
@@ -12,6 +13,7 @@ use crate::session::{
     Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ServerAnswer,
     ToolOutcome,
 };
+use crate::visible::visible;
 
 /// How many bytes of output a running call is shown with; of more, the end.
 const LIVE: usize = 64 << 10;
@@ -61,6 +63,74 @@ pub(super) fn pending(started: &CallStarted) -> ToolCall {
     let mut call = tool_call(started, ToolCallStatus::Pending);
     call.confirmation_request = started.question.as_ref().map(|asked| request(started, asked));
     call
+}
+
+/// Returns the message of a question: what programs read, and the same in words for clients that
+/// know text only.
+pub(super) fn question(started: &CallStarted) -> Vec<Part> {
+    let call = pending(started);
+    let mut parts = vec![Part::Data { data: call.to_value() }];
+    parts.extend(call.confirmation_request.map(|asked| {
+        let text = in_words(&asked, &call.input_parameters);
+        Part::Text { text: visible(&text).into_owned() }
+    }));
+    parts
+}
+
+/// Says what is asked, and what can be answered.
+fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
+    let details = match &asked.details {
+        ConfirmationDetails::ExecuteDetails { command, working_directory } => {
+            format!("In {working_directory}:\n{command}")
+        }
+        ConfirmationDetails::FileEditDetails(diff) => {
+            format!("{}\n{}", diff.file_path, diff.formatted_diff)
+        }
+        ConfirmationDetails::McpDetails { server_name, tool_name } => {
+            format!("`{tool_name}` of the MCP server `{server_name}`, with:\n{input:#}")
+        }
+        ConfirmationDetails::GenericDetails { description } => description.clone(),
+    };
+    let mut words = format!("{}\n\n{}\n{}\n", asked.title, indented(&details), asked.prompt);
+    words += "\nAnswer with exactly one of these, in this task:\n";
+    for option in &asked.options {
+        let word = match option.id {
+            ONCE => "`yes` or ",
+            CANCEL => "`no` or ",
+            _ => "",
+        };
+        let meaning = option.description.as_ref().map(|it| format!(" ({it})"));
+        words +=
+            &format!("- {word}`{}`: {}{}\n", option.id, option.name, meaning.unwrap_or_default());
+    }
+    words + "Anything else is a new prompt, and the question is withdrawn.\n"
+}
+
+/// The text with each line set in: nothing in it can be taken for what is said around it.
+fn indented(text: &str) -> String {
+    let cut = text.floor_char_boundary(LIVE.min(text.len()));
+    let mut set_in: String = text[..cut].lines().map(|line| format!("    {line}\n")).collect();
+    if cut < text.len() {
+        let bytes = text.len() - cut;
+        set_in += &format!(
+            "\n[{bytes} more bytes are not shown here: answer `no` if you must see them]\n"
+        );
+    }
+    set_in
+}
+
+/// Returns the option that a word means, of those that are offered for a call: its id, its name, or
+/// yes or no in any case.
+pub(super) fn chosen(started: &CallStarted, word: &str) -> Option<&'static str> {
+    let offered = options(started.question.as_ref()?);
+    let is = |known: &str| word.eq_ignore_ascii_case(known);
+    if is("yes") || is("allow") {
+        return Some(ONCE);
+    }
+    if is("no") || is("deny") {
+        return Some(CANCEL);
+    }
+    offered.iter().find(|option| is(option.id) || is(&option.name)).map(|option| option.id)
 }
 
 /// The call that runs and has put this out.

@@ -11,10 +11,12 @@ use super::methods::{Caller, to_value, wrapped};
 use super::read::Confirmation;
 use super::subscription::Span;
 use super::tool_call::{
-    ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE,
+    ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE, chosen,
 };
 use crate::protocol::a2a::Error;
-use crate::session::{Access, Answer, AnswerError, PromptPart, Question, Scope, Session, TurnId};
+use crate::session::{
+    Access, Answer, AnswerError, CallStarted, PromptPart, Question, Scope, Session, TurnId,
+};
 
 /// How many prompts of a session may wait.
 const WAITING: usize = 1000;
@@ -130,6 +132,48 @@ pub(super) fn answered(
     let named = (dialect == Dialect::V1).then_some(turn);
     let first = to_json(&wrapped(to_value(&context.task(named, None)), dialect));
     Span { first: Some(first), over: true, ..span }
+}
+
+/// Returns the answer that a text is, if it is exactly that: to what the task asks, or to the call
+/// that it names at its end.
+pub(super) fn in_words(
+    context: &Context,
+    turn: Option<TurnId>,
+    prompt: &[PromptPart],
+) -> Result<Option<Confirmation>, Error> {
+    let ([PromptPart::Text(said)], Some(turn)) =
+        (prompt, turn.or_else(|| context.session.running()))
+    else {
+        return Ok(None);
+    };
+    let said = said.trim();
+    context.story(|story| {
+        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.asking);
+        let open = asking.iter().filter(|call| context.session.asks(call));
+        let open: Vec<_> = open.filter_map(|call| story.call(call)?.started()).collect();
+        let means = |started: &CallStarted, word: &str| {
+            let option = chosen(started, word)?.to_owned();
+            Some(Confirmation { call: started.call.id.clone(), option, content: None })
+        };
+        let named = open.iter().find_map(|started| {
+            let word = said.strip_suffix(started.call.id.as_str())?;
+            means(started, word.strip_suffix(char::is_whitespace)?.trim_end())
+        });
+        if named.is_some() {
+            return Ok(named);
+        }
+        match &open[..] {
+            [started] => Ok(means(started, said)),
+            open if open.iter().any(|started| chosen(started, said).is_some()) => {
+                let ways = open.iter().map(|started| format!("`{said} {}`", started.call.id));
+                let ways = ways.collect::<Vec<_>>().join(" or ");
+                let count = open.len();
+                let message = format!("{count} questions are open: say to which that is, {ways}");
+                Err(Error::invalid_params(message))
+            }
+            _ => Ok(None),
+        }
+    })
 }
 
 fn read_answer(

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::story::{self, Story};
-use super::tool_call::{ended, pending, running, tool_call};
+use super::tool_call::{ended, pending, question, running, tool_call};
 use crate::protocol::a2a::{
     Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus,
     TaskStatusUpdateEvent,
@@ -113,7 +113,7 @@ impl Telling<'_> {
                 let call = pending(started);
                 self.call(&call);
                 self.tell_call(Kind::ToolCallConfirmation, &call);
-                self.state(TaskState::InputRequired, Some(data(call.to_value())));
+                self.state(TaskState::InputRequired, Some(question(started)));
             }
             Event::CallStarted(started) => {
                 self.call(&pending(started));

@@ -330,3 +330,82 @@ async fn a_command_without_a_session_leaves_none_behind() {
         assert!(about.contains("\"data\""), "{about}");
     }
 }
+
+/// Lets time pass.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    // In steps: whoever looks from time to time is to look.
+    for _ in 0..10 {
+        tokio::time::advance(time / 10).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn abandoned_questions_make_room_for_others() {
+    let hour = Duration::from_hours(1);
+    let server = Server::patient(one_call(), 2, hour).await;
+    let send = async || server.call("SendMessage", message(json!({}))).await;
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        tasks.push(send().await["result"]["task"]["id"].clone());
+    }
+    assert_eq!(send().await["error"]["code"], -32004);
+    pass(hour / 2).await;
+    let state = async |id: &Value| {
+        let got = server.call("GetTask", json!({ "id": id })).await;
+        got["result"]["status"].clone()
+    };
+    for task in &tasks {
+        assert_eq!(state(task).await["state"], "TASK_STATE_INPUT_REQUIRED");
+    }
+    assert_eq!(send().await["error"]["code"], -32004);
+    pass(hour / 2 + Duration::from_mins(5)).await;
+    let other = send().await;
+    assert_eq!(other["result"]["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{other}");
+    // Of the two the first to be abandoned has made room.
+    let mut left = Vec::new();
+    for task in &tasks {
+        left.push(state(task).await);
+    }
+    left.retain(|status| !status.is_null());
+    let [left] = &left[..] else { panic!("{left:?}") };
+    assert_eq!(left["state"], "TASK_STATE_CANCELED");
+    let why = left["message"]["parts"][0]["text"].as_str().unwrap();
+    assert!(why.contains("Nobody answered the question within 3600 s"), "{why}");
+    // Whoever is asked for again is not abandoned any more.
+    assert_eq!(send().await["error"]["code"], -32004);
+}
+
+#[tokio::test]
+async fn a_word_for_two_questions_must_say_for_which() {
+    let both =
+        json!([[{ "call": { "name": "t" } }, { "call": { "name": "t" } }], [{ "text": "done" }]]);
+    let session = session(both, vec![Fake::new("t", Kind::Read, other())]);
+    let server = Server::of(Sessions::Shared(Arc::clone(&session))).await;
+    let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
+    let mut log = session.events(0);
+    while session.questions().len() < 2 {
+        timeout(LONG, log.next()).await.unwrap();
+    }
+    let say = async |text: &str| {
+        let parts = json!([{ "text": text }]);
+        server.call("message/send", at_once(json!({ "taskId": task, "parts": parts }))).await
+    };
+    let refused = say("yes").await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_eq!(session.questions().len(), 2);
+    for asked in session.questions() {
+        let named = format!("Yes {}", asked.call.id);
+        let why = refused["error"]["message"].as_str().unwrap();
+        assert!(why.contains(&format!("`yes {}`", asked.call.id)), "{why}");
+        let said = say(&named).await;
+        assert!(said["error"].is_null(), "{said}");
+    }
+    timeout(LONG, session.idle()).await.unwrap();
+    let got = server.call("tasks/get", json!({ "id": task })).await;
+    assert_eq!(got["result"]["status"]["state"], "completed", "{got}");
+}
