@@ -125,7 +125,7 @@ fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
                 Event::TurnFinished { .. } => End::Turn,
                 _ => End::Question,
             },
-            notable: update.is_notable(),
+            notable: update.is_notable(dialect),
             json: bytes(&update.news, dialect)?,
         })
     };
@@ -136,7 +136,8 @@ fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
 fn bytes(news: &News, dialect: Dialect) -> Option<Bytes> {
     let value = match (dialect, news) {
         (Dialect::V03, News::Status(status)) => return Some(json(status)),
-        (Dialect::V03 | Dialect::Flat, News::Artifact(_)) => return None,
+        (Dialect::V03, News::Artifact(update)) => return Some(json(update)),
+        (Dialect::Flat, News::Artifact(_)) => return None,
         (Dialect::V1, News::Status(status)) => v1::item(serde_json::to_value(status).ok()?),
         (Dialect::V1, News::Artifact(update)) => v1::item(serde_json::to_value(update).ok()?),
         (Dialect::Flat, News::Status(status)) => flat::frame(status)?,

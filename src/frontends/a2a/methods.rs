@@ -314,7 +314,8 @@ impl Server {
             (Some(turn), Some(queued)) => {
                 // What it has seen is not read again.
                 let from = after.map_or(queued, |(index, _)| queued.max(index));
-                Span { first, after, again: true, ..Span::since(&context, turn, from) }
+                let since = Span::since(&context, turn, from);
+                Span { first, after, again: true, to_the_end: true, ..since }
             }
             // Nothing runs: how it stands is all there is.
             _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },

@@ -1,11 +1,12 @@
-//! The stream of one turn: from a place in the log to where somebody else has to go on.
+//! The stream of one turn: from a place in the log to where somebody else has to go on, or to its end.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use super::context::Context;
-use super::frames::{Dialect, End, Follow, Frame};
+use super::frames::{Dialect, End, Follow, Frame, json};
 use crate::session::TurnId;
 
 /// Which events a stream is made of.
@@ -23,12 +24,23 @@ pub(super) struct Span {
     pub(super) again: bool,
     /// The event that the client has seen last: it and those before are left out.
     pub(super) after: Option<(usize, usize)>,
+    /// Whether it goes on where somebody is asked, to the turn's end.
+    pub(super) to_the_end: bool,
 }
 
 impl Span {
     /// All that is still to come of a turn that was just begun.
     pub(super) fn begun(turn: TurnId, from: usize, first: Option<Bytes>) -> Self {
-        Self { turn, from, ends_from: from, first, over: false, again: false, after: None }
+        Self {
+            turn,
+            from,
+            ends_from: from,
+            first,
+            over: false,
+            again: false,
+            after: None,
+            to_the_end: false,
+        }
     }
 
     /// What has happened in a turn after a place, and what is to come.
@@ -39,7 +51,7 @@ impl Span {
         });
         let now = context.session.position();
         let ends_from = ends_from.filter(|index| *index >= from).unwrap_or(now);
-        Self { turn, from, ends_from, first: None, over: false, again: false, after: None }
+        Self { ends_from, ..Self::begun(turn, from, None) }
     }
 
     /// Whether a frame is part of it.
@@ -52,9 +64,24 @@ impl Span {
     pub(super) fn ends(&self, frame: &Frame) -> bool {
         match frame.end {
             End::No => false,
-            End::Question => self.has(frame),
+            End::Question => !self.to_the_end && self.has(frame),
             End::Turn => frame.turn == self.turn,
         }
+    }
+
+    /// Returns what the client is told of a frame.
+    pub(super) fn told(&self, frame: &Frame) -> Bytes {
+        if !(self.to_the_end && frame.end == End::Question) {
+            return frame.json.clone();
+        }
+        let Ok(mut event) = serde_json::from_slice::<Value>(&frame.json) else {
+            return frame.json.clone();
+        };
+        // For whoever is asked it is the end of a stream, and here it is not. 1.0 has no such field.
+        if let Some(last) = event.get_mut("final") {
+            *last = Value::Bool(false);
+        }
+        json(&event)
     }
 
     /// Whether the client has not seen it yet.
@@ -110,6 +137,6 @@ impl Subscription {
 
     fn take(&mut self, frame: Frame) -> Option<Bytes> {
         self.ended = self.span.ends(&frame);
-        self.span.has(&frame).then_some(frame.json)
+        self.span.has(&frame).then(|| self.span.told(&frame))
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::frames::Dialect;
 use super::story::{self, Story};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use crate::protocol::a2a::{
@@ -14,6 +15,9 @@ use crate::protocol::development_tool::{
 use crate::session::{
     Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome, ToolOutput, TurnId,
 };
+
+/// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.
+const CHUNK: usize = 1 << 20;
 
 /// A piece of news.
 pub(super) struct Update {
@@ -29,7 +33,7 @@ pub(super) struct Update {
 pub(super) enum News {
     /// Where the task stands, with what was said or done.
     Status(Box<TaskStatusUpdateEvent>),
-    /// What came of it; for version 1.0.
+    /// What came of it.
     Artifact(TaskArtifactUpdateEvent),
 }
 
@@ -41,14 +45,16 @@ impl Update {
 }
 
 impl Update {
-    /// Whether it says where the task stands or what came of it, rather than how it goes.
-    pub(super) fn is_notable(&self) -> bool {
+    /// Whether receivers of notifications are told: where the task stands or what came of it,
+    /// rather than how it goes.
+    pub(super) fn is_notable(&self, dialect: Dialect) -> bool {
         match &self.news {
             News::Status(status) => {
                 let kind = status.metadata.get(URI).and_then(|event| event.get("kind"));
                 kind.and_then(Value::as_str) == Some(Kind::StateChange.upper())
             }
-            News::Artifact(_) => true,
+            // In 0.3 they are sent the task, with what came of it, when it ends.
+            News::Artifact(_) => dialect == Dialect::V1,
         }
     }
 }
@@ -224,16 +230,21 @@ impl Telling<'_> {
 
     fn finished(&mut self, story: &Story, reason: &StopReason) {
         let said = story.turn(self.turn).and_then(|turn| turn.said.last());
-        if let Some(text) = said {
+        let mut rest = said.map(String::as_str);
+        let mut append = false;
+        while let Some(text) = rest {
+            let (chunk, more) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
+            rest = (!more.is_empty()).then_some(more);
             let news = News::Artifact(TaskArtifactUpdateEvent {
                 task_id: self.task.clone(),
                 context_id: self.names.context.to_owned(),
-                artifact: artifact(text.clone()),
-                append: false,
-                last_chunk: true,
+                artifact: artifact(chunk.to_owned()),
+                append,
+                last_chunk: rest.is_none(),
                 metadata: Map::from_iter([("eventId".to_owned(), json!(self.event_id()))]),
             });
             self.updates.push(Update { turn: self.turn, news, echo: false });
+            append = true;
         }
         let state = story::state(reason);
         let why = explanation(reason);

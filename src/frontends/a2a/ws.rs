@@ -221,9 +221,12 @@ impl Connection {
         if !self.streams.iter().any(of_turn) {
             return self.out.event(&frame.json).await;
         }
+        // One tells of it: best the one for which it is the end.
         let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
-        if let Some(id) = self.streams.iter().find(takes).map(|stream| stream.id.clone()) {
-            self.out.result(&id, &frame.json).await?;
+        let telling = self.streams.iter().filter(takes);
+        if let Some(stream) = telling.min_by_key(|stream| !stream.span.ends(frame)) {
+            let (id, told) = (stream.id.clone(), stream.span.told(frame));
+            self.out.result(&id, &told).await?;
         }
         // All streams that it ends end, though one of them tells of it.
         let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
@@ -383,7 +386,7 @@ impl Connection {
             {
                 consume_budget().await;
                 if span.has(&frame) {
-                    self.out.result(&id, &frame.json).await?;
+                    self.out.result(&id, &span.told(&frame)).await?;
                 }
                 span.over |= span.ends(&frame);
             }

@@ -123,7 +123,7 @@ await check('3 typed here, seen there', async () => {
   enter('say hello');
   await told(ended, 'end of the turn');
   same(text(events), 'Hello there.', 'what is broadcast');
-  const mine = events.find((event) => event.status.message?.role === 'user');
+  const mine = events.find((event) => event.status?.message?.role === 'user');
   same(mine.status.message.parts[0].text, 'say hello', 'what was typed');
   same(mine.metadata.source, 'terminal', 'where');
   // And by the SDK alone: it follows a turn that it has not begun.

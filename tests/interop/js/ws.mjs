@@ -65,7 +65,10 @@ const broadcasts = (frames) => frames.filter((f) => f.method === 'tasks/event').
 const eventIds = (events) =>
   events.filter((event) => event.kind === 'status-update').map((event) => event.metadata.eventId);
 const states = (events) =>
-  events.map((event) => event.status?.state).filter((state, n, all) => state !== all[n - 1]);
+  events
+    .map((event) => event.status?.state)
+    .filter(Boolean)
+    .filter((state, n, all) => state !== all[n - 1]);
 const completed = (frame) => frame.params?.final && frame.params.status.state === 'completed';
 
 await test('1 stream and broadcast', async () => {
@@ -130,7 +133,7 @@ await test('4 a question, answered by another', async () => {
   await b.wait((frame) => frame.id === 2 && frame.streamEnd, 'streamEnd');
   await a.wait(completed, 'broadcast of the end');
   const seen = broadcasts(a.frames)
-    .map((event) => event.status.message?.parts[0]?.data?.status)
+    .map((event) => event.status?.message?.parts[0]?.data?.status)
     .filter(Boolean);
   must(seen.includes('EXECUTING') && seen.includes('SUCCEEDED'), `the other saw ${seen}`);
   must(existsSync(join(workspace, 'approved.txt')), 'the file is not there');

@@ -30,7 +30,7 @@ impl Seen {
     /// Takes an event down; the call that is asked about, if one is.
     fn take(&mut self, event: &Value) -> Option<Value> {
         let metadata = &event["metadata"];
-        // The prompt is not part of a stream, and an artifact is for 1.0 alone.
+        // The prompt is not part of a stream, and an artifact is no status.
         let (Some(id), true) = (metadata["eventId"].as_str(), event["status"].is_object()) else {
             return None;
         };
@@ -91,7 +91,7 @@ async fn on_socket(mut socket: Socket, method: &str, option: &str, at_once: Arc<
     }
 }
 
-/// A client without a WebSocket: a stream ends with each question, and another begins after it.
+/// A client without a WebSocket: it leaves a stream with each question, and begins another.
 async fn on_streams(client: Client, task: Value, option: &str, at_once: Arc<Barrier>) -> Seen {
     let mut seen = Seen::default();
     let mut stream = client.stream("tasks/resubscribe", json!({ "id": task })).await;
@@ -101,6 +101,9 @@ async fn on_streams(client: Client, task: Value, option: &str, at_once: Arc<Barr
             asked = seen.take(&event).or(asked);
             if is_end(&event) {
                 return seen;
+            }
+            if asked.is_some() && event["status"]["state"] == "input-required" {
+                break;
             }
         }
         let call = asked.expect("the stream ended without a question");

@@ -57,9 +57,10 @@ async fn a_question_stays_when_its_connection_closes() {
     let mut again = it.client.stream("tasks/resubscribe", json!({ "id": task })).await;
     let pending = again.until(asks).await.pop().unwrap();
     assert_eq!(tool_call(&pending)["status"], "PENDING");
-    assert_eq!(again.rest().await.last().unwrap()["status"]["state"], "input-required");
+    again.until(|event| event["status"]["state"] == "input-required").await;
     let done = it.client.result("message/send", within(task, answer(&call, "proceed_once"))).await;
     assert_eq!(done["status"]["state"], "completed");
+    assert!(ends(again.rest().await.last().unwrap()));
     let written = fs::read_to_string(it.home.path().join("workspace/a.txt")).unwrap();
     assert_eq!(written, "new\n");
 }
