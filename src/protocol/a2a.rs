@@ -201,6 +201,8 @@ impl Error {
     pub const UNSUPPORTED_OPERATION: i64 = -32004;
     /// The agent cannot read that kind of content.
     pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;
+    /// There is no card for those who are known.
+    pub const EXTENDED_CARD_NOT_CONFIGURED: i64 = -32007;
     /// The agent does not speak that version.
     pub const VERSION_NOT_SUPPORTED: i64 = -32009;
 
@@ -234,6 +236,7 @@ impl Error {
             -32003 => "PUSH_NOTIFICATION_NOT_SUPPORTED",
             Self::UNSUPPORTED_OPERATION => "UNSUPPORTED_OPERATION",
             Self::CONTENT_TYPE_NOT_SUPPORTED => "CONTENT_TYPE_NOT_SUPPORTED",
+            Self::EXTENDED_CARD_NOT_CONFIGURED => "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
             Self::VERSION_NOT_SUPPORTED => "VERSION_NOT_SUPPORTED",
             _ => return None,
         })

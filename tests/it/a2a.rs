@@ -24,6 +24,7 @@ mod retries;
 mod server;
 mod settings;
 mod socket;
+mod streams;
 mod tasks;
 mod together;
 mod token;

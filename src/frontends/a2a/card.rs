@@ -7,6 +7,8 @@ use crate::protocol::development_tool::URI;
 
 /// The card: for 1.0 alone, or one that clients of both versions can read.
 pub(super) fn card(server: &Server, v1: bool) -> Value {
+    // Whoever has the token is shown the same card; without a token there is nothing to show it by.
+    let authenticates = server.options.token.is_some();
     let url = format!("http://127.0.0.1:{}/", server.port);
     let mut card = json!({
         "name": "tandem",
@@ -17,7 +19,7 @@ pub(super) fn card(server: &Server, v1: bool) -> Value {
         "capabilities": {
             "streaming": true,
             "pushNotifications": true,
-            "extendedAgentCard": true,
+            "extendedAgentCard": authenticates,
             "extensions": [{
                 "uri": URI,
                 "description": "Interactive development: tool calls that are asked about, their \
@@ -48,11 +50,11 @@ pub(super) fn card(server: &Server, v1: bool) -> Value {
         card["preferredTransport"] = json!("JSONRPC");
         card["protocolVersion"] = json!("0.3.0");
         card["capabilities"]["stateTransitionHistory"] = json!(true);
-        card["supportsAuthenticatedExtendedCard"] = json!(true);
+        card["supportsAuthenticatedExtendedCard"] = json!(authenticates);
     } else if let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
         interfaces.truncate(1);
     }
-    if server.options.token.is_some() {
+    if authenticates {
         secure(&mut card, v1);
     }
     card

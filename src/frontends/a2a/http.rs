@@ -9,6 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LAST_MODIFIED, VARY,
+    WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -25,6 +26,9 @@ use crate::session::Origin;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
+/// How to show that one may use the server.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
+
 /// The whole server.
 pub(super) fn router(server: Arc<Server>) -> Router {
     Router::new().fallback(answer).with_state(server)
@@ -33,7 +37,11 @@ pub(super) fn router(server: Arc<Server>) -> Router {
 async fn answer(State(server): State<Arc<Server>>, request: Request<Body>) -> Response {
     let refused = server.admit(request.method(), request.uri(), request.headers());
     if let Err((status, why)) = refused {
-        return (status, format!("{why}\n")).into_response();
+        let mut response = (status, format!("{why}\n")).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+        }
+        return response;
     }
     let activated = activated(request.headers());
     if server.ending.draining() {

@@ -135,7 +135,7 @@ impl Server {
                 Ok(value(&commands::all(&self.commands, session)))
             }
             Method::Execute => self.execute(&params, caller).map(|found| value(&found)),
-            Method::ExtendedCard => Ok(value(&card::card(self, dialect == Dialect::V1))),
+            Method::ExtendedCard => self.extended_card(dialect),
         };
         reply.map_err(|error| if dialect == Dialect::V1 { v1::error(error) } else { error })
     }
@@ -329,6 +329,20 @@ impl Server {
             return Err(Error::new(Error::INTERNAL, "nothing new begins, because the agent ends"));
         }
         Ok(())
+    }
+
+    /// Returns the card for those who have the token, if there is a token.
+    fn extended_card(&self, dialect: Dialect) -> Result<Reply, Error> {
+        if self.options.token.is_some() {
+            return Ok(value(&card::card(self, dialect == Dialect::V1)));
+        }
+        // 1.0, section 3.1.11: another error for what the card does not offer.
+        let code = match dialect {
+            Dialect::V1 => Error::UNSUPPORTED_OPERATION,
+            _ => Error::EXTENDED_CARD_NOT_CONFIGURED,
+        };
+        let message = "there is no extended card: this server knows its callers by no token";
+        Err(Error::new(code, message))
     }
 
     /// Refuses a message whose notifications could not be sent, before anything begins.
