@@ -10,6 +10,7 @@ pub mod ollama;
 pub mod openai;
 pub mod options;
 pub mod provider;
+pub mod redact;
 pub mod replay;
 pub mod retry;
 pub mod sse;

@@ -12,10 +12,8 @@ use super::key_file::{self, Stored};
 use crate::model::Secret;
 use crate::model::endpoint::{Connect, Endpoint};
 use crate::model::provider::Provider;
+use crate::model::redact::has_secret;
 use crate::sync::Mutex;
-
-/// A shorter key is looked for as a whole only, or it would be found everywhere.
-const LONG: usize = 16;
 
 /// Finds the keys. Nothing is read before it is asked for.
 pub struct Credentials {
@@ -69,10 +67,8 @@ impl Credentials {
     /// Whether an environment variable must not reach a program that is started: a key, or
     /// anything with one in it. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
-        let has = |key: &Secret| {
-            let key = key.expose();
-            value.trim() == key || key.len() >= LONG && value.contains(key)
-        };
+        let has =
+            |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
         let named = |api: &endpoint::Api| api.keys.contains(&name) || api.headers == name;
         Provider::ALL.map(api).into_iter().any(named) || self.state.lock().keys.iter().any(has)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request};
 
-use super::{Error, Secret, http};
+use super::{Error, Secret, http, redact};
 
 /// Where an API is, and as whom it is called.
 #[derive(Clone, PartialEq, Eq)]
@@ -77,11 +77,9 @@ impl Endpoint {
 
     /// Takes everything secret out of what is said to people.
     pub(super) fn redact(&self, text: &mut String) {
-        // A short value is no secret, and would be cut out of words.
         let values = self.headers.iter().map(|(_, value)| value.as_str());
-        let secrets: Vec<_> =
-            self.key().into_iter().chain(values.filter(|it| it.len() > 7)).collect();
-        http::redact(text, &secrets);
+        let secrets: Vec<_> = self.key().into_iter().chain(values).collect();
+        redact::redact(text, &secrets);
     }
 }
 

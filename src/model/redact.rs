@@ -1,0 +1,70 @@
+//! Secrets in what others say: found, and taken out.
+
+/// Bytes that a secret has at least: a shorter value is none, and would be found in any text.
+const SHORTEST: usize = 8;
+
+/// A shorter secret is found only as a word of its own, not within another.
+const LONG: usize = 16;
+
+/// Takes secrets out of a text.
+pub fn redact(text: &mut String, secrets: &[&str]) {
+    for secret in secrets {
+        let mut from = 0;
+        while let Some(at) = find(&text[from..], secret) {
+            let at = from + at;
+            text.replace_range(at..at + secret.len(), "[key]");
+            from = at + "[key]".len();
+        }
+    }
+}
+
+/// Whether a secret is in a text.
+pub fn has_secret(text: &str, secret: &str) -> bool {
+    find(text, secret).is_some()
+}
+
+fn find(text: &str, secret: &str) -> Option<usize> {
+    if secret.len() < SHORTEST {
+        return None;
+    }
+    let of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let alone = |at: usize| {
+        let (before, after) = (&text[..at], &text[at + secret.len()..]);
+        !of_word(before.chars().next_back()) && !of_word(after.chars().next())
+    };
+    let mut found = text.match_indices(secret).map(|(at, _)| at);
+    found.find(|at| secret.len() >= LONG || alone(*at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact;
+
+    #[track_caller]
+    fn check(secret: &str, text: &str, expected: &str) {
+        let mut said = text.to_owned();
+        redact(&mut said, &[secret]);
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_secret_is_taken_out_wherever_it_is() {
+        check("sk-12345", "key sk-12345 and sk-12345", "key [key] and [key]");
+        check("sk-12345", "?key=sk-12345&x \"sk-12345\"", "?key=[key]&x \"[key]\"");
+        check("sk-1234567890abcdef", "xsk-1234567890abcdefx", "x[key]x");
+    }
+
+    #[test]
+    fn a_short_value_is_no_secret() {
+        check("k", "thinking", "thinking");
+        check("", "thinking", "thinking");
+        check("abc1234", "abc1234", "abc1234");
+    }
+
+    #[test]
+    fn a_word_is_not_cut_up() {
+        check("thinking", "rethinkings thinking", "rethinkings [key]");
+        check("password", "passwords, my_password: password", "passwords, my_password: [key]");
+        check("éééé1234", "xéééé1234 éééé1234", "xéééé1234 [key]");
+    }
+}
