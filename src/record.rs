@@ -4,8 +4,9 @@
 //! `{"dir":"setup",...}` ([`Setup`]), and say with `{"dir":"end"}` when the client hangs up.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,10 +34,9 @@ struct Entry<'a> {
     raw: Option<String>,
 }
 
-/// Begins a record; what the file held before is gone.
+/// Begins a record that only its owner may read; what the file held before is gone.
 pub fn to_file(path: &Path) -> anyhow::Result<Tap> {
-    let file =
-        File::create(path).with_context(|| format!("cannot record to {}", path.display()))?;
+    let file = open(path).with_context(|| format!("cannot record to {}", path.display()))?;
     let file = Mutex::new(BufWriter::new(file));
     let begun = Instant::now();
     Ok(Arc::new(move |direction, line| {
@@ -142,4 +142,51 @@ pub fn read(path: &Path) -> anyhow::Result<Record> {
         record.steps.push((n, step));
     }
     Ok(record)
+}
+
+fn open(path: &Path) -> anyhow::Result<File> {
+    // Emptied only once nobody else can read what follows: an older file keeps its mode.
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(file);
+    }
+    if found.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600)).context(
+            "others may read the file, and that cannot be changed; record to a file of your own",
+        )?;
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_record_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+        fs::write(&old, "what was there before").unwrap();
+        fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
+        for path in [&new, &old] {
+            to_file(path).unwrap()(Direction::In, b"{}");
+            assert_eq!(mode(path), 0o600, "{}", path.display());
+            let text = fs::read_to_string(path).unwrap();
+            assert!(text.starts_with(r#"{"dir":"c2a","#) && text.lines().count() == 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_left_as_it_is() {
+        let before = mode(Path::new("/dev/null"));
+        to_file(Path::new("/dev/null")).unwrap()(Direction::In, b"{}");
+        assert_eq!(mode(Path::new("/dev/null")), before);
+    }
 }
