@@ -8,6 +8,7 @@ use tandem::logging::{self, Logs};
 use tandem::run::{self, BAD_INPUT, End};
 
 fn main() -> ExitCode {
+    run::keep_others_out();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(err) => {

@@ -75,6 +75,18 @@ pub enum End {
     Failed(i32),
 }
 
+/// Keeps other programs of the same user from reading this process's environment and memory, which
+/// have keys in them. To be called first. Only Linux has this; the programs that are started here
+/// can be looked into as ever, and are given no key.
+pub fn keep_others_out() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // Only a filter of system calls could forbid it, and whoever set that up knows.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+}
+
 /// Serves an editor over standard input and output.
 pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;

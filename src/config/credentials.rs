@@ -73,6 +73,12 @@ impl Credentials {
         Provider::ALL.map(api).into_iter().any(named) || self.state.lock().keys.iter().any(has)
     }
 
+    /// The environment variables that must not reach a program that is started.
+    pub fn secret_variables(&self) -> Vec<String> {
+        let vars = self.env.vars().iter().filter(|(name, value)| self.is_secret(name, value));
+        vars.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Stores a provider's key, in place of the one that was stored before. Returns the file.
     pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
         let path = self.key_file()?;

@@ -49,6 +49,7 @@ use self::clock::now;
 use self::complete::Files;
 pub use self::conversation::Conversation;
 use self::conversation::{News, Reply};
+pub use self::editor::Editor;
 use self::history::History;
 use self::offer::{Cause, Then};
 pub use self::remote::{Agent, Attached, Remote, attach};
@@ -145,7 +146,7 @@ struct Ui {
     history: History,
     clients: Option<watch::Receiver<usize>>,
     signals: Signals,
-    editor: String,
+    editor: Editor,
     height: usize,
     /// The files of the workspace, once they have been asked for.
     files: Option<Files>,

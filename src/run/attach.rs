@@ -41,7 +41,8 @@ pub async fn attach(attach: &Attach) -> anyhow::Result<End> {
         }
     };
     let directory = remote.directory().to_owned();
-    let service = terminal::service(Conversation::There(remote), Path::new(&directory), env);
+    let service =
+        terminal::service(Conversation::There(remote), Path::new(&directory), &credentials);
     tokio::select! {
         served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
         // An interrupt is the screen's: an editor may have the terminal.

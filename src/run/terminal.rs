@@ -28,7 +28,11 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let service = tui::Service {
         a2a: joined.place(),
         login: Some(Box::new(login(&making.credentials))),
-        ..service(tui::Conversation::here(Arc::clone(&session)), env.directory(), env)
+        ..service(
+            tui::Conversation::here(Arc::clone(&session)),
+            env.directory(),
+            &making.credentials,
+        )
     };
     let end = tokio::select! {
         served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
@@ -45,13 +49,19 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
 }
 
 /// What a person is shown of a session that works in `directory`, as they have set up things.
-pub(super) fn service(session: tui::Conversation, directory: &Path, env: &Env) -> tui::Service {
+pub(super) fn service(
+    session: tui::Conversation,
+    directory: &Path,
+    credentials: &Credentials,
+) -> tui::Service {
+    let env = credentials.env();
+    let editor = env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned();
     tui::Service {
         session,
         workspace: below_home(directory, env),
         a2a: None,
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
-        editor: env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned(),
+        editor: tui::Editor { command: editor, without: credentials.secret_variables() },
         colour: env.var("NO_COLOR").is_none(),
         login: None,
     }

@@ -38,6 +38,7 @@ mod policy;
 mod read;
 mod replayed;
 mod search_path;
+mod secrecy;
 mod session;
 mod settings;
 mod shared;

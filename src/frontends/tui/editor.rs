@@ -6,14 +6,28 @@ use std::process::Stdio;
 use anyhow::Context as _;
 use tokio::process::Command;
 
+/// The user's editor.
+#[derive(Debug, Clone, Default)]
+pub struct Editor {
+    /// The command line that edits the file whose name follows.
+    pub command: String,
+    /// The environment variables that it is not given: commands can read its environment.
+    pub without: Vec<String>,
+}
+
 /// The text as the editor leaves it. The terminal must have been given back.
-pub(super) async fn edit(editor: &str, text: &str, suffix: &str) -> anyhow::Result<String> {
+pub(super) async fn edit(editor: &Editor, text: &str, suffix: &str) -> anyhow::Result<String> {
+    let Editor { command: editor, without } = editor;
     let mut file = tempfile::Builder::new().prefix("tandem-").suffix(suffix).tempfile()?;
     file.write_all(text.as_bytes())?;
     file.flush()?;
     // An editor may be a command line with options of its own. The signals of the terminal are for
     // it, not for the shell.
-    let status = Command::new("sh")
+    let mut command = Command::new("sh");
+    for name in without {
+        command.env_remove(name);
+    }
+    let status = command
         .arg("-c")
         .arg(format!("trap : INT QUIT; {editor} \"$1\""))
         .arg("sh")

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::conversation::Conversation;
+use super::editor::Editor;
 
 /// What the terminal is shown, and what it works with.
 pub struct Service {
@@ -17,8 +18,8 @@ pub struct Service {
     pub a2a: Option<(String, watch::Receiver<usize>)>,
     /// Where earlier prompts are kept.
     pub history: Option<PathBuf>,
-    /// The command line that edits the file whose name follows.
-    pub editor: String,
+    /// What the user edits texts with.
+    pub editor: Editor,
     /// Whether colours are wanted.
     pub colour: bool,
     /// How the user can give a key, if that can be done here.

@@ -43,6 +43,9 @@ impl Guard {
         let (reader, pipe) = io::pipe()?;
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "guard", mark])
+            // Every command can read its environment.
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .stdin(reader)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -88,7 +88,7 @@ fn a_screen_with_a_fault() {
             workspace: "project".to_owned(),
             a2a: None,
             history: None,
-            editor: String::new(),
+            editor: tui::Editor::default(),
             colour: true,
             login: Some(Box::new(|_| panic!("this is wanted"))),
         })
