@@ -151,13 +151,14 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     Ok(end)
 }
 
-/// The programs that are run; none is told a secret.
-fn processes(credentials: &Arc<Credentials>, settings: &Settings) -> Arc<Processes> {
+/// Says of an environment variable whether the programs that are run must not see it.
+fn is_secret(
+    credentials: &Arc<Credentials>,
+    settings: &Settings,
+) -> impl Fn(&str, &str) -> bool + Send + Sync + use<> {
     let credentials = Arc::clone(credentials);
     let redaction = settings.security.environment_variable_redaction.clone();
-    Processes::of_agent(move |name, value| {
-        credentials.is_secret(name, value) || redaction.hides(name, value)
-    })
+    move |name, value| credentials.is_secret(name, value) || redaction.hides(name, value)
 }
 
 /// What is set up for work in a directory.
@@ -195,7 +196,7 @@ impl Making {
     fn new(work: &Work) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work)?;
         let credentials = Credentials::new(env);
-        let processes = processes(&credentials, &settings);
+        let processes = Processes::of_agent(is_secret(&credentials, &settings));
         Ok((Self { work: work.clone(), credentials, processes }, settings))
     }
 
@@ -205,6 +206,12 @@ impl Making {
 
     fn directory(&self) -> &Path {
         self.env().directory()
+    }
+
+    /// The same for work in another directory: what is set up there counts, and nothing that is set
+    /// up where the agent was started.
+    fn in_directory(&self, directory: &Path) -> Self {
+        Self { credentials: self.credentials.in_directory(directory), ..self.clone() }
     }
 
     fn limits(&self, settings: &Settings) -> Limits {
@@ -238,6 +245,7 @@ impl Making {
         interactive: bool,
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
+        let processes = self.processes.hiding(is_secret(&self.credentials, settings));
         let (model, models) = self.model(settings)?;
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
@@ -256,7 +264,7 @@ impl Making {
         let servers = Hub::new(
             servers::of(settings, &directory),
             mcp::Setup {
-                processes: Arc::clone(&self.processes),
+                processes: Arc::clone(&processes),
                 roots: workspace.roots().to_owned(),
                 limits: limits.mcp,
                 load: Arc::new(move || servers::of(&again(), &directory)),
@@ -272,7 +280,7 @@ impl Making {
             tools,
             servers,
             workspace: Arc::new(workspace.filtered(parts::filtering(settings))),
-            processes: Arc::clone(&self.processes),
+            processes,
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             policy,

@@ -1,7 +1,7 @@
 //! The keys to call models with: finds them, stores them, and knows them when it sees them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -18,16 +18,17 @@ use crate::sync::Mutex;
 /// Finds the keys. Nothing is read before it is asked for.
 pub struct Credentials {
     env: Env,
-    state: Mutex<State>,
+    /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
+    /// change where its next request goes.
+    dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
+    /// The same for every directory.
+    state: Arc<Mutex<State>>,
     /// For whoever asks the person: one at a time.
-    pub(super) asking: Semaphore,
+    pub(super) asking: Arc<Semaphore>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
-    /// change where its next request goes.
-    dotenv: BTreeMap<Provider, Arc<DotEnv>>,
     /// What the person has given to this process: it counts before all that is set up.
     given: BTreeMap<Provider, Secret>,
     /// Every key that was found.
@@ -42,7 +43,26 @@ impl Credentials {
         let names = Provider::ALL.into_iter().flat_map(|provider| api(provider).keys);
         let keys = names.filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
         let state = State { keys: keys.collect(), ..State::default() };
-        Arc::new(Self { env, state: Mutex::new(state), asking: Semaphore::new(1) })
+        Arc::new(Self {
+            env,
+            dotenv: Mutex::default(),
+            state: Arc::new(Mutex::new(state)),
+            asking: Arc::new(Semaphore::new(1)),
+        })
+    }
+
+    /// The same for work in another directory: what its `.env` says counts there, and not what
+    /// that of this one does.
+    pub fn in_directory(self: &Arc<Self>, directory: &Path) -> Arc<Self> {
+        if directory == self.env.directory() {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
+            env: self.env.in_directory(directory),
+            dotenv: Mutex::default(),
+            state: Arc::clone(&self.state),
+            asking: Arc::clone(&self.asking),
+        })
     }
 
     /// For a model to ask, before each request.
@@ -61,14 +81,13 @@ impl Credentials {
 
     /// Has everything about a provider read again.
     pub fn refresh(&self, provider: Provider) {
-        self.state.lock().dotenv.remove(&provider);
+        self.dotenv.lock().remove(&provider);
     }
 
     /// Whether an environment variable must not reach a program that is started: a key, or
     /// anything with one in it. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
-        let has =
-            |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
+        let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
         let named = |api: &endpoint::Api| api.keys.contains(&name) || api.headers == name;
         Provider::ALL.map(api).into_iter().any(named) || self.state.lock().keys.iter().any(has)
     }
@@ -131,7 +150,7 @@ impl Credentials {
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
             self.know(key);
         }
-        let kept = &mut self.state.lock().dotenv;
+        let mut kept = self.dotenv.lock();
         match &found {
             Ok(_) => kept.insert(provider, dotenv),
             Err(_) => kept.remove(&provider),
@@ -177,7 +196,7 @@ impl Credentials {
     }
 
     fn dotenv(&self, provider: Provider) -> Arc<DotEnv> {
-        let kept = self.state.lock().dotenv.get(&provider).cloned();
+        let kept = self.dotenv.lock().get(&provider).cloned();
         let dotenv = kept.unwrap_or_else(|| Arc::new(DotEnv::read(&self.env)));
         self.remark(&dotenv.remarks);
         dotenv

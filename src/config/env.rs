@@ -14,6 +14,14 @@ use crate::model::provider::Provider;
 /// Says `true` where the workspace is trusted.
 pub(super) const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
 
+/// The variables that may hold paths relative to the working directory.
+const PATHS: [&str; 4] = [
+    "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+    "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
+    "TANDEM_CONFIG_DIR",
+    "TANDEM_STATE_DIR",
+];
+
 /// What the process was given: its environment, and the directory it works in.
 #[derive(Clone)]
 pub struct Env {
@@ -41,6 +49,17 @@ impl Env {
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, directory: &Path) -> Self {
         let (vars, directory) = (vars.into_iter().collect(), directory.to_owned());
         Self { vars, directory, trusts_unjudged: false }
+    }
+
+    /// The same for work in another directory. Paths in it lead where they did.
+    pub(super) fn in_directory(&self, directory: &Path) -> Self {
+        let mut env = Self { directory: directory.to_owned(), ..self.clone() };
+        for name in PATHS {
+            if let Some(path) = env.vars.get_mut(name).filter(|path| !path.is_empty()) {
+                *path = self.directory.join(&*path).display().to_string();
+            }
+        }
+        env
     }
 
     /// From now on the workspace is trusted, as if the variable for that were set.

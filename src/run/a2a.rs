@@ -152,6 +152,7 @@ fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
         let asked = settings.auto_execute && auto_execute;
+        let making = making.in_directory(workspace.root());
         let settings = read_settings(making.env(), &making.work, workspace.root());
         let mode = if asked { Mode::Yolo } else { settings.general.default_approval_mode };
         making.session(&settings, workspace, mode, true).map_err(|err| format!("{err:#}"))

@@ -56,13 +56,18 @@ pub fn left_alone() -> (&'static str, &'static str) {
     (MARK, &VALUE)
 }
 
-/// The programs that run.
+/// Starts programs, for one session. Those that run are known to all sessions of the process.
 pub struct Processes {
+    /// Says of an environment variable (name, value) whether commands must not see it.
+    secret: IsSecret,
+    running: Arc<Registry>,
+}
+
+/// The programs that run, whichever session has started them.
+struct Registry {
     /// Names this agent's commands among all that run on the machine.
     mark: String,
     started: AtomicU64,
-    /// Says of an environment variable (name, value) whether commands must not see it.
-    secret: IsSecret,
     /// Where programs are looked for, if not in this process's own `PATH`.
     search_path: SearchPath,
     /// Whether all that loses its parent below this process is to be found here.
@@ -129,30 +134,35 @@ impl Processes {
         Arc::new(Self::with(secret, true))
     }
 
+    /// The same, where commands must not see other variables.
+    pub fn hiding(&self, secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { secret: Box::new(secret), running: Arc::clone(&self.running) })
+    }
+
     fn with(secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static, adopts: bool) -> Self {
-        Self {
+        let running = Registry {
             mark: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             started: AtomicU64::new(0),
-            secret: Box::new(secret),
             search_path: SearchPath::default(),
             adopts,
             groups: Mutex::default(),
             guard: Mutex::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
-        }
+        };
+        Self { secret: Box::new(secret), running: Arc::new(running) }
     }
 
     /// Starts `bash -c command` (`sh` where there is no bash), without standard input.
-    pub fn start(self: &Arc<Self>, command: &str, directory: &Path) -> io::Result<Running> {
-        let mark = self.next_mark()?;
+    pub fn start(&self, command: &str, directory: &Path) -> io::Result<Running> {
+        let mark = self.running.next_mark()?;
         let (output, writer) = io::pipe()?;
         let mut shell = self.shell(command, directory, &mark);
         shell.stdout(writer.try_clone()?).stderr(writer);
         let child = shell.spawn()?;
         // The shell holds the ends of the pipe, and so would `shell`: output would never end.
         drop(shell);
-        let (group, exit, end) = self.follow(child, mark, GRACE)?;
+        let (group, exit, end) = self.running.follow(child, mark, GRACE)?;
         Ok(Running {
             group,
             output: Output(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
@@ -162,6 +172,38 @@ impl Processes {
         })
     }
 
+    fn shell(&self, command: &str, directory: &Path, mark: &str) -> Command {
+        let bash = Path::new("/bin/bash");
+        let mut shell = Command::new(if bash.exists() { bash } else { Path::new("/bin/sh") });
+        shell.arg("-c").arg(command).current_dir(directory).stdin(Stdio::null()).process_group(0);
+        shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat").env(MARK, mark);
+        // The policy has judged where a `cd` leads; this would lead it elsewhere.
+        shell.env_remove("CDPATH");
+        self.set_environment(&mut shell);
+        shell
+    }
+
+    /// This process's own, without secrets, and with the `PATH` that the user has.
+    fn set_environment(&self, command: &mut Command) {
+        if let Some(path) = self.running.search_path.get() {
+            command.env("PATH", path);
+        }
+        for (name, value) in std::env::vars_os() {
+            if let Some(name) = name.to_str()
+                && (self.secret)(name, &value.to_string_lossy())
+            {
+                command.env_remove(name);
+            }
+        }
+    }
+
+    /// Ends everything that was started, in other sessions too. Nothing can be started afterwards.
+    pub async fn end_all(&self) {
+        self.running.end_all().await;
+    }
+}
+
+impl Registry {
     /// What marks the next program; none starts any more when the agent ends.
     fn next_mark(self: &Arc<Self>) -> io::Result<String> {
         if self.ending.is_cancelled() {
@@ -191,43 +233,18 @@ impl Processes {
 
         let (status, exit) = watch::channel(None);
         let end = CancellationToken::new();
-        let watched = Watched { processes: Arc::clone(self), child, group, mark, grace };
+        let watched = Watched { running: Arc::clone(self), child, group, mark, grace };
         self.tasks.spawn(watched.watch(end.clone(), status));
         Ok((group, Exit(exit), end))
-    }
-
-    fn shell(&self, command: &str, directory: &Path, mark: &str) -> Command {
-        let bash = Path::new("/bin/bash");
-        let mut shell = Command::new(if bash.exists() { bash } else { Path::new("/bin/sh") });
-        shell.arg("-c").arg(command).current_dir(directory).stdin(Stdio::null()).process_group(0);
-        shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat").env(MARK, mark);
-        // The policy has judged where a `cd` leads; this would lead it elsewhere.
-        shell.env_remove("CDPATH");
-        self.set_environment(&mut shell);
-        shell
-    }
-
-    /// This process's own, without secrets, and with the `PATH` that the user has.
-    fn set_environment(&self, command: &mut Command) {
-        if let Some(path) = self.search_path.get() {
-            command.env("PATH", path);
-        }
-        for (name, value) in std::env::vars_os() {
-            if let Some(name) = name.to_str()
-                && (self.secret)(name, &value.to_string_lossy())
-            {
-                command.env_remove(name);
-            }
-        }
     }
 
     /// What loses its parent is ours from now on; when something has ended, groups may have too.
     fn adopt(self: &Arc<Self>) {
         orphans::adopt();
-        let processes = Arc::downgrade(self);
+        let running = Arc::downgrade(self);
         tokio::spawn(orphans::wait_for(move || {
-            if let Some(processes) = processes.upgrade() {
-                processes.prune();
+            if let Some(running) = running.upgrade() {
+                running.prune();
             }
         }));
     }
@@ -240,8 +257,7 @@ impl Processes {
         }
     }
 
-    /// Ends everything that was started here. Nothing can be started afterwards.
-    pub async fn end_all(&self) {
+    async fn end_all(&self) {
         self.ending.cancel();
         self.tasks.close();
         if timeout(END, self.end_what_is_left()).await.is_err() {
@@ -355,9 +371,9 @@ mod tests {
         let mut ended = processes.start("true", Path::new("/")).unwrap();
         ended.exit.wait().await;
         let running = processes.start("sleep 1000", Path::new("/")).unwrap();
-        processes.groups.lock().insert(ended.group);
-        processes.prune();
-        assert_eq!(*processes.groups.lock(), HashSet::from([running.group]));
+        processes.running.groups.lock().insert(ended.group);
+        processes.running.prune();
+        assert_eq!(*processes.running.groups.lock(), HashSet::from([running.group]));
         processes.end_all().await;
     }
 }

@@ -5,7 +5,9 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::credentials::{Place, check, check_error};
+use tandem::model::provider::Provider::Gemini;
+
+use crate::credentials::{Place, check, check_error, words};
 
 #[test]
 fn the_first_env_file_counts_and_no_other() {
@@ -167,4 +169,22 @@ fn what_is_no_small_text_file_is_not_read() {
 fn a_directory_named_env_is_passed_over() {
     let place = Place::new().with("home/repo/.env/pyvenv.cfg", "");
     check(&place.with("home/.env", "GEMINI_API_KEY=key"), &[], "API key");
+}
+
+#[test]
+fn for_work_in_another_directory_the_file_there_counts_and_keys_are_known_everywhere() {
+    let place = Place::new()
+        .with("home/repo/sub/.env", "GEMINI_API_KEY=here-0123456789")
+        .with("home/other/.env", "GEMINI_API_KEY=there-0123456789")
+        .with("home/bare/x", "");
+    let here = place.credentials(&[("TANDEM_CONFIG_DIR", "mine")]);
+    let there = here.in_directory(&place.path("home/other"));
+    assert_eq!(words(&here.endpoint(Gemini).unwrap()), "API here-0123456789");
+    assert_eq!(words(&there.endpoint(Gemini).unwrap()), "API there-0123456789");
+    assert!(here.in_directory(&place.path("home/bare")).endpoint(Gemini).is_err());
+    for credentials in [&here, &there] {
+        assert!(credentials.is_secret("X", "here-0123456789"));
+        assert!(credentials.is_secret("X", "there-0123456789"));
+        assert_eq!(credentials.env().config_dir(), here.env().config_dir());
+    }
 }

@@ -9,7 +9,6 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
@@ -76,12 +75,12 @@ fn is_bare(path: &OsStr) -> bool {
 impl Processes {
     /// Finds out where programs are, if that is not known: to be waited for before one is started.
     /// Takes a bounded time, and only once; mostly none at all.
-    pub async fn find_programs(self: &Arc<Self>) {
+    pub async fn find_programs(&self) {
         let find = || async { self.path_of(&login_shell()?).await };
-        self.search_path.0.get_or_init(find).await;
+        self.running.search_path.0.get_or_init(find).await;
     }
 
-    async fn path_of(self: &Arc<Self>, shell: &Path) -> Option<OsString> {
+    async fn path_of(&self, shell: &Path) -> Option<OsString> {
         let asked = timeout(PATIENCE, self.ask(shell)).await;
         let said = asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let found = said.inspect_err(|err| {
@@ -90,7 +89,7 @@ impl Processes {
         found.ok()?.map(|path| with_own(&path))
     }
 
-    async fn ask(self: &Arc<Self>, shell: &Path) -> io::Result<Option<OsString>> {
+    async fn ask(&self, shell: &Path) -> io::Result<Option<OsString>> {
         // The inner shell says it the same way, whatever the outer one is.
         let say = format!("/bin/sh -c 'printf %s \"{FENCE}$PATH{FENCE}\"'");
         let Serving { input, output, mut errors, life: _ended_when_dropped } =

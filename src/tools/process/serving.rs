@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -48,8 +47,8 @@ pub struct Life {
 
 impl Processes {
     /// Starts a program to talk to.
-    pub fn serve(self: &Arc<Self>, program: &Program) -> io::Result<Serving> {
-        let mark = self.next_mark()?;
+    pub fn serve(&self, program: &Program) -> io::Result<Serving> {
+        let mark = self.running.next_mark()?;
         let mut command = Command::new(&program.command);
         command.args(&program.args).current_dir(&program.directory).process_group(0);
         self.set_environment(&mut command);
@@ -59,7 +58,7 @@ impl Processes {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (_, exit, end) = self.follow(child, mark, GRACE)?;
+        let (_, exit, end) = self.running.follow(child, mark, GRACE)?;
         let life = Life { exit, _end_on_drop: end.drop_guard() };
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(io::Error::other("the program has no pipes"));

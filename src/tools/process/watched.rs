@@ -11,14 +11,14 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::table::{self, Process};
-use super::{LOOK, MARK, Processes, signal_group, test_group};
+use super::{LOOK, MARK, Registry, signal_group, test_group};
 
 /// How long what was killed may take to end: nothing helps with one that waits for a disk.
 const KILLED: Duration = Duration::from_secs(3);
 
 /// A command as the task that waits for it sees it.
 pub(super) struct Watched {
-    pub(super) processes: Arc<Processes>,
+    pub(super) running: Arc<Registry>,
     pub(super) child: Child,
     pub(super) group: i32,
     pub(super) mark: String,
@@ -33,7 +33,7 @@ impl Watched {
         end: CancellationToken,
         status: watch::Sender<Option<ExitStatus>>,
     ) {
-        let ending = self.processes.ending.clone();
+        let ending = self.running.ending.clone();
         tokio::select! {
             exit = self.child.wait() => { status.send_replace(exit.ok()); }
             () = end.cancelled() => {}
@@ -45,8 +45,8 @@ impl Watched {
             // Left running in the background, until the agent ends.
             return;
         }
-        self.processes.groups.lock().remove(&self.group);
-        self.processes.tell_guard('-', self.group);
+        self.running.groups.lock().remove(&self.group);
+        self.running.tell_guard('-', self.group);
     }
 
     async fn end(&mut self, status: &watch::Sender<Option<ExitStatus>>) {

@@ -229,3 +229,33 @@ async fn a_webhooks_header_cannot_smuggle_another() {
         assert_eq!(code, -32602, "{why}");
     }
 }
+
+#[tokio::test]
+async fn what_commands_are_not_given_is_said_by_the_folder_of_their_session() {
+    let hides = |name: &str| {
+        let redaction = json!({ "environmentVariableRedaction": { "blocked": [name] } });
+        json!({ "security": redaction }).to_string()
+    };
+    let run = json!({ "call": {
+        "name": "run_shell_command", "args": { "command": "env > seen.txt" },
+    } });
+    let setup = Setup::answers(json!([[run], [{ "text": "done" }]]))
+        .var("FIRST", "1")
+        .var("SECOND", "2")
+        .file(".gemini/settings.json", &hides("FIRST"))
+        .file("other/.gemini/settings.json", &hides("SECOND"))
+        .file("plain/", "")
+        .arg("--allow-auto-execute");
+    let it = serve(&setup).await;
+    let workspace = it.home.path().join("workspace");
+    for (folder, expected) in
+        [("", [false, true]), ("other", [true, false]), ("plain", [true, true])]
+    {
+        let mut sent = works_in(&workspace.join(folder), prompt("go"));
+        sent["message"]["metadata"][URI]["auto_execute"] = json!(true);
+        it.client.result("message/send", sent).await;
+        let seen = fs::read_to_string(workspace.join(folder).join("seen.txt")).unwrap();
+        let seen = ["FIRST=1", "SECOND=2"].map(|line| seen.lines().any(|it| it == line));
+        assert_eq!(seen, expected, "{folder}");
+    }
+}
