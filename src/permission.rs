@@ -23,19 +23,20 @@ pub use self::saved::Saved;
 use self::scope::Always;
 pub use self::scope::Scope;
 use crate::sync::Mutex;
+use crate::tools::secrets::Secrets;
 
 /// How much is allowed without a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Reading.
+    /// Reading what is no secret.
     #[default]
     Default,
-    /// Also changing files of the workspace, and reading the web.
+    /// Also changing files of the workspace that take no effect by themselves, and reading the web.
     AutoEdit,
     /// Everything.
     Yolo,
-    /// Reading; all else is refused.
+    /// Reading what is no secret; what would change something is refused.
     Plan,
 }
 
@@ -203,6 +204,8 @@ pub struct Setup {
     pub can_save: bool,
     /// Why there is no mode in which everything is allowed, if there is none.
     pub no_yolo: Option<String>,
+    /// Which files are secret.
+    pub secrets: Secrets,
 }
 
 impl Default for Setup {
@@ -213,6 +216,7 @@ impl Default for Setup {
             always: true,
             can_save: false,
             no_yolo: None,
+            secrets: Secrets::default(),
         }
     }
 }
@@ -338,6 +342,7 @@ impl Permissions {
             policy: &loaded.policy,
             always: Always(saved.map(|it| it.scope.clone()).chain(self.allowed()).collect()),
             roots: &self.roots,
+            secrets: &self.setup.secrets,
         };
         match check.verdict() {
             Verdict::Ask(question) => Verdict::Ask(Question {

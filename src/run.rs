@@ -256,6 +256,8 @@ impl Making {
         let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let look = Arc::clone(&again);
         let policy = config::policy(&env, settings, workspace.root(), interactive);
+        let workspace =
+            workspace.filtered(parts::filtering(settings)).with_secrets(policy.secrets.clone());
         let custom = Arc::new(parts::custom(env.clone(), workspace.root(), limits.commands));
         let own = Arc::clone(&custom);
         let executables = move || [look().executables(), own.executables()].concat();
@@ -279,7 +281,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            workspace: Arc::new(workspace.filtered(parts::filtering(settings))),
+            workspace: Arc::new(workspace),
             processes,
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,

@@ -13,6 +13,7 @@ use super::trust::{Trust, trust};
 use crate::permission::policy::{Broken, Old, Policy, Rule, Tier, old_rules, parse};
 use crate::permission::{self, Loaded, Mode, Saved, Setup};
 use crate::sync::Mutex;
+use crate::tools::secrets::Secrets;
 
 /// Of one file, at most.
 const MAX_KIB: u64 = 1024;
@@ -41,7 +42,13 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
         always: !security.disable_always_allow,
         can_save: security.enable_permanent_tool_approval,
         no_yolo,
+        secrets: secrets(env),
     }
+}
+
+/// Which files are secret: wherever the agent keeps its keys and its state, these too.
+fn secrets(env: &Env) -> Secrets {
+    Secrets::with([env.config_dir(), env.state_dir()].into_iter().flatten().collect())
 }
 
 /// Where a setting was made.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::policy::{Decision, Policy, Rank, Request, Rule, RuleName, Ruling, Situation, Subject};
 use super::scope::Always;
 use super::{Mode, Question, Scope, Verdict, line, rules};
+use crate::tools::secrets::Secrets;
 use crate::tools::{Access, Hints};
 
 /// What the model is told in plan mode.
@@ -19,6 +20,7 @@ pub(super) struct Check<'a> {
     pub(super) always: Always,
     /// The workspace's directories, real paths.
     pub(super) roots: &'a [PathBuf],
+    pub(super) secrets: &'a Secrets,
 }
 
 impl Check<'_> {
@@ -74,9 +76,16 @@ impl Check<'_> {
         if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
             return Verdict::Allow;
         }
+        let whole = Scope::Tool(tool.to_owned());
+        if let Access::ReadFiles { paths } = access {
+            return match paths.iter().find_map(|path| self.secret(path)) {
+                Some(why) => ask("secrets", why, Vec::new()),
+                None => Verdict::Allow,
+            };
+        }
         if mode == Mode::Plan {
             return match access {
-                Access::Fetch { .. } => Verdict::Allow,
+                Access::Fetch { urls } => self.fetch(urls, whole),
                 Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
                     self.mcp(server, *hints)
                 }
@@ -88,7 +97,6 @@ impl Check<'_> {
         {
             return ask("special-files", why, Vec::new());
         }
-        let whole = Scope::Tool(tool.to_owned());
         if self.always.has(&whole) {
             return Verdict::Allow;
         }
@@ -103,11 +111,25 @@ impl Check<'_> {
         }
     }
 
-    /// Why a change of this file is always asked about. Where the workspace lies does not count.
+    /// Why a change of this file is always asked about. Where the workspace lies does not count,
+    /// but for secrets.
     fn sensitive(&self, path: &Path) -> Option<String> {
+        let inside = self.inside(path);
+        let why = rules::sensitive(inside);
+        let why = why.map(|why| format!("`{}` is special: {why}", inside.display()));
+        why.or_else(|| self.secret(path))
+    }
+
+    /// Why reading this file, or what is in this directory, is always asked about.
+    fn secret(&self, path: &Path) -> Option<String> {
+        let why = self.secrets.why(path)?;
+        Some(format!("`{}` may hold secrets: {why}", self.inside(path).display()))
+    }
+
+    /// A path as seen from the workspace.
+    fn inside<'p>(&self, path: &'p Path) -> &'p Path {
         let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
-        let inside = inside.unwrap_or(path);
-        rules::sensitive(inside).map(|why| format!("`{}` is special: {why}", inside.display()))
+        inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
     }
 
     /// Whether files of the workspace are changed without a question.

@@ -112,6 +112,11 @@ async fn run(
         match (caller, access) {
             // The user typed it.
             (Caller::Prompt, Access::Execute { .. }) => Some(Verdict::Allow),
+            // The user named the files, and so means those with secrets in them, too.
+            (Caller::Prompt, Access::ReadFiles { .. }) => {
+                let access = &Access::Read;
+                cancel.run_until_cancelled(verdict(session, tool, &call.args, access)).await
+            }
             _ => cancel.run_until_cancelled(verdict(session, tool, &call.args, access)).await,
         }
     };

@@ -233,6 +233,8 @@ fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
     };
     let files = workspace.roots().iter().flat_map(below);
     let files = files.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    // Who wants a secret names it.
+    let files = files.filter(|entry| !workspace.secrets().hides(entry.path(), false));
     files.map(ignore::DirEntry::into_path)
 }
 

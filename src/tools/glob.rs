@@ -82,9 +82,12 @@ impl Tool for Glob {
         let (label, patterns) = blocking(cx, move |cx| Ok(patterns(cx, &args))).await?;
         let summary = Summary::new(&label);
         Ok(match patterns {
-            Ok(patterns) => Invocation::new(summary, Access::Read, move |cx| async move {
-                blocking(&cx, move |cx| find(cx, &label, &patterns)).await
-            }),
+            Ok(patterns) => {
+                let paths = patterns.iter().map(|pattern| pattern.dir().to_owned()).collect();
+                Invocation::new(summary, Access::ReadFiles { paths }, move |cx| async move {
+                    blocking(&cx, move |cx| find(cx, &label, &patterns)).await
+                })
+            }
             Err(error) => Invocation::failing(summary, error),
         })
     }

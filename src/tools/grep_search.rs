@@ -7,6 +7,7 @@ mod report;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
@@ -89,26 +90,35 @@ impl Tool for GrepSearch {
         }
     }
 
-    // The search itself happens here, because the call is announced with the files that it hit;
-    // running it only hands over what was found.
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        let searched = blocking(cx, move |cx| {
-            let (label, place) = look_up(cx, &args);
-            let summary = Summary::new(label);
-            match place.and_then(|place| run(cx, &args, &place)) {
-                Ok((hits, output)) => Ok((locate(summary, &hits), Ok(output))),
-                Err(error) if cx.cancel.is_cancelled() => Err(error),
-                Err(error) => Ok((summary, Err(error))),
-            }
-        });
-        let (summary, result) = searched.await?;
-        Ok(match result {
-            Ok(output) => {
-                Invocation::new(summary, Access::Read, |_| std::future::ready(Ok(output)))
-            }
-            Err(error) => Invocation::failing(summary, error),
-        })
+        blocking(cx, move |cx| prepare(args, cx)).await
+    }
+}
+
+/// The search itself happens here, because the call is announced with the files that it hit;
+/// running it only hands over what was found. Not so where secrets are: nothing is looked at there
+/// before it is allowed.
+fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> {
+    let (label, place) = look_up(cx, &args);
+    let summary = Summary::new(label);
+    let place = match place {
+        Ok(place) => place,
+        Err(error) => return Ok(Invocation::failing(summary, error)),
+    };
+    if place.is_secret(cx) {
+        let access = Access::ReadFiles { paths: place.paths().cloned().collect() };
+        return Ok(Invocation::new(summary, access, move |cx| async move {
+            blocking(&cx, move |cx| Ok(run(cx, &args, &place)?.1)).await
+        }));
+    }
+    match run(cx, &args, &place) {
+        Ok((hits, output)) => {
+            let run = |_| std::future::ready(Ok(output));
+            Ok(Invocation::new(locate(summary, &hits), Access::Read, run))
+        }
+        Err(error) if cx.cancel.is_cancelled() => Err(error),
+        Err(error) => Ok(Invocation::failing(summary, error)),
     }
 }
 
@@ -212,6 +222,19 @@ struct Place {
     dirs: Vec<PathBuf>,
     /// Instead of directories.
     file: Option<PathBuf>,
+    /// Whether it is long output that is kept for the model.
+    kept: bool,
+}
+
+impl Place {
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.dirs.iter().chain(&self.file)
+    }
+
+    /// Whether secrets are what is to be searched.
+    fn is_secret(&self, cx: &ToolContext) -> bool {
+        !self.kept && self.paths().any(|path| cx.workspace.secrets().why(path).is_some())
+    }
 }
 
 /// What to call the search, and where it is to happen.
@@ -223,15 +246,17 @@ fn look_up(cx: &ToolContext, args: &Args) -> (String, Result<Place, ToolError>) 
     }
     let Some(path) = &args.dir_path else {
         let dirs = cx.workspace.trees().cloned().collect();
-        return (label, Ok(Place { name: ".".to_owned(), dirs, file: None }));
+        return (label, Ok(Place { name: ".".to_owned(), dirs, file: None, kept: false }));
     };
-    let Target { label: name, path, found } = Target::to_read(cx, path, args.respect());
+    let target = Target::to_read(cx, path, args.respect());
+    let kept = target.is_kept();
+    let Target { label: name, path, found, .. } = target;
     if name != "." {
         let _ = write!(label, " within {name}");
     }
     let place = found.and_then(|found| match () {
-        () if found.is_dir() => Ok(Place { name, dirs: vec![path], file: None }),
-        () if found.is_file() => Ok(Place { name, dirs: Vec::new(), file: Some(path) }),
+        () if found.is_dir() => Ok(Place { name, dirs: vec![path], file: None, kept }),
+        () if found.is_file() => Ok(Place { name, dirs: Vec::new(), file: Some(path), kept }),
         () => Err(ToolError::new(
             "not_a_regular_file",
             format!("{} is neither a file nor a directory.", path.display()),
@@ -255,9 +280,12 @@ fn run(cx: &ToolContext, args: &Args, place: &Place) -> Result<(Hits, ToolOutput
     let filters = place.dirs.iter().map(|dir| filter(dir, args.include_pattern.as_deref()));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
     let below = place.dirs.iter().zip(&filters);
-    let below = below.flat_map(|(dir, filter)| files(cx, dir, args.respect(), filter, &until));
+    let secret = AtomicUsize::new(0);
+    let below =
+        below.flat_map(|(dir, filter)| files(cx, dir, args.respect(), (filter, &secret), &until));
     let files = place.file.clone().map(Some).into_iter().chain(below);
     let mut hits = hunt(files, &wanted, args.total(), &until);
+    hits.secret = secret.load(Ordering::Relaxed);
     until.check()?;
     let timed_out = until.timed_out();
     let names_only = args.names_only.unwrap_or(false);
@@ -296,20 +324,27 @@ fn filter(dir: &Path, include: Option<&str>) -> Result<Override, ToolError> {
 }
 
 /// The files below a directory, in an order that is always the same; none for what cannot be
-/// read.
+/// read. Those with secrets in them are left out, and counted, unless the directory is itself one
+/// of secrets.
 fn files<'a>(
     cx: &ToolContext,
     dir: &Path,
     respect: Respect,
-    filter: &'a Override,
+    (filter, secret): (&'a Override, &'a AtomicUsize),
     until: &Until,
 ) -> impl Iterator<Item = Option<PathBuf>> + Send + 'a {
     let until = until.clone();
     let mut walk = cx.workspace.walk_where(dir, respect, move |_| !until.over());
     walk.sort_by_file_name(OsStr::cmp);
     let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
+    let secrets = cx.workspace.secrets().clone();
+    let open = secrets.why(dir).is_some();
     walk.build().filter_map(move |entry| match entry {
         Ok(entry) if is_file(&entry) && !filter.matched(entry.path(), false).is_ignore() => {
+            if !open && secrets.hides(entry.path(), false) {
+                secret.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
             Some(Some(entry.into_path()))
         }
         Ok(_) => None,

@@ -106,8 +106,14 @@ pub struct Location {
 pub enum Access {
     /// Nothing outside the conversation.
     Nothing,
-    /// It reads files of the workspace, or what a search engine says.
+    /// It reads what anybody may know: what a search engine says, or files of the workspace that
+    /// it found and that have no secrets in them.
     Read,
+    /// It reads these files of the workspace, or what is in these directories.
+    ReadFiles {
+        /// Those that are named one by one; absolute.
+        paths: Vec<PathBuf>,
+    },
     /// It changes a file of the workspace.
     Edit {
         /// Absolute.

@@ -15,9 +15,7 @@ use super::first::First;
 use super::shorten::one_line;
 use super::target::Target;
 use super::workspace::Respect;
-use super::{
-    Access, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse,
-};
+use super::{Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse};
 
 /// The tool.
 pub(super) struct ListDirectory;
@@ -74,7 +72,7 @@ impl Tool for ListDirectory {
         let target = target.await?;
         let summary = target.summary(None);
         Ok(match target.directory().map(Path::to_owned) {
-            Ok(dir) => Invocation::new(summary, Access::Read, move |cx| async move {
+            Ok(dir) => Invocation::new(summary, target.access(), move |cx| async move {
                 blocking(&cx, move |cx| list(cx, &dir, respect, &ignore)).await
             }),
             Err(error) => Invocation::failing(summary, error),

@@ -82,6 +82,11 @@ impl Pattern {
         Ok(Self { dir, glob, lead, depth, case_sensitive, respect })
     }
 
+    /// The directory that matching begins in; a real path.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Walks where something can match.
     pub(super) fn walk(
         &self,

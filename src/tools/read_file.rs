@@ -13,8 +13,8 @@ use super::blocking::blocking;
 use super::target::Target;
 use super::workspace::Respect;
 use super::{
-    Access, Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    args, files, parse, text,
+    Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
+    files, parse, text,
 };
 use crate::media::Media;
 
@@ -109,7 +109,7 @@ impl Tool for ReadFile {
             Err(error) => Err(error.clone()),
         };
         Ok(match found {
-            Ok(()) => Invocation::new(summary, Access::Read, move |cx| async move {
+            Ok(()) => Invocation::new(summary, target.access(), move |cx| async move {
                 blocking(&cx, move |cx| read(&target, lines, &cx.limits)).await
             }),
             Err(error) => Invocation::failing(summary, error),

@@ -120,7 +120,9 @@ impl Tool for ReadManyFiles {
             let line = file.lines.and_then(|lines| u32::try_from(lines.first).ok());
             summary.at(&file.path, line)
         });
-        Ok(Invocation::new(summary, Access::Read, move |cx| async move {
+        let named = plan.files.iter().filter(|file| file.named);
+        let access = Access::ReadFiles { paths: named.map(|file| file.path.clone()).collect() };
+        Ok(Invocation::new(summary, access, move |cx| async move {
             blocking(&cx, move |cx| read(cx, plan)).await
         }))
     }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
 use self::strategies::{Count, Miss, Strategy, Wanted};
+use super::Access;
 use super::blocking::blocking;
 use super::change::{Original, Proposal, created, failing};
 use super::{
@@ -112,7 +113,12 @@ fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
         Ok((proposal, line)) => {
             proposal.into_invocation(Summary::new(label).at(&path, Some(line)), &cx.limits)
         }
-        Err(error) => failing(label, Some(&path), error),
+        // The error may say what is in the file.
+        Err(error) => {
+            let mut invocation = failing(label, Some(&path), error);
+            invocation.access = Access::ReadFiles { paths: vec![path] };
+            invocation
+        }
     }
 }
 

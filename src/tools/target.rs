@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::shorten::one_line;
 use super::workspace::{Respect, Workspace};
-use super::{Summary, ToolContext, ToolError};
+use super::{Access, Summary, ToolContext, ToolError};
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;
@@ -17,6 +17,8 @@ pub(super) struct Target {
     pub(super) label: String,
     /// The real path, if it is inside the workspace; it need not exist.
     pub(super) path: PathBuf,
+    /// Whether it is long output that is kept for the model.
+    kept: bool,
     /// What is there, or why it cannot be used.
     pub(super) found: Result<Metadata, ToolError>,
 }
@@ -28,11 +30,11 @@ impl Target {
             Ok(real) => {
                 let label = one_line(&workspace.relative(&real), LABEL_CHARS);
                 let found = check(workspace, &real, respect);
-                Self { label, path: real, found }
+                Self { label, path: real, kept: false, found }
             }
             Err(error) => {
                 let label = one_line(path, LABEL_CHARS);
-                Self { label, path: PathBuf::new(), found: Err(error) }
+                Self { label, path: PathBuf::new(), kept: false, found: Err(error) }
             }
         }
     }
@@ -43,7 +45,7 @@ impl Target {
             return Self::look_up(&cx.workspace, path, respect);
         };
         let found = metadata(&kept);
-        Self { label: one_line(path, LABEL_CHARS), path: kept, found }
+        Self { label: one_line(path, LABEL_CHARS), path: kept, kept: true, found }
     }
 
     /// The label, and the place if it is inside.
@@ -53,6 +55,16 @@ impl Target {
             return summary;
         }
         summary.at(&self.path, line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)))
+    }
+
+    /// Whether it is long output that is kept for the model.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// What reading it touches.
+    pub(super) fn access(&self) -> Access {
+        if self.kept { Access::Read } else { Access::ReadFiles { paths: vec![self.path.clone()] } }
     }
 
     /// The path of a directory.

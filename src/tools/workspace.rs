@@ -12,6 +12,7 @@ use ignore::{DirEntry, WalkBuilder};
 
 pub(super) use self::ignores::Ignores;
 use super::ToolError;
+use super::secrets::Secrets;
 
 /// Bytes of a path at most; as many as Linux takes.
 const MAX_PATH: usize = 4096;
@@ -25,6 +26,7 @@ pub struct Workspace {
     /// Real paths; the first is where relative paths begin.
     roots: Vec<PathBuf>,
     filtering: Filtering,
+    secrets: Secrets,
 }
 
 /// Which ignore files there are, whatever a call asks for.
@@ -66,13 +68,24 @@ impl Workspace {
                 roots.push(dir);
             }
         }
-        Ok(Self { roots, filtering: Filtering::default() })
+        Ok(Self { roots, filtering: Filtering::default(), secrets: Secrets::default() })
     }
 
     /// The same directories, with other ignore files.
     #[must_use]
     pub fn filtered(self, filtering: Filtering) -> Self {
         Self { filtering, ..self }
+    }
+
+    /// The same directories, where other files are secret.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// The files that are found by nobody who searches, and read only when a person says so.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Where relative paths begin.
@@ -147,8 +160,8 @@ impl Workspace {
         }
     }
 
-    /// Walks below `dir` (a real path), skipping what is ignored, `.git`, and links that lead
-    /// elsewhere. Other links are met, and not followed.
+    /// Walks below `dir` (a real path), skipping what is ignored, `.git`, directories of secrets
+    /// (unless `dir` is one), and links that lead elsewhere. Other links are met, and not followed.
     pub fn walk(&self, dir: &Path, respect: Respect) -> WalkBuilder {
         self.walk_where(dir, respect, |_| true)
     }
@@ -162,12 +175,14 @@ impl Workspace {
     ) -> WalkBuilder {
         let ignores = self.ignores(dir, respect);
         let roots = self.roots.clone();
+        let secrets = self.secrets.why(dir).is_none().then(|| self.secrets.clone());
         let mut walk = WalkBuilder::new(dir);
         // The crate's own filters read files of any kind and size, also far above the root.
         walk.standard_filters(false).follow_links(false).filter_entry(move |entry| {
             let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
             entry.file_name() != ".git"
                 && keep(entry)
+                && !(is_dir && secrets.as_ref().is_some_and(|it| it.hides(entry.path(), true)))
                 && ignores.cover_entry(entry.path(), is_dir).is_none()
                 && (!entry.path_is_symlink() || link_target(&roots, entry.path()).is_some())
         });

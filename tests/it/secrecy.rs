@@ -1,4 +1,4 @@
-//! What programs that the agent starts can learn of its keys.
+//! What programs that the agent starts, and models, can learn of keys without a question.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -62,4 +62,38 @@ async fn a_command_finds_no_key_in_the_environment_of_any_process() {
     let key = "AIza-any-environment-0002";
     let found = out("cat /proc/[0-9]*/environ > out 2>/dev/null; true", key).await;
     assert!(found.contains("TANDEM_COMMAND=") && !found.contains(key), "{found}");
+}
+
+/// What the model reads, or a person names, with a question or without.
+async fn asked(setup: Setup, prompt: &str) -> (usize, String) {
+    let mut agent = setup.file(".env", "KEY=hush\n").start();
+    let id = agent.prompt(prompt).await;
+    let messages = agent.until_answered(id, "reject").await;
+    let asks = |message: &&serde_json::Value| message["method"] == "requestToolCallConfirmation";
+    (messages.iter().filter(asks).count(), format!("{messages:?}"))
+}
+
+#[tokio::test]
+async fn a_secret_that_the_model_wants_is_asked_about_and_one_that_a_person_names_is_not() {
+    let says = || Setup::answers(json!([[{ "text": "done" }]]));
+    let reads = |tool: &str, args: serde_json::Value| {
+        Setup::answers(json!([
+            [{ "call": { "name": tool, "args": args } }],
+            [{ "text": "done" }],
+        ]))
+    };
+    let (questions, messages) = asked(says(), "see @.env").await;
+    assert!(questions == 0 && messages.contains("Read 1 file"), "{messages}");
+    for (tool, args) in [
+        ("read_file", json!({ "file_path": ".env" })),
+        ("read_many_files", json!({ "include": [".env"] })),
+        ("grep_search", json!({ "pattern": "KEY", "dir_path": ".env" })),
+        ("run_shell_command", json!({ "command": "cat .env" })),
+    ] {
+        for mode in ["default", "auto_edit"] {
+            let setup = reads(tool, args.clone()).arg("--approval-mode").arg(mode);
+            let (questions, messages) = asked(setup, "go").await;
+            assert!(questions == 1 && !messages.contains("hush"), "{tool}: {messages}");
+        }
+    }
 }

@@ -264,7 +264,7 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         Access::Fetch { urls } => {
             ConfirmationDetails::GenericDetails { description: urls.join("\n") }
         }
-        Access::Nothing | Access::Read | Access::Edit { .. } => {
+        Access::Nothing | Access::Read | Access::ReadFiles { .. } | Access::Edit { .. } => {
             ConfirmationDetails::GenericDetails { description: started.summary.label.clone() }
         }
     }

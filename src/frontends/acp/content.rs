@@ -60,7 +60,9 @@ pub(super) fn confirmation<'a>(
         Access::Other { description } => ToolCallConfirmation::Other {
             description: format!("{}\n\n{}", visible(description), because(question)),
         },
-        Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
+        Access::Nothing | Access::Read | Access::ReadFiles { .. } => {
+            ToolCallConfirmation::Other { description: reason }
+        }
     }
 }
 

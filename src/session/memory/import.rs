@@ -71,6 +71,9 @@ impl Importer<'_> {
         if let Some(rules) = hidden(self.workspace, file) {
             return Err(format!("ignored by {rules}"));
         }
+        if let Some(why) = self.workspace.secrets().why(file) {
+            return Err(format!("it may hold secrets: {why}"));
+        }
         if depth == MAX_DEPTH {
             return Err(format!("more than {MAX_DEPTH} imports in each other"));
         }

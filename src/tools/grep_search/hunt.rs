@@ -21,6 +21,8 @@ pub(super) struct Hits {
     pub(super) more: bool,
     /// How many files and directories could not be read.
     pub(super) unreadable: usize,
+    /// How many files were not searched because they may hold secrets.
+    pub(super) secret: usize,
 }
 
 /// What the threads share.

@@ -106,5 +106,12 @@ fn notes(hits: &Hits, left_out: usize, search: &Search, limits: &Limits) -> Vec<
     if hits.unreadable > 0 {
         notes.push(format!("{} file(s) or directories could not be read.", hits.unreadable));
     }
+    if hits.secret > 0 {
+        notes.push(format!(
+            "{} file(s) that may hold secrets were not searched; one that is named in dir_path is, \
+             once the user allows it.",
+            hits.secret
+        ));
+    }
     notes
 }

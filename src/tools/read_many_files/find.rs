@@ -66,6 +66,8 @@ pub(super) struct Plan {
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     pub(super) path: PathBuf,
+    /// Whether it is named one by one, rather than found in a directory or by a glob.
+    pub(super) named: bool,
     /// It may be an image or the like: somebody named it, or asked for its kind.
     pub(super) media: bool,
     /// The lines that are meant, if not all.
@@ -109,13 +111,22 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
     }
     let known: HashSet<PathBuf> = named.keys().cloned().collect();
     found.retain(|path, _| !known.contains(path));
-    let files = named.into_iter().chain(found);
-    plan.files = files.map(|(path, media)| Planned { path, media, lines: None }).collect();
+    let secrets = cx.workspace.secrets();
+    let secret: Vec<_> = found.extract_if(.., |path, _| secrets.why(path).is_some()).collect();
+    plan.skipped.extend(secret.iter().map(|(path, _)| {
+        let name = one_line(&cx.workspace.relative(path), LABEL_CHARS);
+        (name, "may hold secrets: name it, and the user is asked".to_owned())
+    }));
+    let whole = |named| {
+        move |(path, media): (PathBuf, bool)| Planned { path, named, media, lines: None }
+    };
+    let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
+    plan.files = files.collect();
     for excerpt in &args.excerpts {
         match search.entry(&excerpt.path) {
             Ok(Meant::File(path)) => {
                 let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
-                plan.files.push(Planned { path, media: true, lines: Some(lines) });
+                plan.files.push(Planned { path, named: true, media: true, lines: Some(lines) });
             }
             Ok(Meant::Files { .. }) => {
                 plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), "no file".to_owned()));

@@ -67,7 +67,9 @@ impl Tree {
                 return;
             }
             let Some(directory) = self.list(&path, ignores) else { continue };
+            let secrets = &workspace.secrets;
             let below = directory.entries.iter().filter(|entry| entry.is_dir);
+            let below = below.filter(|entry| !secrets.hides(&entry.path, true));
             waiting.extend(below.map(|entry| (entry.path.clone(), ignores)));
             self.directories.insert(path, directory);
         }

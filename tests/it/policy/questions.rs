@@ -100,7 +100,7 @@ fn each_mode_allows_what_it_says() {
     check("reading", access(Access::Read), "allow allow allow allow");
     check("an edit", |session| session.edit("src/main.rs"), "ask allow allow deny");
     check("a special edit", |session| session.edit(".git/config"), "ask! ask! allow deny");
-    check("a fetch", |session| session.fetch(&["https://a.test"]), "ask allow allow allow");
+    check("a fetch", |session| session.fetch(&["https://a.test"]), "ask allow allow ask");
     check("an MCP tool", access(mcp(Hints::default())), "ask ask allow deny");
     check("one that reads, it is said", access(mcp(reads)), "ask ask allow ask");
     check("one of a trusted server", access(mcp(trusted)), "allow allow allow deny");

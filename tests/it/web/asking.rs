@@ -76,7 +76,7 @@ async fn run(mode: &str, setup: Setup) -> (String, String) {
 
 #[tokio::test]
 async fn without_a_person_the_mode_decides() {
-    for (mode, requests) in [("default", 0), ("auto_edit", 1), ("plan", 1), ("yolo", 1)] {
+    for (mode, requests) in [("default", 0), ("auto_edit", 1), ("plan", 0), ("yolo", 1)] {
         let server = pages(1).await;
         let (said, notes) = run(mode, reads(&[server.address().to_owned()])).await;
         assert_eq!(said, "done\n", "{notes}");

@@ -98,6 +98,7 @@ fn asks(dialog: &Dialog) -> &'static str {
         Access::Execute { .. } => "Run this command?",
         Access::Fetch { .. } => "Fetch this from the web?",
         Access::Mcp { .. } => "Call this tool?",
+        Access::ReadFiles { .. } => "Read this?",
         Access::Nothing | Access::Read | Access::Other { .. } => "Do this?",
     }
 }
@@ -127,6 +128,10 @@ fn content(dialog: &Dialog, columns: usize) -> Vec<Line<'static>> {
         }
         Access::Other { description } => plain(description, &margin, Style::new(), columns),
         Access::Edit { path } => plain(&path.display().to_string(), &margin, Style::new(), columns),
+        Access::ReadFiles { paths } => {
+            let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            plain(&paths.join("\n"), &margin, CODE, columns)
+        }
         Access::Nothing | Access::Read => Vec::new(),
     }
 }

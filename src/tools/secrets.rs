@@ -1,0 +1,144 @@
+//! Files with secrets in them: known by their names, and those of the agent itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use super::name_list::NameList;
+
+/// The names of files that hold secrets, and of those that only look so.
+const NAMES: &str = include_str!("secrets.toml");
+
+static LISTS: LazyLock<Lists> = LazyLock::new(|| {
+    // A test reads it: it cannot be wrong here.
+    Lists::parse(NAMES).unwrap_or_default()
+});
+
+#[derive(Default)]
+struct Lists {
+    secret: NameList,
+    public: NameList,
+}
+
+impl Lists {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut tables: BTreeMap<String, BTreeMap<String, String>> =
+            toml::from_str(text).map_err(|err| err.to_string())?;
+        let mut list = |name: &str| NameList::new(tables.remove(name).unwrap_or_default());
+        Ok(Self { secret: list("secret")?, public: list("public")? })
+    }
+}
+
+/// The files with secrets in them.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets(Arc<Own>);
+
+/// The directories of the agent itself.
+#[derive(Debug, Default)]
+struct Own {
+    named: Vec<PathBuf>,
+    /// Real paths, looked up when first needed.
+    real: OnceLock<Vec<PathBuf>>,
+}
+
+impl Secrets {
+    /// All that is below these directories is secret, too.
+    pub fn with(directories: Vec<PathBuf>) -> Self {
+        Self(Arc::new(Own { named: directories, real: OnceLock::new() }))
+    }
+
+    /// Why a file (a real path), or a directory with all below it, is secret.
+    pub fn why(&self, path: &Path) -> Option<&'static str> {
+        if self.own().iter().any(|dir| path.starts_with(dir)) {
+            return Some("this agent keeps its keys and its state there");
+        }
+        let lists = &*LISTS;
+        lists.secret.why(path).filter(|_| !lists.public.names(path, false))
+    }
+
+    /// Whether something that a walk meets is secret: a file, or a directory with all below it.
+    /// What is above it does not count.
+    pub fn hides(&self, path: &Path, is_directory: bool) -> bool {
+        let own = || is_directory && self.own().iter().any(|dir| path == dir);
+        let lists = &*LISTS;
+        let named = lists.secret.names(path, is_directory);
+        named && !lists.public.names(path, is_directory) || own()
+    }
+
+    fn own(&self) -> &[PathBuf] {
+        let real = |dir: &PathBuf| fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
+        self.0.real.get_or_init(|| self.0.named.iter().map(real).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_can_be_read_and_every_row_counts() {
+        let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(NAMES).unwrap();
+        assert_eq!(tables.keys().collect::<Vec<_>>(), ["public", "secret"]);
+        Lists::parse(NAMES).unwrap();
+        for row in tables["secret"].keys() {
+            let path = Path::new("/home/me").join(row.replace('*', "x"));
+            assert!(Secrets::default().why(&path).is_some(), "{row}");
+            if row.ends_with('/') {
+                assert!(Secrets::default().why(&path.join("a/b")).is_some(), "{row}");
+            }
+        }
+        for row in tables["public"].keys() {
+            let path = Path::new("/home/me").join(row.replace('*', "id_x"));
+            assert_eq!(Secrets::default().why(&path), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for path in [
+            "/w/.env",
+            "/w/deep/.env.production",
+            "/home/me/.ssh/config",
+            "/home/me/.SSH/id_rsa",
+            "/w/server.key",
+            "/home/me/.aws/credentials",
+            "/home/me/.config/google-chrome/Default/Login Data",
+            "/home/me/.gemini/oauth_creds.json",
+            "/proc/12/environ",
+        ] {
+            assert!(Secrets::default().why(Path::new(path)).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn ordinary_files_are_no_secrets() {
+        for path in [
+            "/w/src/main.rs",
+            "/w/.env.example",
+            "/w/.environment",
+            "/w/env",
+            "/w/keys.rs",
+            "/w/id_rsa.pub",
+            "/w/secrets.rs",
+            "/w/package.json",
+            "/w/.gemini/settings.json",
+            "/w/GEMINI.md",
+            "/w/.github/workflows/ci.yml",
+            "/w/config.json",
+            "/home/me",
+            "/",
+        ] {
+            assert_eq!(Secrets::default().why(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_the_agent_keeps_is_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(dir.path()).unwrap();
+        let secrets = Secrets::with(vec![real.clone()]);
+        assert!(secrets.why(&real.join("credentials")).is_some());
+        assert!(secrets.hides(&real, true) && !secrets.hides(&real.join("x"), true));
+    }
+}
