@@ -45,7 +45,7 @@ pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> Verdic
     if let Some(Ruling { rule, decision: Decision::Deny }) = whole {
         return denied(rule, &brief(line));
     }
-    let parts = match rules::judge(line, directory, check.roots) {
+    let parts = match rules::judge(line, directory, check.roots, check.secrets) {
         Ok(parts) => parts,
         Err(why) => return unclear(check, line, why),
     };

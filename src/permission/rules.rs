@@ -7,6 +7,7 @@ mod part;
 mod place;
 mod prefix;
 mod safe;
+mod secrets;
 mod sed;
 mod sensitive;
 mod variables;
@@ -18,9 +19,15 @@ use self::place::Place;
 pub use self::sensitive::sensitive;
 use self::variables::assignments_risk;
 use super::shell::{self, Command, Direction, Dynamic, Redirect, Step, Word, brief};
+use crate::tools::secrets::Secrets;
 
 /// What each command of a line may do; or why that cannot be said.
-pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part>, String> {
+pub fn judge(
+    line: &str,
+    directory: &Path,
+    roots: &[PathBuf],
+    secrets: &Secrets,
+) -> Result<Vec<Part>, String> {
     let mut place = Place::new(directory, roots);
     let mut shells = Vec::new();
     let mut parts = Vec::new();
@@ -42,7 +49,7 @@ pub fn judge(line: &str, directory: &Path, roots: &[PathBuf]) -> Result<Vec<Part
                 if has_bare_pattern(&command) {
                     patterns.push((parts.len(), said(&command), command.repeated));
                 }
-                if let Some(mut part) = command_part(&command, &place) {
+                if let Some(mut part) = command_part(&command, &place, secrets) {
                     part.forms.append(&mut wrappers);
                     parts.push(part);
                 }
@@ -83,14 +90,19 @@ fn doubt(parts: &mut [Part], makers: &[usize], patterns: Vec<(usize, String, boo
 }
 
 /// What one command may do. None if it is not worth a word: `x=1`, `< file`.
-fn command_part(command: &Command, place: &Place<'_>) -> Option<Part> {
+fn command_part(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Option<Part> {
     let (redirect, writes) = redirects_risk(&command.redirects, place);
     let overwrites = overwritten(&command.redirects, place);
     let (variable, assignment) = assignments_risk(command);
+    let secret = (secrets::risk(command, place, secrets), "secrets");
     let Some(first) = command.words.first() else {
         let redirects = redirect.0.level() >= assignment.0.level();
-        let name = if redirects { ">".to_owned() } else { format!("{variable}=") };
-        let (risk, rule) = greatest([assignment, redirect]);
+        let name = match secret.0 {
+            Risk::None if redirects => ">".to_owned(),
+            Risk::None => format!("{variable}="),
+            _ => "<".to_owned(),
+        };
+        let (risk, rule) = greatest([assignment, redirect, secret]);
         let part = Part { writes, overwrites, ..Part::nameless(name, risk, rule) };
         return (part.risk != Risk::None).then_some(part);
     };
@@ -110,7 +122,7 @@ fn command_part(command: &Command, place: &Place<'_>) -> Option<Part> {
         Some(name) => name.to_owned(),
         None => brief(&first.source),
     };
-    let (risk, rule) = greatest([own, assignment, redirect]);
+    let (risk, rule) = greatest([own, assignment, redirect, secret]);
     let repository = if name == "git" { git::other_repository(command, place) } else { None };
     let mut prefix = prefix::of(command);
     let mut program = prefix::program(command);

@@ -6,6 +6,7 @@ mod lines;
 mod places;
 mod questions;
 mod remembered;
+mod secrets;
 mod written;
 
 use std::fs;
@@ -13,6 +14,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use tandem::permission::rules::{Part, judge};
+use tandem::tools::secrets::Secrets;
 use tempfile::TempDir;
 
 /// A workspace with something of everything.
@@ -51,6 +53,6 @@ impl Workspace {
     }
 
     fn judge(&self, line: &str) -> Result<Vec<Part>, String> {
-        judge(line, &self.root, std::slice::from_ref(&self.root))
+        judge(line, &self.root, std::slice::from_ref(&self.root), &Secrets::default())
     }
 }

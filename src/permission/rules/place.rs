@@ -137,7 +137,7 @@ impl<'a> Place<'a> {
 
     /// The real paths of all that a word may name, and of the directory of its pattern. None if
     /// that is not known, or if something that its pattern names looks like an option.
-    fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
+    pub(super) fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let Some(glob) = word.glob else { return self.reached(&word.text) };
         let dir = word.text[..glob].rfind('/').map_or(0, |slash| slash + 1);
         let (dir, pattern) = word.text.split_at(dir);
@@ -146,12 +146,14 @@ impl<'a> Place<'a> {
         Some(dirs.into_iter().chain(found).collect())
     }
 
-    fn reached(&self, path: &str) -> Option<Vec<PathBuf>> {
+    /// The real paths that a path leads to, seen from here, whether or not there is something.
+    pub(super) fn reached(&self, path: &str) -> Option<Vec<PathBuf>> {
         let reached: Option<Vec<_>> = self.here.iter().map(|dir| real(dir, path)).collect();
         reached.filter(|reached| !reached.is_empty())
     }
 
-    fn contains(&self, real: &Path) -> bool {
+    /// Whether a real path is inside.
+    pub(super) fn contains(&self, real: &Path) -> bool {
         self.roots.iter().any(|root| real.starts_with(root))
     }
 }

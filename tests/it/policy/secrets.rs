@@ -1,0 +1,151 @@
+//! Files with secrets in them: who may read them without a question, in which mode.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tandem::permission::{Mode, Permissions, Setup, Verdict};
+use tandem::tools::Access;
+use tandem::tools::secrets::Secrets;
+
+use super::questions::{Session, call, question};
+
+/// A session whose workspace has secrets in it.
+fn session(mode: Mode) -> Session {
+    let session = Session::new(mode);
+    let root = &session.workspace.root;
+    for dir in [".ssh", "keys", "plain/.deep"] {
+        fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    for file in
+        [".env", ".env.example", ".ssh/config", "keys/server.pem", "sub/.env", "plain/.deep/.netrc"]
+    {
+        fs::write(root.join(file), "").unwrap();
+    }
+    symlink(".env", root.join("harmless")).unwrap();
+    session
+}
+
+/// Checks the verdict of every mode: default, auto_edit, yolo, plan.
+#[track_caller]
+fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
+    let verdicts = Mode::ALL.map(|(_, mode)| match verdict(&session(mode)) {
+        Verdict::Allow => "allow",
+        Verdict::Ask(question) if question.scopes.is_empty() => "ask!",
+        Verdict::Ask(_) => "ask",
+        Verdict::Deny(_) => "deny",
+    });
+    assert_eq!(verdicts.join(" "), expected, "{what}");
+}
+
+#[track_caller]
+fn check_read(path: &str, expected: &str) {
+    let read = |session: &Session| {
+        let paths =
+            vec![session.workspace.root.join("README.md"), session.workspace.root.join(path)];
+        call(&session.permissions, "read_many_files", &Access::ReadFiles { paths })
+    };
+    check(path, read, expected);
+}
+
+#[track_caller]
+fn check_command(line: &str, expected: &str) {
+    check(line, |session| session.run(line), expected);
+}
+
+#[test]
+fn a_secret_is_asked_about_before_it_is_read_in_every_mode_but_yolo() {
+    for path in [".env", "sub/.env", ".ssh", ".ssh/config", "keys/server.pem", ".ENV"] {
+        check_read(path, "ask! ask! allow ask!");
+    }
+    for path in ["src/main.rs", ".env.example", "keys", "none", "."] {
+        check_read(path, "allow allow allow allow");
+    }
+}
+
+#[test]
+fn a_command_that_may_read_a_secret_is_asked_about() {
+    for line in [
+        "cat .env",
+        "cat README.md .env",
+        "cat ./src/../.env",
+        "cat harmless",
+        "cat keys/*",
+        "cat keys/*.pem",
+        "head -n 3 .ssh/config",
+        "cd .ssh && cat config",
+        "grep x .env",
+        "grep -f.env README.md",
+        "grep --file=.env README.md",
+        "grep -r x .",
+        "grep -r x",
+        "grep --recursive x sub",
+        "rg x",
+        "rg --hidden x sub",
+        "rg -uu x sub",
+        "rg x keys",
+        "cat < .env",
+        "cat <.env | wc -c",
+        "ls .ssh",
+        "ls -la .ssh/",
+        "base64 .env",
+        "wc -c .env",
+        "tail -c +1 .env | head -c 10",
+        "while read line; do echo $line; done < .env",
+    ] {
+        check_command(line, "ask! ask! allow deny");
+    }
+    for line in ["echo $(cat .env)", "echo \"$(< .env)\"", "python3 x.py .env", "git add .env"] {
+        let asked = question(session(Mode::Default).run(line));
+        assert!(asked.every_time() && asked.reason().contains("may hold secrets"), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_command_that_reads_no_secret_is_not() {
+    for line in [
+        "ls -a",
+        "ls .env",
+        "echo .env",
+        "[ -f .env ]",
+        "test -e .env",
+        "stat .env",
+        "find . -name .env",
+        "cat .env.example",
+        "grep id_rsa README.md",
+        "cat README.md src/main.rs",
+        "grep -r x src",
+        "grep x README.md",
+        "rg x src",
+        "rg x sub",
+        "rg x plain",
+    ] {
+        check_command(line, "allow allow allow allow");
+    }
+}
+
+#[test]
+fn a_secret_is_asked_about_before_it_is_written() {
+    check("edit", |session| session.edit("keys/server.pem"), "ask! ask! allow deny");
+    check("redirection", |session| session.run("ls > keys/server.pem"), "ask! ask! allow deny");
+}
+
+#[test]
+fn what_the_agent_keeps_is_secret_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    fs::create_dir(root.join("mine")).unwrap();
+    fs::write(root.join("mine/keys"), "").unwrap();
+    let secrets = Secrets::with(vec![root.join("mine")]);
+    let setup = Setup { secrets, ..Setup::default() };
+    let permissions = Permissions::new(Mode::AutoEdit, setup, std::slice::from_ref(&root));
+    let read = |path: &Path| {
+        let access = Access::ReadFiles { paths: vec![path.to_owned()] };
+        call(&permissions, "read_file", &access)
+    };
+    question(read(&root.join("mine/keys")));
+    assert_eq!(read(&root.join("other")), Verdict::Allow);
+    let command = "cat mine/keys".to_owned();
+    question(call(&permissions, "x", &Access::Execute { command, directory: root.clone() }));
+    question(call(&permissions, "write_file", &Access::Edit { path: root.join("mine/keys") }));
+}
