@@ -2,10 +2,12 @@
 
 mod forced;
 mod git;
+mod git_config;
 mod options;
 mod part;
 mod place;
 mod prefix;
+mod repository;
 mod safe;
 mod secrets;
 mod sed;

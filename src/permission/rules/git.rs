@@ -79,6 +79,33 @@ const LIST_OPTIONS: &[&str] = &[
     "-vv",
 ];
 
+/// Options of `git config` with which it prints.
+const CONFIG_READS: &[&str] = &["--get", "--get-all", "--get-regexp", "--list", "-l"];
+
+/// Options of `git config` with which it still only prints.
+const CONFIG_OPTIONS: &[&str] = &[
+    "--all",
+    "--bool",
+    "--get",
+    "--get-all",
+    "--get-regexp",
+    "--global",
+    "--int",
+    "--list",
+    "--local",
+    "--name-only",
+    "--null",
+    "--path",
+    "--regexp",
+    "--show-names",
+    "--show-origin",
+    "--show-scope",
+    "--system",
+    "--worktree",
+    "-l",
+    "-z",
+];
+
 /// Options that write a file, run a program, or look elsewhere, whatever the sub-command.
 const REACHING: &[&str] = &[
     "--exec",
@@ -150,6 +177,9 @@ pub(super) fn forced(command: &Command) -> Option<String> {
         return Some(format!("`{}` has options that may change what git runs", said(command)));
     };
     let args = git.words.get(1..).unwrap_or_default();
+    if git.words.first().is_some_and(|word| word.text == "config") && reads_config(args) {
+        return None;
+    }
     let given = |options: &[&str]| {
         args.iter().any(|word| options.iter().any(|option| gives(&word.text, option)))
     };
@@ -206,11 +236,32 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
     }
     match place.other_repository() {
         Some(path) => Err(format!("the repository `{}` may run commands", path.display())),
-        None => Ok(()),
+        None if matches!(sub, "version" | "--version") => Ok(()),
+        None => place.repositories_only_read(),
     }
 }
 
+/// Whether `git config` prints settings: those that git itself would find.
+fn reads_config(args: &[Word]) -> bool {
+    let is_option = |text: &str| {
+        CONFIG_OPTIONS.contains(&text)
+            || ["--default=", "--type="].iter().any(|it| text.starts_with(it))
+    };
+    let Some(texts) = args.iter().map(Word::literal).collect::<Option<Vec<&str>>>() else {
+        return false;
+    };
+    let (options, operands): (Vec<&str>, Vec<&str>) =
+        texts.into_iter().partition(|text| text.starts_with('-'));
+    // A newer git has actions without dashes.
+    let action = operands.first().is_some_and(|first| ["get", "list"].contains(first));
+    let prints = action || options.iter().any(|option| CONFIG_READS.contains(option));
+    prints && options.into_iter().all(is_option) && operands.len() <= 2
+}
+
 fn reads(sub: &str, args: &[Word]) -> bool {
+    if sub == "config" {
+        return reads_config(args);
+    }
     if READ.contains(&sub) || (sub == "--version" && args.is_empty()) {
         return true;
     }

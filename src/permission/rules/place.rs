@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use super::repository::{self, is_bare};
 use crate::permission::shell::Word;
 
 /// A longer path is not looked up.
@@ -30,6 +31,10 @@ impl<'a> Place<'a> {
 
     pub(super) fn here(&self) -> &[PathBuf] {
         &self.here
+    }
+
+    pub(super) fn roots(&self) -> &[PathBuf] {
+        self.roots
     }
 
     /// Goes back to where it was.
@@ -121,6 +126,25 @@ impl<'a> Place<'a> {
         self.here.iter().find_map(other)
     }
 
+    /// Whether a file of this name may be here or in a directory above.
+    pub(super) fn has_above(&self, name: &str) -> bool {
+        let has = |dir: &Path| fs::symlink_metadata(dir.join(name)).is_ok();
+        self.here.is_empty() || self.here.iter().any(|dir| dir.ancestors().any(has))
+    }
+
+    /// Whether something that a word names may be a directory.
+    pub(super) fn may_be_directory(&self, word: &Word) -> bool {
+        self.named(word).is_none_or(|named| {
+            // The directory of a pattern is among them.
+            word.glob.is_some() || named.iter().any(|path| path.is_dir())
+        })
+    }
+
+    /// Why git may do more than read in the repositories of this place; nothing if it does not.
+    pub(super) fn repositories_only_read(&self) -> Result<(), String> {
+        repository::check(&self.here, self.roots)
+    }
+
     /// Whether what a word names is inside.
     pub(super) fn has(&self, word: &Word) -> bool {
         self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
@@ -156,13 +180,6 @@ impl<'a> Place<'a> {
     pub(super) fn contains(&self, real: &Path) -> bool {
         self.roots.iter().any(|root| real.starts_with(root))
     }
-}
-
-/// Whether git would take a directory for a repository because of what is in it.
-fn is_bare(dir: &Path) -> bool {
-    // Git is content with a link that leads nowhere, and with objects and refs elsewhere.
-    let has = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();
-    has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
 }
 
 /// The real path that `path` leads to from the real directory `dir`; what does not exist leads

@@ -1,0 +1,279 @@
+//! Configuration of a git repository: which of its settings let git do no more than read.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+const TABLE: &str = include_str!("git_config.toml");
+
+/// The data of `git_config.toml`. Empty, and so every setting asked about, if that cannot be read.
+static CONFIG: LazyLock<Table> = LazyLock::new(|| toml::from_str(TABLE).unwrap_or_default());
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    harmless: Vec<Harmless>,
+    #[serde(rename = "override")]
+    overrides: Vec<Override>,
+}
+
+/// Settings with which git only reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Harmless {
+    keys: Vec<String>,
+    #[serde(default)]
+    values: Option<Vec<String>>,
+    #[serde(default)]
+    path: Option<PathRule>,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// The path that a value must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PathRule {
+    /// A file of the workspace.
+    Inside,
+    /// The directory that the repository is checked out in.
+    Worktree,
+}
+
+/// A setting that git is given when it only reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Override {
+    key: String,
+    value: String,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// One setting of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    /// `section.subsection.key`: section and key in small letters.
+    pub(super) key: String,
+    /// Without quotes; empty if there is none.
+    value: String,
+}
+
+/// Where a configuration file belongs.
+pub(super) struct Owner<'a> {
+    /// The repository's own directory.
+    pub(super) git: &'a Path,
+    /// The directory that it is checked out in, if there is one.
+    pub(super) worktree: Option<&'a Path>,
+    /// The workspace, real paths.
+    pub(super) roots: &'a [PathBuf],
+}
+
+impl Setting {
+    /// Whether git does no more than read with this setting.
+    pub(super) fn is_harmless(&self, owner: &Owner<'_>) -> bool {
+        CONFIG.harmless.iter().any(|row| {
+            let values = row.values.as_ref();
+            row.keys.iter().any(|pattern| self.matches(pattern))
+                && values.is_none_or(|values| values.contains(&self.value.to_ascii_lowercase()))
+                && row.path.is_none_or(|rule| self.names(rule, owner))
+        })
+    }
+
+    fn matches(&self, pattern: &str) -> bool {
+        if let Some(section) = pattern.strip_suffix("**") {
+            return self.key.starts_with(section);
+        }
+        match pattern.split_once(".*.") {
+            None => self.key == pattern,
+            Some((section, name)) => {
+                let inner = self.key.strip_prefix(section).and_then(|key| key.strip_prefix('.'));
+                // A name without a subsection is another setting.
+                inner.is_some_and(|key| key.rsplit_once('.').is_some_and(|(_, end)| end == name))
+            }
+        }
+    }
+
+    /// Whether the value is the path that it must be.
+    fn names(&self, rule: PathRule, owner: &Owner<'_>) -> bool {
+        // `~` and `%(prefix)` stand for directories elsewhere.
+        if self.value.starts_with(['~', '%']) {
+            return false;
+        }
+        let Some(worktree) = owner.worktree else { return false };
+        let base = if rule == PathRule::Worktree { owner.git } else { worktree };
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        match (rule, real(&base.join(&self.value))) {
+            (PathRule::Worktree, Some(path)) => real(worktree) == Some(path),
+            (PathRule::Inside, Some(path)) => owner.roots.iter().any(|root| path.starts_with(root)),
+            // What is not there is not read.
+            (rule, None) => rule == PathRule::Inside,
+        }
+    }
+}
+
+/// The settings of a configuration file. None if git may read it in another way.
+pub(super) fn settings(text: &str) -> Option<Vec<Setting>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
+    let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    // A line that is continued is rare, and the one way for a value to hide a setting.
+    if text.contains(odd) || text.lines().any(|line| line.ends_with('\\')) {
+        return None;
+    }
+    let (mut settings, mut section) = (Vec::new(), None);
+    for line in text.lines() {
+        let mut rest = line.trim_start_matches([' ', '\t']);
+        while let Some(header) = rest.strip_prefix('[') {
+            let (name, after) = section_name(header)?;
+            section = Some(name);
+            rest = after.trim_start_matches([' ', '\t']);
+        }
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let is_key = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let end = rest.find(|c| !is_key(c)).unwrap_or(rest.len());
+        let (key, after) = rest.split_at(end);
+        let after = after.trim_start_matches([' ', '\t']);
+        let value = match after.strip_prefix('=') {
+            Some(written) => value(written)?,
+            None if after.is_empty() => String::new(),
+            None => return None,
+        };
+        if !key.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return None;
+        }
+        let key = format!("{}.{}", section.as_ref()?, key.to_ascii_lowercase());
+        settings.push(Setting { key, value });
+    }
+    Some(settings)
+}
+
+/// The name in `name]` or `name "subsection"]`, and what follows.
+fn section_name(header: &str) -> Option<(String, &str)> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let end = header.find(|c| !is_name(c))?;
+    let (name, rest) = header.split_at(end);
+    let mut name = name.to_ascii_lowercase();
+    if let Some(after) = rest.strip_prefix(']') {
+        return Some((name, after));
+    }
+    let quoted = rest.trim_start_matches([' ', '\t']).strip_prefix('"')?;
+    name.push('.');
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((name, quoted[at + 1..].strip_prefix(']')?)),
+            '\\' => name.push(chars.next()?.1),
+            c => name.push(c),
+        }
+    }
+    None
+}
+
+/// A value as git takes it, from what is written after `=`.
+fn value(written: &str) -> Option<String> {
+    let (mut value, mut quoted, mut kept) = (String::new(), false, 0);
+    let mut chars = written.trim_start_matches([' ', '\t']).chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => quoted = !quoted,
+            '#' | ';' if !quoted => break,
+            '\\' => value.push(match chars.next()? {
+                't' => '\t',
+                'b' => '\u{8}',
+                'n' => '\n',
+                c @ ('\\' | '"') => c,
+                _ => return None,
+            }),
+            ' ' | '\t' if !quoted => {
+                value.push(c);
+                continue;
+            }
+            c => value.push(c),
+        }
+        // Blanks at the end do not count.
+        kept = value.len();
+    }
+    value.truncate(kept);
+    (!quoted).then_some(value)
+}
+
+/// The environment variables with which git follows none of what a configuration says that would
+/// run a program while it reads. `known`: how many settings the environment gives already.
+pub(super) fn overrides(known: usize) -> Vec<(String, String)> {
+    let given = CONFIG.overrides.iter().zip(known..).flat_map(|(row, at)| {
+        [
+            (format!("GIT_CONFIG_KEY_{at}"), row.key.clone()),
+            (format!("GIT_CONFIG_VALUE_{at}"), row.value.clone()),
+        ]
+    });
+    let count = (known + CONFIG.overrides.len()).to_string();
+    [("GIT_CONFIG_COUNT".to_owned(), count)].into_iter().chain(given).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_can_be_read() {
+        let table: Table = toml::from_str(TABLE).unwrap();
+        for row in &table.harmless {
+            for key in &row.keys {
+                assert!(!key.contains(|c: char| c.is_ascii_uppercase()), "{key}");
+            }
+        }
+        assert!(table.overrides.len() > 2);
+    }
+
+    /// Checks the settings that a file has.
+    fn check(text: &str, expected: Option<&[(&str, &str)]>) {
+        let expected = expected.map(|expected| {
+            let setting = |(key, value): &(&str, &str)| Setting {
+                key: (*key).to_owned(),
+                value: (*value).to_owned(),
+            };
+            expected.iter().map(setting).collect::<Vec<_>>()
+        });
+        assert_eq!(settings(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_file_is_read_as_git_reads_it() {
+        check("[core]\n\tbare = false\n", Some(&[("core.bare", "false")]));
+        check("[CORE] Bare\r\n", Some(&[("core.bare", "")]));
+        check("[a \"B.c\\\"\"] x=1 # y\n", Some(&[("a.B.c\".x", "1")]));
+        check("[a.B] x = \" 1 \" \n; y = 2", Some(&[("a.b.x", " 1 ")]));
+        check("[a][b] x = a b;c\n", Some(&[("b.x", "a b")]));
+        check("\u{feff}[a]x=\"#\"\\n", Some(&[("a.x", "#\n")]));
+    }
+
+    #[test]
+    fn a_file_that_may_be_read_in_another_way_is_not_read() {
+        check("[a] x = 1 \\\ny = 2\n", None);
+        check("x = 1\n", None);
+        check("[a] x y\n", None);
+        check("[a\n] x = 1\n", None);
+        check("[a] x = \"1\n", None);
+        check("[a] x = \\q\n", None);
+        check("[a] x = 1\ry = 2\n", None);
+        check("[a] = 2\n", None);
+    }
+
+    #[test]
+    fn a_pattern_stands_for_whole_names() {
+        let check = |key: &str, pattern: &str, expected: bool| {
+            let setting = Setting { key: key.to_owned(), value: String::new() };
+            assert_eq!(setting.matches(pattern), expected, "{key} {pattern}");
+        };
+        check("core.bare", "core.bare", true);
+        check("core.x.bare", "core.bare", false);
+        check("diff.a.b.binary", "diff.*.binary", true);
+        check("diff.binary", "diff.*.binary", false);
+        check("diff.a.command", "diff.*.binary", false);
+        check("branch.a.b", "branch.**", true);
+        check("branches.a.b", "branch.**", false);
+    }
+}
