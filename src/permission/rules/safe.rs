@@ -1,83 +1,87 @@
 //! The commands that are known to do nothing but read inside the workspace.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::options::{gives, value};
 use super::place::Place;
 use super::sed::Sed;
 use super::{git, prefix, said};
 use crate::permission::shell::{Command, Dynamic, Word, brief};
 
-/// A command that only reads, if its arguments are of the known kind.
+const TABLE: &str = include_str!("reading.toml");
+
+static TABLES: LazyLock<Tables> = LazyLock::new(|| toml::from_str(TABLE).unwrap_or_default());
+
+/// The data of `reading.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    program: Vec<ReadOnly>,
+    version: Vec<Version>,
+}
+
+/// Commands that only read, if their arguments are of the known kind.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ReadOnly {
-    name: &'static str,
+    names: Vec<String>,
     operands: Operands,
-    /// Options of one letter that take a text.
-    texts: &'static str,
-    /// Options that do more than read, or read elsewhere.
-    refused: &'static [&'static str],
+    #[serde(default)]
+    flags: String,
+    #[serde(default)]
+    texts: String,
+    #[serde(default)]
+    apart: bool,
+    #[serde(default)]
+    ends: String,
+    #[serde(default)]
+    files: String,
+    #[serde(default)]
+    long: Vec<String>,
+    #[serde(default)]
+    long_texts: Vec<String>,
+    #[serde(default)]
+    long_files: Vec<String>,
+    #[serde(default)]
+    long_pairs: Vec<String>,
+    #[serde(rename = "reason")]
+    _reason: String,
 }
 
 /// What a command's arguments are, its options aside.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Operands {
-    /// Texts, that it does no more with than to print or compare them.
     Texts,
-    /// Files.
     Files,
-    /// One file at most; a second would be written.
     OneFile,
-    /// A pattern, unless an option gives that, and then files.
+    PlainFiles,
     PatternAndFiles,
+    Format,
+    FilterAndFiles,
 }
 
-use Operands::{Files, OneFile, PatternAndFiles, Texts};
-
-const fn read_only(name: &'static str, operands: Operands, texts: &'static str) -> ReadOnly {
-    ReadOnly { name, operands, texts, refused: &[] }
+/// Programs that say which version they are.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Version {
+    programs: Vec<String>,
+    arguments: Vec<String>,
+    #[serde(default)]
+    unless: Vec<String>,
+    #[serde(rename = "reason")]
+    _reason: String,
 }
 
-const READ_ONLY: &[ReadOnly] = &[
-    read_only(":", Texts, ""),
-    ReadOnly { refused: &["-o", "--output"], ..read_only("base64", Files, "bw") },
-    read_only("break", Texts, ""),
-    read_only("cat", Files, ""),
-    read_only("continue", Texts, ""),
-    read_only("cut", Files, "bcdf"),
-    read_only("echo", Texts, ""),
-    read_only("exit", Texts, ""),
-    read_only("expr", Texts, ""),
-    read_only("false", Texts, ""),
-    // Follows links out of the workspace (`-S` where it comes from BSD).
-    ReadOnly {
-        refused: &["-R", "-S", "--dereference-recursive"],
-        ..read_only("grep", PatternAndFiles, "ABCDdem")
-    },
-    read_only("head", Files, "cn"),
-    read_only("id", Texts, ""),
-    ReadOnly { refused: &["-L", "--dereference"], ..read_only("ls", Files, "ITw") },
-    read_only("nl", Files, "bdfhilnsvw"),
-    read_only("numfmt", Texts, ""),
-    read_only("paste", Files, "d"),
-    // Bash evaluates the name of the variable, which may hold a command.
-    ReadOnly { refused: &["-v"], ..read_only("printf", Texts, "") },
-    read_only("pwd", Texts, ""),
-    read_only("rev", Files, ""),
-    ReadOnly {
-        refused: &["-L", "-z", "--follow", "--hostname-bin", "--pre", "--search-zip"],
-        ..read_only("rg", PatternAndFiles, "ABCEMTdegjmrt")
-    },
-    read_only("seq", Texts, ""),
-    read_only("stat", Files, "c"),
-    read_only("tac", Files, "s"),
-    read_only("tail", Files, "cns"),
-    read_only("tr", Texts, ""),
-    read_only("true", Texts, ""),
-    read_only("uname", Texts, ""),
-    read_only("uniq", OneFile, "fsw"),
-    // Reads the names of more files from a file.
-    ReadOnly { refused: &["--files0-from"], ..read_only("wc", Files, "") },
-    read_only("which", Texts, ""),
-    read_only("whoami", Texts, ""),
-];
+/// The arguments of a command, its options read.
+#[derive(Default)]
+struct Arguments<'a> {
+    operands: Vec<&'a Word>,
+    /// The files that options name.
+    files: Vec<Word>,
+}
 
 /// Parts of a search of `find` that only look.
 const FINDS: &[&str] = &[
@@ -146,67 +150,174 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
         "find" => find(command, place),
         "sed" => sed(command, place),
         "set" if is_strictness(args) => Ok(()),
-        _ => match READ_ONLY.iter().find(|known| known.name == name) {
+        _ if says_version(command, place) => Ok(()),
+        _ => match known(name) {
             Some(known) => known.check(command, place),
             None => Err(format!("`{}` is not known to only read", brief(&prefix::of(command)))),
         },
     }
 }
 
+fn known(name: &str) -> Option<&'static ReadOnly> {
+    TABLES.program.iter().find(|known| known.names.iter().any(|known| known == name))
+}
+
+/// Whether all options of a command that only reads are known; none if it is no such command.
+pub(super) fn is_plain(command: &Command) -> Option<bool> {
+    let known = known(command.name()?)?;
+    Some(known.operands == Operands::Texts || known.fitting(command).is_ok())
+}
+
+/// Whether a program does no more than say which version it is.
+fn says_version(command: &Command, place: &Place<'_>) -> bool {
+    let (Some(name), [argument]) = (command.name(), command.args()) else { return false };
+    let has = |list: &Vec<String>, text: &str| list.iter().any(|known| known == text);
+    let says = |row: &&Version| {
+        has(&row.programs, name) && argument.literal().is_some_and(|it| has(&row.arguments, it))
+    };
+    let row = TABLES.version.iter().find(says);
+    row.is_some_and(|row| !row.unless.iter().any(|file| place.has_above(file)))
+}
+
 impl ReadOnly {
     fn check(&self, command: &Command, place: &Place<'_>) -> Result<(), String> {
         let args = command.args();
-        let refused = |word: &&Word| self.refused.iter().any(|option| gives(&word.text, option));
-        if let Some(word) = args.iter().find(refused) {
-            return Err(format!(
-                "`{} {}` may do more than read the workspace",
-                self.name,
-                brief(&word.source)
-            ));
-        }
-        if self.operands == Texts {
+        if self.operands == Operands::Texts {
             return files_not_needed(command, args, place);
         }
-        let operands = self.operands(command)?;
-        let several = operands.len() > 1 || operands.iter().any(|word| word.glob.is_some());
-        if self.operands == OneFile && several {
-            return Err(format!("`{}` may write a second file", said(command)));
+        let Arguments { operands, files: named } = self.fitting(command)?;
+        // A pattern may match one.
+        let is_directory = |word: &&Word| place.may_be_directory(word);
+        if self.operands == Operands::PlainFiles && operands.iter().any(is_directory) {
+            return Err(format!("`{}` may follow links out of the workspace", said(command)));
         }
-        let pattern = usize::from(self.operands == PatternAndFiles && !gives_pattern(args));
-        files(command, operands.into_iter().skip(pattern), place)
+        files(command, operands.into_iter().chain(&named), place)
     }
 
-    /// The arguments that are no options, and those that hide a file in an option.
-    fn operands<'a>(&self, command: &'a Command) -> Result<Vec<&'a Word>, String> {
-        let mut operands = Vec::new();
+    /// The files among the arguments, if those are of the known kind, wherever the files are.
+    fn fitting<'a>(&self, command: &'a Command) -> Result<Arguments<'a>, String> {
+        let mut found = self.arguments(command)?;
+        let operands = &mut found.operands;
+        let several = operands.len() > 1 || operands.iter().any(|word| word.glob.is_some());
+        match self.operands {
+            Operands::OneFile if several => {
+                return Err(format!("`{}` may write a second file", said(command)));
+            }
+            Operands::PatternAndFiles if !operands.is_empty() && !gives_pattern(command.args()) => {
+                operands.remove(0);
+            }
+            Operands::FilterAndFiles if !operands.is_empty() => {
+                let filter = operands.remove(0);
+                if filter.literal().is_none_or(reaches_out) {
+                    return Err(format!("`{}` may do more than filter", said(command)));
+                }
+            }
+            Operands::Format => {
+                if !operands.iter().all(|word| word.text.starts_with('+')) {
+                    return Err(format!("`{}` may set the clock", said(command)));
+                }
+                operands.clear();
+            }
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    /// The arguments, if all options are known.
+    fn arguments<'a>(&self, command: &'a Command) -> Result<Arguments<'a>, String> {
+        let refuse = |word: &Word| {
+            let name = command.name().unwrap_or_default();
+            Err(format!("`{name} {}` may do more than read the workspace", brief(&word.source)))
+        };
+        let mut found = Arguments::default();
         let mut args = command.args().iter();
         while let Some(word) = args.next() {
             let text = word.text.as_str();
-            let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-                operands.push(word);
-                continue;
-            };
             if text == "--" {
-                operands.extend(args);
+                found.operands.extend(args);
                 break;
             }
-            if letters.starts_with('-') {
+            if !text.starts_with('-') || text == "-" {
+                found.operands.push(word);
                 continue;
             }
-            let is_text = |c| self.texts.contains(c);
-            let flags = letters.split(is_text).next().unwrap_or_default();
-            if !flags.chars().all(|c| c.is_ascii_alphanumeric()) {
-                return Err(format!("`{}` may name a file", brief(&word.source)));
-            }
-            if flags.len() + 1 == letters.len() {
-                // The text is the next argument, if that is one.
-                if args.next().is_some_and(|text| text.glob.is_some()) {
-                    return Err(unknown(command));
+            match self.option(text) {
+                None => return refuse(word),
+                Some(OptionValue::Glued(file)) => found.files.push(Word::from(file)),
+                Some(OptionValue::Texts(count)) => {
+                    // A pattern may become several words.
+                    if args.by_ref().take(count).any(|word| word.glob.is_some()) {
+                        return Err(unknown(command));
+                    }
                 }
+                Some(OptionValue::File) => match args.next() {
+                    Some(word) if word.glob.is_some() => return Err(unknown(command)),
+                    file => found.files.extend(file.cloned()),
+                },
             }
         }
-        Ok(operands)
+        Ok(found)
     }
+
+    /// What belongs to an option; none if the option is not known.
+    fn option(&self, text: &str) -> Option<OptionValue> {
+        if text.starts_with("--") {
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (text, None),
+            };
+            let is = |list: &Vec<String>| list.iter().any(|known| known == name);
+            return if is(&self.long) || matches!(text, "--help" | "--version") {
+                Some(OptionValue::Texts(0))
+            } else if is(&self.long_texts) {
+                Some(OptionValue::Texts(usize::from(value.is_none())))
+            } else if is(&self.long_files) {
+                Some(value.map_or(OptionValue::File, |file| OptionValue::Glued(file.to_owned())))
+            } else if is(&self.long_pairs) && value.is_none() {
+                Some(OptionValue::Texts(2))
+            } else {
+                None
+            };
+        }
+        let letters = &text[1..];
+        for (at, letter) in letters.char_indices() {
+            let rest = &letters[at + letter.len_utf8()..];
+            if self.ends.contains(letter) {
+                break;
+            }
+            if self.texts.contains(letter) && self.apart && !rest.is_empty() {
+                return None;
+            }
+            if self.texts.contains(letter) {
+                return Some(OptionValue::Texts(usize::from(rest.is_empty())));
+            }
+            if self.files.contains(letter) && rest.is_empty() {
+                return Some(OptionValue::File);
+            }
+            if !self.flags.contains(letter) {
+                return None;
+            }
+        }
+        Some(OptionValue::Texts(0))
+    }
+}
+
+/// What belongs to an option.
+enum OptionValue {
+    /// So many of the next words, which are texts.
+    Texts(usize),
+    /// The next word, which is a file.
+    File,
+    /// A file that is part of the same word.
+    Glued(String),
+}
+
+/// Whether a filter of jq's may read more than its input: the environment, or modules.
+fn reaches_out(filter: &str) -> bool {
+    let mut names = filter.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    names.any(|name| {
+        matches!(name, "env" | "ENV" | "import" | "include" | "modulemeta" | "get_search_list")
+    })
 }
 
 /// Whether an option gives the pattern, or is followed by a file, so that all that is no option
@@ -295,4 +406,23 @@ fn unknown(command: &Command) -> String {
 
 fn outside(command: &Command) -> String {
     format!("`{}` may read outside the workspace", said(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_can_be_read() {
+        let tables: Tables = toml::from_str(TABLE).unwrap();
+        assert!(tables.program.len() > 20 && tables.version.len() > 3);
+        for row in &tables.program {
+            let all = [&row.flags, &row.texts, &row.ends, &row.files].map(String::as_str).concat();
+            let mut letters: Vec<char> = all.chars().collect();
+            letters.sort_unstable();
+            let count = letters.len();
+            letters.dedup();
+            assert_eq!(letters.len(), count, "{:?}", row.names);
+        }
+    }
 }
