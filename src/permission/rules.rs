@@ -3,6 +3,7 @@
 mod forced;
 mod git;
 mod git_config;
+mod loops;
 mod options;
 mod part;
 mod place;
@@ -44,6 +45,7 @@ pub fn judge(
                 parts.push(Part::nameless(name, risk, "functions"));
             }
             Step::Wrapper(words) => wrappers.push(words),
+            Step::Bind(..) | Step::Unbind(_) => {}
             Step::Command(command) => {
                 if forced::makes_options(&command) {
                     makers.push(parts.len());

@@ -13,6 +13,7 @@ mod unwrap;
 mod word;
 
 use self::reader::Reader;
+pub(super) use self::unwrap::is_shell;
 pub use self::word::{Dynamic, Word};
 
 /// A longer line is not read, in bytes.
@@ -31,6 +32,10 @@ pub enum Step {
     Wrapper(Vec<Word>),
     /// A function of this name is defined. The commands of its body follow.
     Function(String),
+    /// From here on a variable is one of these words; or, without words, a line of the input.
+    Bind(String, Option<Vec<Word>>),
+    /// From here on it may be anything.
+    Unbind(String),
     /// A shell of its own begins; where it goes ends with it.
     Enter,
     /// It ends.

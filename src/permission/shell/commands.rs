@@ -2,7 +2,7 @@
 
 use super::reader::{Read, Reader};
 use super::unwrap::unwrap;
-use super::word::Word;
+use super::word::{Dynamic, Word};
 use super::{Assignment, Command, Step};
 
 impl Reader<'_> {
@@ -130,7 +130,9 @@ impl Reader<'_> {
             self.expect_word("}")?;
         } else if self.take_word("if") {
             self.unsure(false, Self::branches)?;
-        } else if self.take_word("while") || self.take_word("until") {
+        } else if self.take_word("while") {
+            self.unsure(true, Self::repetition)?;
+        } else if self.take_word("until") {
             self.unsure(true, |reader| {
                 reader.list(&["do"])?;
                 reader.body()
@@ -164,6 +166,30 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads `…; do … done` of `while`.
+    fn repetition(&mut self) -> Read<()> {
+        let before = self.steps.len();
+        self.list(&["do"])?;
+        // The body runs only when a line has been read.
+        let names = match &self.steps[before..] {
+            [Step::Command(command)] => lines_read(command),
+            _ => Vec::new(),
+        };
+        self.bound(&names, None)
+    }
+
+    /// Reads the body of a loop whose variables these are.
+    fn bound(&mut self, names: &[String], words: Option<&[Word]>) -> Read<()> {
+        for name in names {
+            self.push(Step::Bind(name.clone(), words.map(<[Word]>::to_vec)))?;
+        }
+        self.body()?;
+        for name in names {
+            self.push(Step::Unbind(name.clone()))?;
+        }
+        Ok(())
+    }
+
     fn body(&mut self) -> Read<()> {
         self.expect_word("do")?;
         self.list(&["done"])?;
@@ -178,19 +204,21 @@ impl Reader<'_> {
             return Err(self.unexpected());
         }
         self.lines()?;
+        let mut words = Vec::new();
         if self.take_word("in") {
             self.blanks();
             while self.peek().is_some_and(|c| !matches!(c, ';' | '\n')) {
-                self.word()?;
+                words.push(self.word()?);
                 self.blanks();
             }
         }
         self.blanks();
         self.take(";");
         self.lines()?;
-        let assignments = vec![Assignment { source: format!("for {name}"), name }];
+        let assignments = vec![Assignment { source: format!("for {name}"), name: name.clone() }];
         self.emit(Command { assignments, ..Command::default() })?;
-        self.body()
+        let known = words.iter().all(|word| word.dynamic == Dynamic::No);
+        if known { self.bound(&[name], Some(&words)) } else { self.body() }
     }
 
     /// Reads `word in pattern) … ;; … esac` of `case`.
@@ -271,4 +299,21 @@ impl Reader<'_> {
         let steps = unwrap(command, self.around)?;
         self.extend(steps)
     }
+}
+
+/// The variables of a `read` that does no more than read a line.
+fn lines_read(command: &Command) -> Vec<String> {
+    let splits = |assignment: &Assignment| assignment.name == "IFS";
+    let is_plain = command.name() == Some("read")
+        && command.redirects.is_empty()
+        && command.assignments.iter().all(splits);
+    let args = command.args();
+    let is_raw = args.first().is_some_and(|word| word.text == "-r");
+    let names = &args[usize::from(is_raw)..];
+    let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let names: Option<Vec<String>> = names
+        .iter()
+        .map(|word| word.literal().filter(is_name).filter(|it| !it.is_empty()).map(str::to_owned))
+        .collect();
+    names.filter(|_| is_plain).unwrap_or_default()
 }

@@ -45,6 +45,11 @@ const WRAPPERS: &[Wrapper] = &[
 /// The shells whose language this is.
 const SHELLS: &[&str] = &["bash", "dash", "sh"];
 
+/// Whether a program is a shell whose language this is.
+pub(in crate::permission) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
 /// What a command comes to when everything around it has been taken off.
 pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>> {
     around.depth += 1;

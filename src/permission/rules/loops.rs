@@ -1,0 +1,166 @@
+//! Variables of loops: `"$f"` in `for f in a b` is `a`, then `b`.
+
+use crate::permission::shell::{Command, Dynamic, Step, Word};
+
+/// More ways to run one command than this are not looked at.
+const MAX_VARIANTS: usize = 64;
+
+/// Commands that give variables values.
+const SETTERS: &[&str] = &[
+    ".",
+    "declare",
+    "eval",
+    "export",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "select",
+    "set",
+    "source",
+    "typeset",
+    "unset",
+    "wait",
+];
+
+/// The variables of loops, as far as a line has been judged.
+pub(super) struct Loops {
+    /// Those that nothing but their loops gives a value.
+    usable: Vec<String>,
+    /// The variables of the loops around, the innermost last, with the shell that they belong to.
+    bound: Vec<(String, Option<Vec<Word>>, usize)>,
+    /// The shells around, by number, the innermost last; a subshell has the variables of its own.
+    shells: Vec<usize>,
+    count: usize,
+}
+
+impl Loops {
+    /// The loops of a line that comes to these steps.
+    pub(super) fn new(line: &str, steps: &[Step]) -> Self {
+        let binds = steps.iter().filter_map(|step| match step {
+            Step::Bind(name, _) => Some(name),
+            _ => None,
+        });
+        let usable = binds.filter(|name| is_usable(name, line, steps)).cloned().collect();
+        Self { usable, bound: Vec::new(), shells: vec![0], count: 0 }
+    }
+
+    pub(super) fn enter(&mut self) {
+        self.shells.push(self.shell());
+    }
+
+    pub(super) fn leave(&mut self) {
+        if self.shells.len() > 1 {
+            self.shells.pop();
+        }
+    }
+
+    /// What comes next runs in a shell that another program is: it has none of these variables.
+    pub(super) fn start(&mut self) {
+        self.count += 1;
+        if let Some(shell) = self.shells.last_mut() {
+            *shell = self.count;
+        }
+    }
+
+    pub(super) fn bind(&mut self, name: String, words: Option<Vec<Word>>) {
+        self.bound.push((name, words, self.shell()));
+    }
+
+    pub(super) fn unbind(&mut self, name: &str) {
+        if let Some(at) = self.bound.iter().rposition(|(bound, ..)| bound == name) {
+            self.bound.remove(at);
+        }
+    }
+
+    fn shell(&self) -> usize {
+        self.shells.last().copied().unwrap_or(0)
+    }
+
+    /// All that a command with variables of loops comes to; nothing if that is not known.
+    pub(super) fn variants(&self, command: &Command) -> Vec<Command> {
+        let mut variants = vec![command.clone()];
+        let mut changed = false;
+        for at in 1..command.words.len() {
+            let Some(values) = self.values(command, at) else { continue };
+            changed = true;
+            if variants.len() * values.len() > MAX_VARIANTS {
+                return Vec::new();
+            }
+            let with = |variant: &Command, value: &Word| {
+                let mut variant = variant.clone();
+                variant.words[at] = value.clone();
+                variant
+            };
+            variants = variants
+                .iter()
+                .flat_map(|variant| values.iter().map(move |value| with(variant, value)))
+                .collect();
+        }
+        if changed { variants } else { Vec::new() }
+    }
+
+    /// What a word may be that is the variable of a loop.
+    fn values(&self, command: &Command, at: usize) -> Option<Vec<Word>> {
+        let source = command.words[at].source.strip_prefix("\"$")?.strip_suffix('"')?;
+        let inner = source.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        let name = inner.unwrap_or(source);
+        let (_, words, shell) = self.bound.iter().rev().find(|(bound, ..)| bound == name)?;
+        if *shell != self.shell() || !self.usable.iter().any(|usable| usable == name) {
+            return None;
+        }
+        if let Some(words) = words {
+            return Some(words.clone());
+        }
+        // A text, which is harmless only to who does no more than print it. The first that `printf`
+        // is given tells it what to do.
+        let prints = match command.name()? {
+            "basename" | "dirname" | "echo" => true,
+            "printf" => at > 1,
+            _ => false,
+        };
+        prints.then(|| vec![Word::from("text".to_owned())])
+    }
+}
+
+/// Whether nothing in a line but loops gives a variable its value.
+fn is_usable(name: &str, line: &str, steps: &[Step]) -> bool {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let expands = [format!("{{{name}:="), format!("{{{name}=")];
+    if !plain || expands.iter().any(|assigns| line.contains(assigns.as_str())) {
+        return false;
+    }
+    let (mut loops, mut reads, mut assigned, mut set) = (0, 0, 0, 0);
+    for step in steps {
+        match step {
+            Step::Bind(bound, Some(_)) if bound == name => loops += 1,
+            Step::Bind(bound, None) if bound == name => reads += 1,
+            Step::Command(command) => {
+                assigned += command.assignments.iter().filter(|it| it.name == name).count();
+                let may_name = |word: &Word| {
+                    let is_number = word.dynamic <= Dynamic::Number;
+                    !is_number || word.text.contains(name)
+                };
+                let sets = command.name().is_none_or(|it| SETTERS.contains(&it));
+                // `printf` sets one only after `-v`.
+                let prints = command.name() == Some("printf")
+                    && command.args().first().is_some_and(|word| {
+                        !word.text.starts_with('-') && word.literal().is_some()
+                    });
+                if !command.words.is_empty()
+                    && sets
+                    && !prints
+                    && command.args().iter().any(may_name)
+                {
+                    set += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    assigned == loops && set == reads
+}
