@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use self::check::Check;
 use self::policy::{Broken, Policy, Situation};
 pub use self::policy::{Request, RuleName};
+pub use self::rules::Environment;
 pub use self::saved::Saved;
 use self::scope::Always;
 pub use self::scope::Scope;
@@ -331,8 +332,15 @@ impl Permissions {
         *self.loaded.lock() = None;
     }
 
-    /// Applies the policy. Of a command line this looks files up: of a very long one, thousands.
+    /// Applies the policy, to commands with this process's own environment. Of a command line this
+    /// looks files up: of a very long one, thousands.
     pub fn check(&self, request: &Request<'_>) -> Verdict {
+        self.check_in(request, &Environment::own()).0
+    }
+
+    /// Applies the policy, to commands with this environment; and says whether the call is a command
+    /// line that does no more than read the workspace.
+    pub fn check_in(&self, request: &Request<'_>, environment: &Environment) -> (Verdict, bool) {
         let loaded = self.loaded();
         let situation = self.situation();
         let saved = loaded.saved.iter().filter(|it| it.counts(situation.mode, situation.folder));
@@ -343,14 +351,16 @@ impl Permissions {
             always: Always(saved.map(|it| it.scope.clone()).chain(self.allowed()).collect()),
             roots: &self.roots,
             secrets: &self.setup.secrets,
+            environment,
         };
         match check.verdict() {
-            Verdict::Ask(question) => Verdict::Ask(Question {
-                scopes: self.offered(question.scopes),
-                can_save: self.setup.always && self.setup.can_save,
-                ..question
-            }),
-            verdict => verdict,
+            Verdict::Ask(question) => {
+                let scopes = self.offered(question.scopes);
+                let can_save = self.setup.always && self.setup.can_save;
+                (Verdict::Ask(Question { scopes, can_save, ..question }), false)
+            }
+            Verdict::Allow => (Verdict::Allow, check.only_reads()),
+            verdict @ Verdict::Deny(_) => (verdict, false),
         }
     }
 

@@ -182,6 +182,8 @@ pub struct ToolContext {
     pub workspace: Arc<Workspace>,
     /// The programs.
     pub processes: Arc<Processes>,
+    /// Environment variables that a command is given besides.
+    pub variables: Arc<[(String, String)]>,
     /// What was too long for the model.
     pub outputs: Arc<Outputs>,
     /// The programs that go on when their call has ended.

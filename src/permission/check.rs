@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::policy::{Decision, Policy, Rank, Request, Rule, RuleName, Ruling, Situation, Subject};
+use super::rules::Environment;
 use super::scope::Always;
 use super::{Mode, Question, Scope, Verdict, line, rules};
 use crate::tools::secrets::Secrets;
@@ -21,6 +22,8 @@ pub(super) struct Check<'a> {
     /// The workspace's directories, real paths.
     pub(super) roots: &'a [PathBuf],
     pub(super) secrets: &'a Secrets,
+    /// What commands are started with.
+    pub(super) environment: &'a Environment,
 }
 
 impl Check<'_> {
@@ -37,6 +40,12 @@ impl Check<'_> {
             }
             (verdict, _) => verdict,
         }
+    }
+
+    /// Whether the call is a command line that does no more than read.
+    pub(super) fn only_reads(&self) -> bool {
+        let Access::Execute { command, directory } = self.request.access else { return false };
+        line::only_reads(self, command, directory)
     }
 
     pub(super) fn mode(&self) -> Mode {

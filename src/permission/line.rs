@@ -45,10 +45,11 @@ pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> Verdic
     if let Some(Ruling { rule, decision: Decision::Deny }) = whole {
         return denied(rule, &brief(line));
     }
-    let parts = match rules::judge(line, directory, check.roots, check.secrets) {
-        Ok(parts) => parts,
-        Err(why) => return unclear(check, line, why),
-    };
+    let parts =
+        match rules::judge_in(check.environment, line, directory, check.roots, check.secrets) {
+            Ok(parts) => parts,
+            Err(why) => return unclear(check, line, why),
+        };
     // Nothing, or a way to somewhere, is for rules about the tool alone.
     let tool = if parts.iter().all(Part::only_goes) { check.ruling(Subject::Call) } else { None };
     if let Some(Ruling { rule, decision: Decision::Deny }) = tool {
@@ -78,6 +79,12 @@ pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> Verdic
         return Verdict::Allow;
     }
     Verdict::Ask(question(check, &parts, asking, (line, directory)))
+}
+
+/// Whether a line does no more than read the workspace, whatever was allowed.
+pub(super) fn only_reads(check: &Check<'_>, line: &str, directory: &Path) -> bool {
+    let parts = rules::judge_in(check.environment, line, directory, check.roots, check.secrets);
+    parts.is_ok_and(|parts| parts.iter().all(|part| part.risk == Risk::None))
 }
 
 /// A line that cannot be taken apart.

@@ -1,5 +1,6 @@
 //! Which commands and files are harmless, and which must always be asked for.
 
+mod environment;
 mod forced;
 mod git;
 mod git_config;
@@ -17,6 +18,8 @@ mod variables;
 
 use std::path::{Path, PathBuf};
 
+pub use self::environment::Environment;
+use self::loops::Loops;
 pub use self::part::{Part, Risk};
 use self::place::Place;
 pub use self::sensitive::sensitive;
@@ -24,8 +27,19 @@ use self::variables::assignments_risk;
 use super::shell::{self, Command, Direction, Dynamic, Redirect, Step, Word, brief};
 use crate::tools::secrets::Secrets;
 
-/// What each command of a line may do; or why that cannot be said.
+/// What each command of a line may do in this process's own environment; or why that cannot be said.
 pub fn judge(
+    line: &str,
+    directory: &Path,
+    roots: &[PathBuf],
+    secrets: &Secrets,
+) -> Result<Vec<Part>, String> {
+    judge_in(&Environment::own(), line, directory, roots, secrets)
+}
+
+/// What each command of a line may do; or why that cannot be said.
+pub fn judge_in(
+    environment: &Environment,
     line: &str,
     directory: &Path,
     roots: &[PathBuf],
@@ -36,16 +50,31 @@ pub fn judge(
     let mut parts = Vec::new();
     let (mut makers, mut patterns) = (Vec::new(), Vec::new());
     let mut wrappers = Vec::new();
-    for step in shell::parse(line)? {
+    let steps = shell::parse(line)?;
+    let mut loops = Loops::new(line, &steps);
+    let mut steps = steps.into_iter().peekable();
+    while let Some(step) = steps.next() {
         match step {
-            Step::Enter => shells.push(place.here().to_vec()),
-            Step::Leave => place.back(shells.pop().unwrap_or_default()),
+            Step::Enter => {
+                shells.push(place.here().to_vec());
+                loops.enter();
+            }
+            Step::Leave => {
+                place.back(shells.pop().unwrap_or_default());
+                loops.leave();
+            }
+            Step::Bind(name, words) => loops.bind(name, words),
+            Step::Unbind(name) => loops.unbind(&name),
             Step::Function(name) => {
                 let risk = Risk::Forced(format!("defines `{}`", brief(&name)));
                 parts.push(Part::nameless(name, risk, "functions"));
             }
-            Step::Wrapper(words) => wrappers.push(words),
-            Step::Bind(..) | Step::Unbind(_) => {}
+            Step::Wrapper(words) => {
+                if words.first().is_some_and(|name| shell::is_shell(&name.text)) {
+                    loops.start();
+                }
+                wrappers.push(words);
+            }
             Step::Command(command) => {
                 if forced::makes_options(&command) {
                     makers.push(parts.len());
@@ -53,7 +82,12 @@ pub fn judge(
                 if has_bare_pattern(&command) {
                     patterns.push((parts.len(), said(&command), command.repeated));
                 }
-                if let Some(mut part) = command_part(&command, &place, secrets) {
+                let reads = matches!(steps.peek(), Some(Step::Bind(_, None)));
+                if let Some(mut part) = looped_part(&command, &loops, &place, secrets, reads) {
+                    let found = environment.risk(&command, &wrappers, &place);
+                    if found.level() > part.risk.level() {
+                        (part.risk, part.rule) = (found, "environment");
+                    }
                     part.forms.append(&mut wrappers);
                     parts.push(part);
                 }
@@ -69,8 +103,39 @@ pub fn judge(
             }
         }
     }
+    parts.extend(idle_wrapper(environment, &wrappers, &place));
     doubt(&mut parts, &makers, patterns);
     Ok(parts)
+}
+
+/// A wrapper that was given nothing to run, and is run all the same, if it is one to ask about.
+fn idle_wrapper(
+    environment: &Environment,
+    wrappers: &[Vec<Word>],
+    place: &Place<'_>,
+) -> Option<Part> {
+    let risk = environment.risk(&Command::default(), wrappers, place);
+    let name = wrappers.first()?.first()?.source.clone();
+    (risk != Risk::None).then(|| Part::nameless(name, risk, "environment"))
+}
+
+/// What one command may do among loops; `reads`: it reads a line for one, and does nothing else.
+fn looped_part(
+    command: &Command,
+    loops: &Loops,
+    place: &Place<'_>,
+    secrets: &Secrets,
+    reads: bool,
+) -> Option<Part> {
+    let mut part = command_part(command, place, secrets)?;
+    let variants = loops.variants(command);
+    let is_harmless = |variant: &Command| {
+        command_part(variant, place, secrets).is_none_or(|part| part.risk == Risk::None)
+    };
+    if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
+        (part.risk, part.rule) = (Risk::None, "read-only");
+    }
+    Some(part)
 }
 
 /// Whether an argument is a pattern that may come to stand for a name like `--option`.

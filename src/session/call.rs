@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use super::{Session, instructions};
 use crate::model::{Call, tokens};
-use crate::permission::{Request, Scope, Verdict};
+use crate::permission::{Environment, Request, Scope, Verdict};
 use crate::sync::Mutex;
 use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
@@ -111,7 +111,7 @@ async fn run(
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
         match (caller, access) {
             // The user typed it.
-            (Caller::Prompt, Access::Execute { .. }) => Some(Verdict::Allow),
+            (Caller::Prompt, Access::Execute { .. }) => Some((Verdict::Allow, Arc::default())),
             // The user named the files, and so means those with secrets in them, too.
             (Caller::Prompt, Access::ReadFiles { .. }) => {
                 let access = &Access::Read;
@@ -121,7 +121,7 @@ async fn run(
         }
     };
     // What begins after a cancel is not announced.
-    let Some(verdict) = verdict.filter(|_| !cancel.is_cancelled()) else {
+    let Some((verdict, variables)) = verdict.filter(|_| !cancel.is_cancelled()) else {
         return session.finish_call(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
@@ -135,7 +135,10 @@ async fn run(
             let shown = session.gate(&id);
             announce(started(None));
             match shown.passed(cancel).await {
-                Ok(()) => execute(session, &id, invocation, None, cancel).await,
+                Ok(()) => {
+                    execute(session, &id, invocation, Grant { edited: None, variables }, cancel)
+                        .await
+                }
                 Err(outcome) => outcome,
             }
         }
@@ -148,7 +151,10 @@ async fn run(
         Verdict::Ask(question) => {
             let answer = ask(session, started(Some(question)), cancel).await;
             match permitted(session, answer, cancel).await {
-                Ok(edited) => execute(session, &id, invocation, edited, cancel).await,
+                Ok(edited) => {
+                    let grant = Grant { edited, ..Grant::default() };
+                    execute(session, &id, invocation, grant, cancel).await
+                }
                 Err(outcome) => outcome,
             }
         }
@@ -160,18 +166,31 @@ async fn run(
     session.finish_call(id, outcome);
 }
 
-/// What the policy says. A command line is taken apart and its paths are looked up, which may take
-/// a while.
-async fn verdict(session: &Session, tool: Tooling, args: &Value, access: &Access) -> Verdict {
+/// What the policy says, and the environment variables that the call is given besides if it runs
+/// without a question. A command line is taken apart and its paths are looked up, which may take a
+/// while.
+async fn verdict(
+    session: &Session,
+    tool: Tooling,
+    args: &Value,
+    access: &Access,
+) -> (Verdict, Arc<[(String, String)]>) {
     if !matches!(access, Access::Execute { .. }) {
-        return session.permissions.check(&tool.request(args, access));
+        return (session.permissions.check(&tool.request(args, access)), Arc::default());
     }
+    // A name stands for the program that is found when the line runs.
+    session.processes.find_programs().await;
+    let environment = Environment::new(session.processes.environment());
     let permissions = Arc::clone(&session.permissions);
     let (args, access) = (args.clone(), access.clone());
-    let check =
-        tokio::task::spawn_blocking(move || permissions.check(&tool.request(&args, &access)));
+    let check = tokio::task::spawn_blocking(move || {
+        let request = tool.request(&args, &access);
+        let (verdict, reads) = permissions.check_in(&request, &environment);
+        let variables = if reads { environment.of_reading() } else { Vec::new() };
+        (verdict, Arc::from(variables))
+    });
     // A fault in the policy must not let anything run.
-    check.await.unwrap_or_else(|_| Verdict::Deny(crashed().message))
+    check.await.unwrap_or_else(|_| (Verdict::Deny(crashed().message), Arc::default()))
 }
 
 impl Tooling {
@@ -246,11 +265,20 @@ async fn save(session: &Session, scope: Scope) {
     session.log.append(Event::Notice(notice));
 }
 
+/// What a call that may run is given.
+#[derive(Default)]
+struct Grant {
+    /// Content that the user has put in the place of the model's.
+    edited: Option<String>,
+    /// Environment variables of a command, besides its own.
+    variables: Arc<[(String, String)]>,
+}
+
 async fn execute(
     session: &Session,
     id: &str,
     invocation: Invocation,
-    edited: Option<String>,
+    Grant { edited, variables }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     let progress = {
@@ -265,7 +293,7 @@ async fn execute(
             }
         }
     };
-    let cx = session.context(id, cancel, progress);
+    let cx = ToolContext { variables, ..session.context(id, cancel, progress) };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let result = tokio::select! {
         result = &mut run => result,
@@ -330,6 +358,7 @@ impl Session {
         ToolContext {
             workspace: Arc::clone(&self.workspace),
             processes: Arc::clone(&self.processes),
+            variables: Arc::default(),
             background: Arc::clone(&self.background),
             outputs: Arc::clone(&self.outputs),
             limits: Arc::clone(&self.limits),

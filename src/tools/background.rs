@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Limits;
-use super::process::{Processes, Running};
+use super::process::Running;
 use super::shell_output::Output;
+use super::{Limits, ToolContext};
 use crate::sync::Mutex;
 
 /// How long output is still waited for when a command has ended and something that it started
@@ -119,7 +119,7 @@ impl Background {
     /// Starts `bash -c command`.
     pub(super) fn start(
         &self,
-        processes: &Arc<Processes>,
+        cx: &ToolContext,
         command: &str,
         directory: &Path,
     ) -> io::Result<Arc<Job>> {
@@ -135,7 +135,7 @@ impl Background {
                  list_background_processes names them"
             )));
         }
-        let running = processes.start(command, directory)?;
+        let running = cx.processes.start_with(command, directory, &cx.variables)?;
         let job = Arc::new(Job {
             pid: running.group,
             command: command.to_owned(),

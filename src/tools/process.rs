@@ -11,7 +11,8 @@ mod serving;
 mod table;
 mod watched;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -155,9 +156,20 @@ impl Processes {
 
     /// Starts `bash -c command` (`sh` where there is no bash), without standard input.
     pub fn start(&self, command: &str, directory: &Path) -> io::Result<Running> {
+        self.start_with(command, directory, &[])
+    }
+
+    /// Starts it with these environment variables besides.
+    pub fn start_with(
+        &self,
+        command: &str,
+        directory: &Path,
+        variables: &[(String, String)],
+    ) -> io::Result<Running> {
         let mark = self.running.next_mark()?;
         let (output, writer) = io::pipe()?;
         let mut shell = self.shell(command, directory, &mark);
+        shell.envs(variables.iter().map(|(name, value)| (name, value)));
         shell.stdout(writer.try_clone()?).stderr(writer);
         let child = shell.spawn()?;
         // The shell holds the ends of the pipe, and so would `shell`: output would never end.
@@ -181,6 +193,20 @@ impl Processes {
         shell.env_remove("CDPATH");
         self.set_environment(&mut shell);
         shell
+    }
+
+    /// The environment that commands are started with, as far as it is known now: see
+    /// [`Self::find_programs`].
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut command = self.shell("", Path::new("/"), "");
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in command.as_std_mut().get_envs() {
+            match value {
+                Some(value) => _ = environment.insert(name.to_owned(), value.to_owned()),
+                None => _ = environment.remove(name),
+            }
+        }
+        environment.into_iter().collect()
     }
 
     /// This process's own, without secrets, and with the `PATH` that the user has.

@@ -150,7 +150,8 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     if cx.cancel.run_until_cancelled(cx.processes.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
     }
-    let mut running = cx.processes.start(command, directory).map_err(|err| not_started(&err))?;
+    let running = cx.processes.start_with(command, directory, &cx.variables);
+    let mut running = running.map_err(|err| not_started(&err))?;
     let mut output = Output::new(cx.limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
     match end {
@@ -178,7 +179,7 @@ async fn leave_running(
     delay: Duration,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
-    let started = cx.background.start(&cx.processes, command, directory);
+    let started = cx.background.start(cx, command, directory);
     let job = started.map_err(|err| not_started(&err))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;

@@ -123,6 +123,7 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
     ToolContext {
         workspace: Arc::new(workspace),
         processes: Processes::new(|_, _| false),
+        variables: Arc::from([]),
         background: Arc::new(Background::new(&limits, |_| ())),
         outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
         preimages: Arc::new(Preimages::new(scratch, limits.undo_bytes)),

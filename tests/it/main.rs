@@ -48,6 +48,7 @@ mod tidy;
 mod told;
 mod transcripts;
 mod typed;
+mod unasked;
 mod undo;
 mod web;
 mod webhook;

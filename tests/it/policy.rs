@@ -1,7 +1,9 @@
 //! What may run without a question.
 
 mod bash;
+mod environment;
 mod file;
+mod git;
 mod lines;
 mod places;
 mod questions;

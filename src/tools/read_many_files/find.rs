@@ -117,9 +117,8 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
         let name = one_line(&cx.workspace.relative(path), LABEL_CHARS);
         (name, "may hold secrets: name it, and the user is asked".to_owned())
     }));
-    let whole = |named| {
-        move |(path, media): (PathBuf, bool)| Planned { path, named, media, lines: None }
-    };
+    let whole =
+        |named| move |(path, media): (PathBuf, bool)| Planned { path, named, media, lines: None };
     let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
     plan.files = files.collect();
     for excerpt in &args.excerpts {
