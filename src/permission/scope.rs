@@ -37,7 +37,11 @@ pub enum Scope {
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[String]| {
-            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            let brief = |name: &String| match name.split_once('\n') {
+                Some((line, _)) => format!("`{line} …`"),
+                None => format!("`{name}`"),
+            };
+            names.iter().map(brief).collect::<Vec<_>>().join(", ")
         };
         match self {
             Self::Edits => f.write_str("all edits in the workspace"),

@@ -5,6 +5,7 @@ mod environment;
 mod file;
 mod git;
 mod lines;
+mod narrow;
 mod places;
 mod questions;
 mod remembered;

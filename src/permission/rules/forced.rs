@@ -109,7 +109,7 @@ pub(super) fn makes_options(command: &Command) -> bool {
 }
 
 /// Options that are followed by a text, which is no option then, whatever it is.
-const TEXT_FOLLOWS: &[&str] = &["--body", "--message", "--title", "-am", "-m"];
+pub(super) const TEXT_FOLLOWS: &[&str] = &["--body", "--message", "--title", "-am", "-m"];
 
 /// Why a command must always be asked about.
 pub(super) fn why(command: &Command, place: &Place<'_>) -> Option<String> {

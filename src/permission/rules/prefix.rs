@@ -1,7 +1,61 @@
 //! What "always" remembers of a command: as much of its beginning as says what it does.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::forced::TEXT_FOLLOWS;
 use super::git::Git;
+use super::options::gives;
+use super::safe;
 use crate::permission::shell::{Command, Word};
+
+const TABLE: &str = include_str!("always.toml");
+
+static TABLES: LazyLock<Tables> = LazyLock::new(|| toml::from_str(TABLE).unwrap_or_default());
+
+/// The data of `always.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    program: Vec<Breadth>,
+}
+
+/// What an "always" for one call of a program covers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Breadth {
+    names: Vec<String>,
+    #[serde(default)]
+    subcommands: Vec<String>,
+    options: Options,
+    #[serde(default)]
+    but: Vec<String>,
+    #[serde(default)]
+    only: Vec<String>,
+    operands: Operands,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// The options that a later call may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Options {
+    Any,
+    None,
+}
+
+/// The operands that a later call may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Operands {
+    Any,
+    Counted,
+    Plain,
+    Hosts,
+    Remote,
+}
 
 /// Programs that do what their first argument says.
 const SUBCOMMANDS: &[&str] = &[
@@ -153,22 +207,134 @@ pub(super) fn of(command: &Command) -> String {
         {
             return "sed -i".to_owned();
         }
-        "git" => {
-            let words = Git::read(args).map_or(args, |git| git.words);
-            return with_words(name, words, words_that_count(program, words));
-        }
         _ => {}
     }
+    let words = if program == "git" { Git::read(args).map_or(args, |git| git.words) } else { args };
     let is_interpreter = INTERPRETERS.iter().any(|it| it.is(program));
-    match args {
-        [m, module, ..] if is_interpreter && m.text == "-m" => {
-            format!("{program} -m {}", module.source)
+    match words {
+        [m, module, rest @ ..] if is_interpreter && m.text == "-m" => {
+            let prefix = format!("{program} -m");
+            if !module.literal().is_some_and(has_subcommands) {
+                return format!("{prefix} {}", module.source);
+            }
+            let words = std::iter::once(module).chain(rest).cloned().collect();
+            return format!("{prefix} {}", of(&Command { words, ..Command::default() }));
         }
-        _ if is_interpreter || has_subcommands(program) => {
-            with_words(name, args, words_that_count(program, args))
-        }
-        _ => name.plain().to_owned(),
+        _ if is_interpreter => return with_words(name, words, 1),
+        _ => {}
     }
+    let count = if has_subcommands(program) || program == "git" {
+        words_that_count(program, words)
+    } else {
+        0
+    };
+    let exactly = || joined(std::iter::once(name).chain(words));
+    let Some((first, rest)) = first_words(words, count) else { return exactly() };
+    let prefix = joined(std::iter::once(name).chain(first));
+    let more = match breadth(program, first) {
+        Some(breadth) => breadth.remembered(rest),
+        // A script of the project is the same program whatever it is given.
+        None if is_script(program) => Some(String::new()),
+        // Which files it reads is looked at each time.
+        None if safe::is_plain(command) == Some(true) => Some(String::new()),
+        None => rest.is_empty().then(String::new),
+    };
+    more.map_or_else(exactly, |more| prefix + &more)
+}
+
+/// The row for a program and the words that say what it does.
+fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
+    let is_toolchain = |word: &&Word| word.text.starts_with('+');
+    let sub = joined(first.iter().skip_while(is_toolchain));
+    let is = |row: &&Breadth| {
+        row.names.iter().any(|name| name == program)
+            && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
+    };
+    TABLES.program.iter().find(is)
+}
+
+impl Breadth {
+    /// What is remembered of the words behind those that say what a program does. None if that is
+    /// all of them.
+    fn remembered(&self, words: &[Word]) -> Option<String> {
+        let mut operands = Vec::new();
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if word.text == "--" {
+                break;
+            }
+            if word.literal().is_some_and(|text| TEXT_FOLLOWS.contains(&text)) {
+                rest.next();
+            }
+            if !word.may_be_option() && (!word.text.starts_with('-') || word.text == "-") {
+                operands.push(word);
+            } else if !self.has_option(word) {
+                return None;
+            }
+        }
+        // Behind `--` nothing is an option of the program itself.
+        let is_any = self.operands == Operands::Any;
+        operands.extend(rest.filter(|_| !is_any));
+        let mut remembered = String::new();
+        for (at, word) in operands.into_iter().enumerate() {
+            let counted = match self.operands {
+                Operands::Any => continue,
+                Operands::Remote if at > 0 || word.text == "origin" => continue,
+                Operands::Counted | Operands::Remote => word.plain().to_owned(),
+                Operands::Plain => {
+                    let is_plain = |c: char| c.is_alphanumeric() || "_/~".contains(c);
+                    let first = word.literal()?.chars().next();
+                    if word.text.starts_with("./") || first.is_some_and(is_plain) {
+                        continue;
+                    }
+                    return None;
+                }
+                Operands::Hosts => host(word)?,
+            };
+            remembered.push(' ');
+            remembered.push_str(&counted);
+        }
+        Some(remembered)
+    }
+
+    /// Whether later calls may have an option.
+    fn has_option(&self, word: &Word) -> bool {
+        let text = word.text.as_str();
+        match self.options {
+            Options::Any => {
+                let name = |text: &str| {
+                    let name = text.trim_start_matches('-');
+                    name.split('=').next().unwrap_or_default().to_owned()
+                };
+                let is = |option: &String| name(text) == name(option) || gives(text, option);
+                self.but.is_empty() || (word.literal().is_some() && !self.but.iter().any(is))
+            }
+            Options::None => {
+                let letters = text.strip_prefix('-').unwrap_or_default();
+                // Of a number behind a letter it is clear whose value it is.
+                let letters = letters.trim_end_matches(|c: char| c.is_ascii_digit());
+                let is_letter = |c: char| self.only.iter().any(|only| only[1..] == *c.to_string());
+                word.literal().is_some_and(|text| self.only.iter().any(|only| only == text))
+                    || (word.literal().is_some()
+                        && !letters.is_empty()
+                        && letters.chars().all(is_letter))
+            }
+        }
+    }
+}
+
+/// The host of a URL for the web.
+fn host(word: &Word) -> Option<String> {
+    let url = reqwest::Url::parse(word.literal()?).ok()?;
+    let plain = matches!(url.scheme(), "http" | "https") && url.username().is_empty();
+    // Curl makes more URLs of one with such characters.
+    let single = !word.text.contains(['{', '}', '[', ']', '\\']);
+    (plain && single).then(|| url.origin().ascii_serialization())
+}
+
+/// Whether a program is a file of the project by the look of its path.
+fn is_script(program: &str) -> bool {
+    program.contains('/') && !program.starts_with(['/', '~']) && !program.contains("..")
 }
 
 /// What "always" would remember of the whole program: none of one that is there to run others, and
@@ -212,14 +378,34 @@ fn words_that_count(program: &str, args: &[Word]) -> usize {
 
 /// A name and the first of its arguments; all of them if one of the first is an option.
 fn with_words(name: &Word, args: &[Word], count: usize) -> String {
-    // A toolchain's name does not say what cargo does.
-    let count = count + usize::from(args.first().is_some_and(|word| word.text.starts_with('+')));
-    let first = args.get(..count).unwrap_or(args);
-    let plain = first.iter().all(|word| word.literal().is_some_and(|text| !text.starts_with('-')));
-    let words = if plain { first } else { args };
+    let words = first_words(args, count).map_or(args, |(first, _)| first);
     joined(std::iter::once(name).chain(words))
+}
+
+/// The first words, and the rest. None if one of the first is an option, or not known.
+fn first_words(args: &[Word], count: usize) -> Option<(&[Word], &[Word])> {
+    // A toolchain's name does not say what cargo does.
+    let toolchain = count > 0 && args.first().is_some_and(|word| word.text.starts_with('+'));
+    let count = (count + usize::from(toolchain)).min(args.len());
+    let (first, rest) = args.split_at(count);
+    let is_plain = |word: &Word| word.literal().is_some_and(|text| !text.starts_with('-'));
+    first.iter().all(is_plain).then_some((first, rest))
 }
 
 fn joined<'a>(words: impl IntoIterator<Item = &'a Word>) -> String {
     words.into_iter().map(Word::plain).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_can_be_read() {
+        let tables: Tables = toml::from_str(TABLE).unwrap();
+        for row in &tables.program {
+            assert!(row.but.is_empty() || row.options == Options::Any, "{:?}", row.names);
+            assert!(row.only.is_empty() || row.options == Options::None, "{:?}", row.names);
+        }
+    }
 }

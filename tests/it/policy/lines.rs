@@ -27,7 +27,7 @@ fn every_command_line_is_judged_as_written_down() {
         }
         let command = line.replace("{root}", &root).replace('⏎', "\n").replace('⇥', "\t");
         let verdict = described(workspace.judge(&command));
-        writeln!(judged, "    {}", verdict.replace(&root, "{root}")).unwrap();
+        writeln!(judged, "    {}", verdict.replace(&root, "{root}").replace('\n', "⏎")).unwrap();
     }
     expect_file![path].assert_eq(&judged);
 }
