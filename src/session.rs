@@ -74,8 +74,8 @@ pub use crate::tools::process::Program;
 use crate::tools::scratch::Scratch;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
-    Access, Content, FileDiff, Kind, Location, ServerAnswer, Source, Summary, Todo, TodoStatus,
-    ToolOutput,
+    Access, Content, DiffLine, FileDiff, Kind, LineDiff, Location, ServerAnswer, Side, Source,
+    Summary, Todo, TodoStatus, ToolOutput,
 };
 use crate::tools::{Limits, Tool};
 

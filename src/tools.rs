@@ -57,6 +57,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::background::Background;
+pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::google_web_search::{Found, Search, Source};
 pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub(crate) use self::name_list::NameList;

@@ -1,9 +1,9 @@
-//! What changed between two texts, for a model to read.
+//! What changed between two texts: cut to the limits for a model, whole for a person to read.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use similar::TextDiff;
+use similar::{ChangeTag, TextDiff};
 
 use super::Limits;
 use super::text::normalise;
@@ -46,6 +46,109 @@ pub(super) fn unified_within(time: Duration, old: &str, new: &str, limits: &Limi
     shown
 }
 
+/// Lines that are shown to people around each change.
+const AROUND: usize = 3;
+
+/// How long changed words may be looked for; lines after that are shown without such marks.
+const MARKING: Duration = Duration::from_millis(200);
+
+/// A change of a text, line by line: all of it, and every character of its lines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LineDiff {
+    /// Groups of changed lines that are near each other, and the lines around them.
+    pub hunks: Vec<Vec<DiffLine>>,
+    /// Number of lines that are new.
+    pub added: usize,
+    /// Number of lines that are gone.
+    pub removed: usize,
+    /// Whether every line of both texts ends in `\r\n`. If not, each `\r` is left in its line, so
+    /// that a change of line endings is a change of lines.
+    pub crlf: bool,
+}
+
+/// A line of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffLine {
+    /// The text that the line is of.
+    pub side: Side,
+    /// Line number in that text, from 1; of a line of both, in the new one.
+    pub number: usize,
+    /// The line without its ending, in pieces; `true` marks words that differ from those of the
+    /// line whose place it takes.
+    pub pieces: Vec<(bool, String)>,
+    /// Whether it is a last line without a newline.
+    pub unended: bool,
+}
+
+/// The text that a line of a change is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Both: the line stays.
+    Both,
+    /// The old one: the line is removed.
+    Old,
+    /// The new one: the line is added.
+    New,
+}
+
+/// Compares two texts line by line; within `time` about, or else the difference is larger than it
+/// need be.
+pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
+    let crlf = all_crlf(old) && all_crlf(new) && [old, new].iter().any(|text| text.contains('\n'));
+    let split = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
+    let diff = TextDiff::configure()
+        .timeout(time)
+        .newline_terminated(true)
+        .diff_slices(&split(old), &split(new));
+    let deadline = Instant::now() + MARKING;
+    let mut lines = LineDiff { crlf, ..LineDiff::default() };
+    for group in diff.grouped_ops(AROUND) {
+        let mut hunk = Vec::new();
+        for op in group {
+            for change in diff.iter_inline_changes_deadline(&op, Some(deadline)) {
+                let (side, index) = match change.tag() {
+                    ChangeTag::Equal => (Side::Both, change.new_index()),
+                    ChangeTag::Delete => (Side::Old, change.old_index()),
+                    ChangeTag::Insert => (Side::New, change.new_index()),
+                };
+                lines.removed += usize::from(side == Side::Old);
+                lines.added += usize::from(side == Side::New);
+                let (pieces, unended) = pieces(change.values(), crlf);
+                hunk.push(DiffLine { side, number: index.unwrap_or(0) + 1, pieces, unended });
+            }
+        }
+        lines.hunks.push(hunk);
+    }
+    lines
+}
+
+/// Returns whether every line feed of a text has a carriage return before it.
+fn all_crlf(text: &str) -> bool {
+    text.matches('\n').count() == text.matches("\r\n").count()
+}
+
+/// Returns a line's pieces without its ending, and whether it had none.
+fn pieces(values: &[(bool, &str)], crlf: bool) -> (Vec<(bool, String)>, bool) {
+    let mut pieces: Vec<_> =
+        values.iter().map(|(marked, text)| (*marked, (*text).to_owned())).collect();
+    let ended = pop_last(&mut pieces, '\n');
+    if ended && crlf {
+        pop_last(&mut pieces, '\r');
+    }
+    pieces.retain(|(_, text)| !text.is_empty());
+    // A line that is all new takes no other's place.
+    if pieces.iter().all(|(marked, text)| *marked || text.trim().is_empty()) {
+        pieces = vec![(false, pieces.into_iter().map(|(_, text)| text).collect())];
+    }
+    (pieces, !ended)
+}
+
+/// Removes a line's last character, if it is this one.
+fn pop_last(pieces: &mut [(bool, String)], c: char) -> bool {
+    let last = pieces.iter_mut().rev().find(|(_, text)| !text.is_empty());
+    last.is_some_and(|(_, text)| text.ends_with(c) && text.pop().is_some())
+}
+
 /// A line of at most so many characters.
 pub(super) fn cut(line: &str, chars: usize) -> String {
     match line.char_indices().nth(chars) {
@@ -81,6 +184,58 @@ mod tests {
     #[test]
     fn line_endings_are_no_change() {
         check("a\r\nb\r\n", "a\nb\n", "");
+    }
+
+    /// Lines as `12-text`, with `[]` around changed words and `$` after an unended line.
+    #[track_caller]
+    fn check_lines(old: &str, new: &str, expected: &[&str]) {
+        let diff = lines(COMPARING, old, new);
+        let line = |line: &DiffLine| {
+            let side = match line.side {
+                Side::Both => ' ',
+                Side::Old => '-',
+                Side::New => '+',
+            };
+            let piece = |(marked, text): &(bool, String)| {
+                if *marked { format!("[{text}]") } else { text.clone() }
+            };
+            let text: String = line.pieces.iter().map(piece).collect();
+            format!("{}{side}{text}{}", line.number, if line.unended { "$" } else { "" })
+        };
+        let shown: Vec<_> = diff.hunks.iter().flatten().map(line).collect();
+        assert_eq!(shown, expected);
+        let count = |side| diff.hunks.iter().flatten().filter(|line| line.side == side).count();
+        assert_eq!((diff.added, diff.removed), (count(Side::New), count(Side::Old)));
+    }
+
+    #[test]
+    fn lines_have_their_numbers_and_changed_words_are_marked() {
+        check_lines(
+            "1\n2\n3\n4\nlet x = one();\n6\n",
+            "1\n2\n3\n4\nlet x = two();\nmore\n6\n",
+            &["2 2", "3 3", "4 4", "5-let x = [one]();", "5+let x = [two]();", "6+more", "7 6"],
+        );
+        check_lines("", "a", &["1+a$"]);
+        check_lines("a\n", "a", &["1-a", "1+a$"]);
+    }
+
+    #[test]
+    fn line_endings_are_left_out_only_where_all_are_the_same() {
+        check_lines("a\r\nb\r\n", "a\r\nc\r\n", &["1 a", "2-b", "2+c"]);
+        check_lines("a\nb\n", "a\r\nb\n", &["1-a", "1+a\r", "2 b"]);
+        check_lines("a\r\n", "a\n", &["1-a\r", "1+a"]);
+        check_lines("", "a\rb\r\n", &["1+a\rb"]);
+        check_lines("", "a\r\r\n", &["1+a\r"]);
+        check_lines("a\r", "b", &["1-a\r$", "1+b$"]);
+    }
+
+    #[test]
+    fn for_people_nothing_is_cut() {
+        let long = format!("{}\n", "x".repeat(100_000));
+        let many = "line\n".repeat(50_000);
+        let diff = lines(COMPARING, "", &format!("{long}{many}"));
+        assert_eq!(diff.added, 50_001);
+        assert_eq!(diff.hunks[0][0].pieces[0].1.len(), 100_000);
     }
 
     #[test]

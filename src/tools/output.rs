@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Limits, Source, diff};
+use super::diff::{self, LineDiff};
+use super::{Limits, Source};
 use crate::media::Media;
 
 /// How long two texts may be compared while somebody waits to be shown the difference.
@@ -83,6 +84,12 @@ impl FileDiff {
         let before = self.old.as_deref().unwrap_or_default();
         let hunks = diff::unified_within(SHOWING, before, &self.new, &Limits::default());
         format!("--- {old}\n+++ {}\n{hunks}", self.path)
+    }
+
+    /// Returns the whole change line by line, for a person to approve. Whoever shows it waits for
+    /// it: of large texts it shows more lines as changed than need be.
+    pub fn lines(&self) -> LineDiff {
+        diff::lines(SHOWING, self.old.as_deref().unwrap_or_default(), &self.new)
     }
 }
 

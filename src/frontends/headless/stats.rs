@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use crate::session::{
-    Answer, Content, Entry, Event, FileDiff, Millis, StopReason, ToolOutcome, Usage,
+    Answer, Content, Entry, Event, LineDiff, Millis, StopReason, ToolOutcome, Usage,
 };
 
 /// What is counted.
@@ -149,7 +149,7 @@ impl Stats {
         };
         calls.done += 1;
         if let Some(Content::Diff(change)) = &output.shown {
-            let (added, removed) = lines(change);
+            let LineDiff { added, removed, .. } = change.lines();
             self.lines_added += added;
             self.lines_removed += removed;
         }
@@ -260,20 +260,4 @@ fn tokens(usage: &Usage) -> Value {
         "cached": cached,
         "input": input.saturating_sub(cached),
     })
-}
-
-/// How many lines a change adds, and how many it removes.
-fn lines(change: &FileDiff) -> (usize, usize) {
-    let diff = change.unified();
-    // Without the names of the files.
-    let lines = diff.lines().skip(2);
-    let (mut added, mut removed) = (0, 0);
-    for line in lines {
-        match line.as_bytes().first() {
-            Some(b'+') => added += 1,
-            Some(b'-') => removed += 1,
-            _ => {}
-        }
-    }
-    (added, removed)
 }
