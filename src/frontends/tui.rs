@@ -86,9 +86,9 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
     let terminal = Terminal::take().context("the terminal cannot be used")?;
     let (columns, rows) = size();
     let about = About {
-        model: wrap::clean(&service.session.model()),
+        model: service.session.model(),
         mode: service.session.mode(),
-        workspace: wrap::clean(&service.workspace),
+        workspace: service.workspace.clone(),
         a2a: service.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
         elsewhere: service.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
         input_limit: None,

@@ -23,14 +23,12 @@ use super::{Quit, Ui, draw, editor, now, prompt, signals};
 /// Ctrl+C twice within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
 
-/// Rows that a question scrolls by.
-const PAGE: usize = 8;
-
 impl Ui {
     /// Whom the keys are for.
     fn focus(&self) -> Focus {
         match self.state.dialogs.front() {
             Some(dialog) if dialog.saying.is_some() => Focus::Saying,
+            Some(dialog) if dialog.reading => Focus::Reader,
             Some(dialog) if dialog.ready(now()) => Focus::Question,
             _ => match self.logging_in().map(|offer| &offer.stage) {
                 Some(Stage::Choosing) => Focus::Offer,
@@ -88,14 +86,10 @@ impl Ui {
                     return self.choose(choice).await;
                 }
             }
-            Intent::ScrollUp | Intent::ScrollDown => {
-                if let Some(dialog) = self.state.dialogs.front_mut() {
-                    dialog.scroll = match intent {
-                        Intent::ScrollUp => dialog.scroll.saturating_sub(PAGE),
-                        _ => dialog.scroll + PAGE,
-                    };
-                }
+            Intent::Scroll(scroll) => {
+                self.state.dialogs.front_mut().into_iter().for_each(|it| it.scroll(scroll));
             }
+            Intent::Read => self.read_question(focus != Focus::Reader),
         }
         Ok(())
     }
@@ -116,7 +110,7 @@ impl Ui {
         let focus = self.focus();
         self.put_off(focus);
         match focus {
-            Focus::Question | Focus::Offer | Focus::Waiting => {}
+            Focus::Question | Focus::Reader | Focus::Offer | Focus::Waiting => {}
             Focus::Saying | Focus::Key | Focus::Input { .. } => self.edit(&Edit::Insert(text)),
         }
     }
@@ -157,7 +151,7 @@ impl Ui {
                 }
             }
             Focus::Key => self.check_key(),
-            Focus::Waiting => {}
+            Focus::Reader | Focus::Waiting => {}
             Focus::Input { .. } => {
                 if let Some(completion) = self.state.completion.take()
                     && completion.accept(&mut self.state.input)
@@ -260,6 +254,8 @@ impl Ui {
     fn escape(&mut self, focus: Focus, had_help: bool) {
         if focus == Focus::Saying {
             self.state.dialogs.iter_mut().for_each(|dialog| dialog.saying = None);
+        } else if focus == Focus::Reader {
+            self.read_question(false);
         } else if matches!(focus, Focus::Offer | Focus::Key | Focus::Waiting) {
             self.leave_login();
         } else if self.state.completion.take().is_none() && !had_help {

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use super::input::Input;
 use super::local::LOCAL;
-use super::wrap::clean;
 use crate::commands::{Command, Registry};
 use crate::protocol::attach::Offered;
 
@@ -84,7 +83,7 @@ pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
     known.extend(prompts.iter().map(|prompt| {
         let takes = if prompt.takes { " " } else { "" };
         let text = format!("/{}{takes}", prompt.name);
-        Candidate { text: clean(&text), help: clean(&prompt.description) }
+        Candidate { text, help: prompt.description.clone() }
     }));
     let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);

@@ -1,9 +1,9 @@
 //! A question as it is asked on the screen: what can be answered, and how far the answer is.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use ratatui::text::Line;
-
+use super::draw::Content;
 use super::input::Input;
 use super::kept::Kept;
 use crate::session::{Access, Answer, CallStarted, Millis, Question};
@@ -24,10 +24,35 @@ pub(super) struct Dialog {
     pub(super) selected: usize,
     /// How many rows of what is asked about are above those shown.
     pub(super) scroll: usize,
-    /// The rows of what is asked about, for so many columns.
-    pub(super) content: Kept<usize, Vec<Line<'static>>>,
+    /// The rows of what is asked about, for so many columns; with everything else that is said, or
+    /// not.
+    pub(super) content: Kept<(usize, bool), Content>,
+    /// How many of these rows the screen shows.
+    pub(super) window: Cell<Window>,
+    /// Whether the question has the whole screen.
+    pub(super) reading: bool,
     /// The sentence that goes with a rejection, while it is typed.
     pub(super) saying: Option<Input>,
+}
+
+/// How much of what is asked about is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Window {
+    /// Rows on the screen.
+    pub(super) shown: usize,
+    /// Rows there are.
+    pub(super) total: usize,
+}
+
+/// A way through the rows of what is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scroll {
+    RowUp,
+    RowDown,
+    PageUp,
+    PageDown,
+    ToStart,
+    ToEnd,
 }
 
 /// What can be chosen.
@@ -45,8 +70,33 @@ impl Dialog {
     /// A question of a session that is of this process, or `elsewhere`.
     pub(super) fn new(started: Arc<CallStarted>, opened: Millis, elsewhere: bool) -> Self {
         let until = if elsewhere { "the agent ends" } else { "I quit" };
-        let content = Kept::default();
-        Self { started, opened, until, selected: 0, scroll: 0, content, saying: None }
+        Self {
+            started,
+            opened,
+            until,
+            selected: 0,
+            scroll: 0,
+            content: Kept::default(),
+            window: Cell::default(),
+            reading: false,
+            saying: None,
+        }
+    }
+
+    /// Shows other rows of what is asked about: a page is as many as are on the screen.
+    pub(super) fn scroll(&mut self, scroll: Scroll) {
+        let Window { shown, total } = self.window.get();
+        let last = total.saturating_sub(shown);
+        let first = self.scroll.min(last);
+        self.scroll = match scroll {
+            Scroll::RowUp => first.saturating_sub(1),
+            Scroll::RowDown => first + 1,
+            Scroll::PageUp => first.saturating_sub(shown.max(1)),
+            Scroll::PageDown => first + shown.max(1),
+            Scroll::ToStart => 0,
+            Scroll::ToEnd => last,
+        };
+        self.scroll = self.scroll.min(last);
     }
 
     /// The id of the call that is asked about.
@@ -62,6 +112,7 @@ impl Dialog {
     /// It comes up now, not before.
     pub(super) fn shown_at(&mut self, now: Millis) {
         self.opened = now;
+        self.reading = false;
     }
 
     /// What can be chosen: a key, and what that is, for people.

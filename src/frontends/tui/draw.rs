@@ -1,6 +1,8 @@
 //! What the state looks like: rows for the scrollback, and the live rows below them.
 
 mod card;
+mod content;
+mod diff;
 mod help;
 mod login;
 mod question;
@@ -9,12 +11,14 @@ mod status;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+pub(super) use self::content::Content;
 use super::item::{Body, Item, Tone};
 use super::markdown::{self, Growing};
 use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
-use super::wrap::{Margin, clean, cut, width, wrap};
+use super::wrap::{Margin, cut, lines, width, wrap};
 use crate::session::{Millis, Origin, Todo, TodoStatus};
+use crate::visible::visible_line;
 
 /// Rows of the todo list at most.
 const TODOS: usize = 7;
@@ -85,6 +89,9 @@ fn last_rows(item: &Item, unfolded: bool, columns: usize, room: usize) -> Vec<Li
 
 /// The live rows; not more than `height`.
 pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) -> Frame {
+    if let Some(dialog) = state.dialogs.front().filter(|dialog| dialog.reading) {
+        return question::read(dialog, columns, height);
+    }
     let mut below = Vec::new();
     below.extend(todos(&state.todos, columns));
     below.extend(queue_and_spinner(state, columns, now));
@@ -152,7 +159,7 @@ fn beginning(text: &str) -> &str {
 fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<'static>> {
     let mut margin = margin.clone();
     let mut rows = Vec::new();
-    for line in clean(text).lines() {
+    for line in lines(text) {
         rows.extend(wrap(&[Span::styled(line.to_owned(), style)], &margin, columns));
         margin.first.clone_from(&margin.rest);
     }
@@ -164,7 +171,8 @@ fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> Shown 
     let most = if open { usize::MAX } else { PROMPT };
     // No more is laid out than may be shown: a character has four bytes at most.
     let end = text.floor_char_boundary(most.saturating_mul(4 * columns));
-    let mut rows = plain(&text[..end], &Margin::mark("› ", USER), BOLD, columns);
+    let shown = text[..end].replace("\r\n", "\n");
+    let mut rows = plain(&shown, &Margin::mark("› ", USER), BOLD, columns);
     let whole = end == text.len() && rows.len() <= most;
     if !whole {
         rows.truncate(most);
@@ -192,9 +200,9 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> Shown {
         let subject = first.strip_prefix("**").and_then(|rest| rest.split_once("**"));
         let subject = subject.map_or(first, |(subject, _)| subject);
         let verb = if done { "thought" } else { "thinking" };
-        let line = clean(&format!("∴ {verb}: {subject}"));
+        let line = format!("∴ {verb}: {subject}");
         let shown = cut(&line, columns);
-        let whole = shown == line && subject.len() + 4 >= text.len();
+        let whole = shown == visible_line(&line) && subject.len() + 4 >= text.len();
         return Shown { rows: vec![Line::styled(shown, DIM)], whole };
     }
     let margin = Margin::mark("∴ ", DIM);
@@ -234,10 +242,10 @@ fn todo(todo: &Todo, columns: usize) -> Line<'static> {
         TodoStatus::Blocked => ("⊘", BAD),
         TodoStatus::Cancelled => ("–", DIM),
     };
-    let text = clean(todo.description.lines().next().unwrap_or_default());
+    let text = beginning(&todo.description);
     Line::from(vec![
         Span::styled(format!("  {mark} "), if mark == "✓" { GOOD } else { style }),
-        Span::styled(cut(&text, columns.saturating_sub(4)), style),
+        Span::styled(cut(text, columns.saturating_sub(4)), style),
     ])
 }
 
@@ -247,7 +255,7 @@ fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'st
         rows.push(Line::default());
         let room = columns.saturating_sub(2);
         let mut line =
-            vec![Span::styled(spinner(now), ASKS), Span::raw(cut(&clean(&activity), room))];
+            vec![Span::styled(spinner(now), ASKS), Span::raw(cut(beginning(&activity), room))];
         let hint = " (Esc cancels)";
         if super::wrap::width_of(&line) + width(hint) <= columns {
             line.push(Span::styled(hint, DIM));
@@ -256,7 +264,7 @@ fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'st
     }
     for queued in &state.queued {
         let from = from(queued.by.as_ref());
-        let first = clean(beginning(queued.text.lines().next().unwrap_or_default()));
+        let first = beginning(&queued.text);
         rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
     }
     rows
@@ -308,10 +316,10 @@ fn offered(state: &State, columns: usize) -> Vec<Line<'static>> {
         let row = |(at, candidate): (usize, &super::complete::Candidate)| {
             let (mark, style) =
                 if at == completion.selected { ("› ", USER) } else { ("  ", CODE) };
-            let text = clean(&beginning(&candidate.text).replace('\n', " "));
+            let text = beginning(&candidate.text).replace('\n', " ");
             let text = cut(text.trim_end(), columns.saturating_sub(2));
             let room = columns.saturating_sub(width(&text) + 4);
-            let help = cut(&candidate.help, room);
+            let help = cut(beginning(&candidate.help), room);
             Line::from(vec![
                 Span::styled(format!("{mark}{text}"), style),
                 Span::styled(format!("  {help}"), DIM),

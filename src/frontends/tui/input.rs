@@ -2,7 +2,8 @@
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
-use super::wrap::{clean, width};
+use super::wrap::{played, width};
+use crate::visible::visible_line;
 
 /// How much text may be before the cursor in a line, in bytes, so that all of it is laid out: more
 /// than the largest screen shows of a prompt.
@@ -69,7 +70,7 @@ impl Input {
 
     /// Another text, with the cursor at its end.
     pub(super) fn set(&mut self, text: &str) {
-        self.text = clean(text);
+        self.text = text.replace("\r\n", "\n");
         self.cursor = self.text.len();
     }
 
@@ -90,7 +91,7 @@ impl Input {
     pub(super) fn edit(&mut self, edit: &Edit) {
         match edit {
             Edit::Insert(text) => {
-                let text = clean(&text.replace("\r\n", "\n").replace('\r', "\n"));
+                let text = played(&text.replace("\r\n", "\n").replace('\r', "\n"));
                 self.text.insert_str(self.cursor, &text);
                 self.cursor += text.len();
             }
@@ -200,7 +201,13 @@ impl Input {
         let mut rows = vec![String::new()];
         let (mut used, mut cursor) = (0, None);
         for (at, grapheme) in self.text[begin..].grapheme_indices(true) {
-            let wide = width(grapheme);
+            // A hidden character is seen, and the text keeps it.
+            let shown = match grapheme {
+                "\n" => "".into(),
+                "\t" => "    ".into(),
+                _ => visible_line(grapheme),
+            };
+            let wide = width(&shown);
             if grapheme != "\n" && used + wide > columns {
                 rows.push(String::new());
                 used = 0;
@@ -215,7 +222,7 @@ impl Input {
                 rows.push(String::new());
                 used = 0;
             } else if let Some(row) = rows.last_mut() {
-                row.push_str(grapheme);
+                row.push_str(&shown);
                 used += wide;
             }
         }
@@ -307,6 +314,14 @@ mod tests {
         assert_eq!(input("abc").rows(3, 9).cursor, (1, 0));
         assert_eq!(input("日本").rows(3, 9).cursor, (1, 2));
         assert_eq!(input("a\n").rows(3, 9).cursor, (1, 0));
+    }
+
+    #[test]
+    fn hidden_characters_are_seen_and_stay_in_the_text() {
+        let mut input = Input::default();
+        input.set("a\rb\u{200b}\tc\r\nd");
+        assert_eq!(input.rows(40, 9).texts, ["a␍b<U+200B>    c", "d"]);
+        assert_eq!(input.text(), "a\rb\u{200b}\tc\nd");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::dialog::Scroll;
 use super::input::Edit;
 
 /// Whom the keys are for.
@@ -16,6 +17,8 @@ pub(super) enum Focus {
     },
     /// A question.
     Question,
+    /// A question that has the whole screen.
+    Reader,
     /// The sentence that goes with a "no".
     Saying,
     /// The offer to log in.
@@ -58,8 +61,10 @@ pub(super) enum Intent {
     Redraw,
     /// Answer the question.
     Choose(char),
-    ScrollUp,
-    ScrollDown,
+    /// Show other rows of what is asked about.
+    Scroll(Scroll),
+    /// Give the question the whole screen, or no longer.
+    Read,
 }
 
 /// The keys, for people.
@@ -107,6 +112,7 @@ pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
     match focus {
         Focus::Offer if control && key.code == KeyCode::Char('d') => Some(Intent::Quit),
         Focus::Question | Focus::Offer => question(key, control || alt),
+        Focus::Reader => reader(key, control || alt),
         Focus::Saying | Focus::Key => match key.code {
             KeyCode::Enter if !alt => Some(Intent::Enter),
             _ => edit(key, control, alt).map(Intent::Edit),
@@ -142,12 +148,37 @@ fn everywhere(key: KeyEvent, control: bool, alt: bool) -> Option<Intent> {
 }
 
 fn question(key: KeyEvent, modified: bool) -> Option<Intent> {
+    let shifted = modified || key.modifiers.contains(KeyModifiers::SHIFT);
     Some(match key.code {
         KeyCode::Enter => Intent::Enter,
+        KeyCode::Up if shifted => Intent::Scroll(Scroll::RowUp),
+        KeyCode::Down if shifted => Intent::Scroll(Scroll::RowDown),
         KeyCode::Up => Intent::Up,
         KeyCode::Down | KeyCode::Tab => Intent::Down,
-        KeyCode::PageUp => Intent::ScrollUp,
-        KeyCode::PageDown => Intent::ScrollDown,
+        KeyCode::Char('v') if !modified => Intent::Read,
+        _ => return scroll(key, modified),
+    })
+}
+
+/// Up and Down move by rows here, and no choice is marked that Enter could take.
+fn reader(key: KeyEvent, modified: bool) -> Option<Intent> {
+    Some(match key.code {
+        KeyCode::Up => Intent::Scroll(Scroll::RowUp),
+        KeyCode::Down => Intent::Scroll(Scroll::RowDown),
+        KeyCode::Char('k') if !modified => Intent::Scroll(Scroll::RowUp),
+        KeyCode::Char('j') if !modified => Intent::Scroll(Scroll::RowDown),
+        KeyCode::Char(' ') if !modified => Intent::Scroll(Scroll::PageDown),
+        KeyCode::Char('q' | 'v') if !modified => Intent::Read,
+        _ => return scroll(key, modified),
+    })
+}
+
+fn scroll(key: KeyEvent, modified: bool) -> Option<Intent> {
+    Some(match key.code {
+        KeyCode::PageUp => Intent::Scroll(Scroll::PageUp),
+        KeyCode::PageDown => Intent::Scroll(Scroll::PageDown),
+        KeyCode::Home => Intent::Scroll(Scroll::ToStart),
+        KeyCode::End => Intent::Scroll(Scroll::ToEnd),
         KeyCode::Char(c) if !modified => Intent::Choose(c),
         _ => return None,
     })
@@ -222,6 +253,23 @@ mod tests {
         check(KeyCode::Char('d'), control, EMPTY, &Some(Intent::Quit));
         check(KeyCode::Char('d'), control, TYPING, &Some(Intent::Edit(Edit::Delete)));
         check(KeyCode::Char('c'), control, Focus::Question, &Some(Intent::Interrupt));
+    }
+
+    #[test]
+    fn a_question_is_paged_through_and_read_on_the_whole_screen() {
+        let (none, shift) = (KeyModifiers::NONE, KeyModifiers::SHIFT);
+        let scroll = |scroll| Some(Intent::Scroll(scroll));
+        check(KeyCode::Up, none, Focus::Question, &Some(Intent::Up));
+        check(KeyCode::Up, shift, Focus::Question, &scroll(Scroll::RowUp));
+        check(KeyCode::Down, KeyModifiers::CONTROL, Focus::Question, &scroll(Scroll::RowDown));
+        check(KeyCode::PageDown, none, Focus::Question, &scroll(Scroll::PageDown));
+        check(KeyCode::End, none, Focus::Question, &scroll(Scroll::ToEnd));
+        check(KeyCode::Char('v'), none, Focus::Question, &Some(Intent::Read));
+        check(KeyCode::Down, none, Focus::Reader, &scroll(Scroll::RowDown));
+        check(KeyCode::Char(' '), none, Focus::Reader, &scroll(Scroll::PageDown));
+        check(KeyCode::Char('q'), none, Focus::Reader, &Some(Intent::Read));
+        check(KeyCode::Char('y'), none, Focus::Reader, &Some(Intent::Choose('y')));
+        check(KeyCode::Enter, none, Focus::Reader, &None);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use self::settled::{Cut, settled};
 use self::table::Table;
 use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
-use super::wrap::{Margin, clean, wrap};
+use super::wrap::{Margin, wrap};
+use crate::visible::visible;
 
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
@@ -48,14 +49,12 @@ impl Growing {
 
 /// The rows of a text.
 pub(super) fn render(text: &str, columns: usize) -> Vec<Line<'static>> {
-    rows(&clean(text), 0, false, columns)
+    rows(text, 0, false, columns)
 }
 
 /// The rows of a text that have not been shown.
 pub(super) fn render_rest(growing: &Growing, columns: usize) -> Vec<Line<'static>> {
-    let (context, rest) = growing.text.split_at(growing.context);
-    let context = clean(context);
-    rows(&format!("{context}{}", clean(rest)), context.len(), growing.joined, columns)
+    rows(&growing.text, growing.context, growing.joined, columns)
 }
 
 fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'static>> {
@@ -235,7 +234,10 @@ impl Page {
 
     fn text(&mut self, text: &str) {
         let Some(mut code) = self.code.take() else {
-            return self.push(text, Style::new());
+            // In prose, a space of another width is a space: some languages write many.
+            let wide =
+                |c| matches!(c, '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}');
+            return self.push(&text.replace(wide, " "), Style::new());
         };
         for line in text.lines() {
             self.spans = code.line(line);
@@ -254,7 +256,8 @@ impl Page {
 
     fn push(&mut self, text: &str, style: Style) {
         let now = self.styles.last().copied().unwrap_or_default();
-        self.spans.push(Span::styled(text.to_owned(), now.patch(style)));
+        // As it is seen, so that a table knows how wide it is.
+        self.spans.push(Span::styled(visible(text).into_owned(), now.patch(style)));
     }
 
     /// An empty row before a block, but for the first, and the first of an item or of a quote.

@@ -353,7 +353,7 @@ impl State {
             _ => None,
         });
         if let Some(card) = card {
-            let label = card.started.summary.label.lines().next().unwrap_or_default();
+            let label = &card.started.summary.label;
             return Some(format!("{label}, {}", seconds(now - card.since)));
         }
         let since = seconds(now - running.since);

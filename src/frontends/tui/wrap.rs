@@ -1,16 +1,25 @@
-//! Text made fit for a terminal: nothing in it can move the cursor, and no row is too wide.
+//! Text made fit for a terminal: every character of it is seen, nothing in it can move the cursor,
+//! and no row is too wide.
+//!
+//! Whatever becomes a row goes through [`wrap`], [`fold`] or [`cut`], and these write out the
+//! hidden characters ([`crate::visible`]): no caller can forget to.
+
+use std::borrow::Cow;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::visible::visible_line;
+
 /// How wide a tab is.
 const TAB: usize = 4;
 
-/// Text without escape sequences and control characters, tabs as spaces. Of a line that was
-/// written over, as progress bars are, the last version.
-pub(super) fn clean(text: &str) -> String {
+/// Returns a program's output as a terminal would show it: without escape sequences and control
+/// characters, tabs as spaces; of a line that was written over, as progress bars are, the last
+/// version. It hides what a program wrote, so nothing else may go through it.
+pub(super) fn played(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut line = 0;
     let mut column = 0;
@@ -74,10 +83,11 @@ pub(super) fn width_of(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| width(&span.content)).sum()
 }
 
-/// The beginning of a text that fits; with `…` if it is not all.
+/// The beginning of a text, on one row that fits; with `…` if it is not all.
 pub(super) fn cut(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
+    let text = visible_line(text);
+    if width(&text) <= columns {
+        return text.into_owned();
     }
     let mut cut = String::new();
     let mut taken = 0;
@@ -92,6 +102,11 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
         cut.push('…');
     }
     cut
+}
+
+/// Returns the lines of a text. Only line feeds end them: a carriage return is left to be seen.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_terminator('\n')
 }
 
 /// What the rows of a wrapped line begin with.
@@ -119,19 +134,35 @@ impl Margin {
     }
 }
 
-/// A line as rows of at most `columns`, broken between words where that is possible.
+/// A line as rows of at most `columns`, broken between words where that is possible. A space between
+/// two rows is left out.
 pub(super) fn wrap(spans: &[Span<'static>], margin: &Margin, columns: usize) -> Vec<Line<'static>> {
+    rows(spans, margin, columns, false)
+}
+
+/// Like [`wrap`], with every space in its place, for text that is approved as it stands.
+pub(super) fn fold(spans: &[Span<'static>], margin: &Margin, columns: usize) -> Vec<Line<'static>> {
+    rows(spans, margin, columns, true)
+}
+
+fn rows(
+    spans: &[Span<'static>],
+    margin: &Margin,
+    columns: usize,
+    keeps_spaces: bool,
+) -> Vec<Line<'static>> {
     let room = columns.saturating_sub(width_of(&margin.first)).max(2);
     let mut rows: Vec<Vec<(&str, Style)>> = vec![Vec::new()];
     let (mut used, mut space) = (0, None::<usize>);
+    let spans: Vec<_> = spans.iter().map(|span| (written_out(&span.content), span.style)).collect();
     let graphemes = spans
         .iter()
-        .flat_map(|span| span.content.graphemes(true).map(move |grapheme| (grapheme, span.style)));
-    for (grapheme, style) in graphemes {
+        .flat_map(|(text, style)| text.graphemes(true).map(move |grapheme| (grapheme, *style)));
+    for (grapheme, style) in tabs_as_spaces(graphemes) {
         let wide = width(grapheme);
         if used + wide > room {
             // Space that does not fit is what separates the rows.
-            if grapheme == " " {
+            if grapheme == " " && !keeps_spaces {
                 rows.push(Vec::new());
                 (used, space) = (0, None);
                 continue;
@@ -153,6 +184,30 @@ pub(super) fn wrap(spans: &[Span<'static>], margin: &Margin, columns: usize) -> 
     }
     let margins = std::iter::once(&margin.first).chain(std::iter::repeat(&margin.rest));
     rows.into_iter().zip(margins).map(|(row, margin)| joined(margin, &row)).collect()
+}
+
+/// Returns a part of a line with its hidden characters written out. Tabs stay.
+fn written_out(text: &str) -> Cow<'_, str> {
+    if !text.contains('\t') {
+        return visible_line(text);
+    }
+    let parts: Vec<_> = text.split('\t').map(visible_line).collect();
+    parts.join("\t").into()
+}
+
+/// Returns the graphemes of a line with spaces in the place of tabs.
+fn tabs_as_spaces<'a>(
+    graphemes: impl Iterator<Item = (&'a str, Style)>,
+) -> impl Iterator<Item = (&'a str, Style)> {
+    let mut column = 0;
+    graphemes.flat_map(move |(grapheme, style)| {
+        let (shown, count) = match grapheme {
+            "\t" => (" ", TAB - column % TAB),
+            _ => (grapheme, 1),
+        };
+        column += width(shown) * count;
+        std::iter::repeat_n((shown, style), count)
+    })
 }
 
 /// A row of a margin and graphemes, neighbours of one style in one span.
@@ -199,7 +254,33 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_that_a_terminal_would_obey() {
+    fn every_character_of_a_row_is_seen() {
+        check("a\rb\u{202e}c", 20, &["- a␍b<U+202E>c"]);
+        check("a\u{1b}[2Kb\nc", 20, &["- a␛[2Kb\\nc"]);
+        check("a\tb", 20, &["- a   b"]);
+        check("日\tb\tc", 20, &["- 日  b   c"]);
+        assert_eq!(cut("a\nb\tc\u{200b}d", 30), "a\\nb\\tc<U+200B>d");
+        assert_eq!(cut("a\u{200b}d", 5), "a<U+…");
+    }
+
+    #[test]
+    fn text_that_is_approved_keeps_its_spaces() {
+        let folded = |text: &str| {
+            let rows = fold(&[Span::raw(text.to_owned())], &Margin::default(), 5);
+            rows.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(folded("abcde fgh"), ["abcde", " fgh"]);
+        assert_eq!(folded("abcdefgh"), ["abcde", "fgh"]);
+        assert_eq!(folded("ab cde  f"), ["ab ", "cde  ", "f"]);
+    }
+
+    #[test]
+    fn carriage_returns_end_no_line() {
+        assert_eq!(lines("a\rb\r\nc\n").collect::<Vec<_>>(), ["a\rb\r", "c"]);
+    }
+
+    #[test]
+    fn output_is_played_until_nothing_is_left_that_a_terminal_would_obey() {
         let cases = [
             ("\x1b[31mred\x1b[0m", "red"),
             ("\x1b]0;title\x07text\x1b]8;;http://x\x1b\\link", "textlink"),
@@ -212,7 +293,7 @@ mod tests {
             ("\x1bPq\x1b\\after\x1b(B.", "after."),
         ];
         for (text, expected) in cases {
-            assert_eq!(clean(text), expected, "{text:?}");
+            assert_eq!(played(text), expected, "{text:?}");
         }
     }
 }

@@ -1,11 +1,19 @@
 //! How the user answers a question.
 
-use super::super::dialog::Choice;
+use super::super::dialog::{Choice, Scroll};
 use super::super::input::Input;
 use super::super::{Ui, now};
 use crate::session::{Answer, AnswerError};
 
 impl Ui {
+    /// Gives the question the whole screen, or no longer.
+    pub(super) fn read_question(&mut self, reading: bool) {
+        if let Some(dialog) = self.state.dialogs.front_mut() {
+            dialog.reading = reading;
+            dialog.scroll(Scroll::ToStart);
+        }
+    }
+
     /// Rejects, with what is typed.
     pub(super) fn say(&mut self) {
         let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
@@ -22,6 +30,7 @@ impl Ui {
             Choice::Answer(answer) => self.answer(answer),
             Choice::Say => {
                 if let Some(dialog) = self.state.dialogs.front_mut() {
+                    dialog.reading = false;
                     dialog.saying = Some(Input::default());
                 }
             }

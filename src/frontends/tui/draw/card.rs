@@ -1,14 +1,16 @@
 //! A call: one row that says what it is and how it went, and what came of it below.
 
-use ratatui::style::{Modifier, Style};
+use std::borrow::Cow;
+
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::super::item::Card;
 use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
-use super::super::wrap::{Margin, clean, cut, width, wrap};
-use super::Shown;
-use crate::session::{Answer, Content, FileDiff, Source, ToolOutcome};
+use super::super::wrap::{Margin, cut, played, width, width_of};
+use super::{Shown, diff};
+use crate::session::{Access, Answer, CallStarted, Content, Source, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
 const OUTPUT: usize = 8;
@@ -16,18 +18,27 @@ const OUTPUT: usize = 8;
 /// Rows of a change.
 const CHANGE: usize = 30;
 
+/// The tool that reads what a command in the background has written.
+const BACKGROUND: &str = "read_background_output";
+
 /// Rows of anything else.
 const TEXT: usize = 3;
 
 /// The rows of a card.
 pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
     let all = |most| if open { usize::MAX } else { most };
+    let output = |text| output(text, runs(&card.started), all(OUTPUT), columns);
+    let mut counts = Vec::new();
     let mut shown = match &card.outcome {
         None if card.asked => Shown::default(),
-        None => output(&card.output, all(OUTPUT), columns),
+        None => output(&card.output),
         Some(ToolOutcome::Done(done)) => match &done.shown {
-            Some(Content::Output(text)) => output(text, all(OUTPUT), columns),
-            Some(Content::Diff(change)) => diff(change, all(CHANGE), columns),
+            Some(Content::Output(text)) => output(text),
+            Some(Content::Diff(change)) => {
+                let lines = change.lines();
+                counts = diff::counts(change, &lines);
+                limited(diff::rows(change, &lines, columns), all(CHANGE))
+            }
             Some(Content::Markdown(text)) => text_rows(text, all(TEXT), columns),
             Some(Content::Sources(sources)) => {
                 text_rows(&Source::list(sources), all(TEXT), columns)
@@ -36,9 +47,7 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
                 let margin = columns.saturating_sub(2);
                 Shown::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
-            Some(Content::Server(answer)) if answer.is_json() => {
-                output(&answer.text, all(OUTPUT), columns)
-            }
+            Some(Content::Server(answer)) if answer.is_json() => output(&answer.text),
             Some(Content::Server(answer)) => text_rows(&answer.text, all(TEXT), columns),
             None => Shown::default(),
         },
@@ -46,12 +55,12 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
             Some(Content::Server(answer)) => {
                 limited(super::plain(&answer.text, &bar(), BAD, columns), all(TEXT * 2))
             }
-            Some(Content::Output(text)) => output(text, all(OUTPUT), columns),
+            Some(Content::Output(text)) => output(text),
             _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
         },
         Some(ToolOutcome::Rejected | ToolOutcome::Cancelled) => Shown::default(),
     };
-    shown.rows.insert(0, head(card, columns));
+    shown.rows.insert(0, head(card, counts, columns));
     shown
 }
 
@@ -59,7 +68,7 @@ fn bar() -> Margin {
     Margin::bar("  │ ", DIM)
 }
 
-fn head(card: &Card, columns: usize) -> Line<'static> {
+fn head(card: &Card, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {
     let (mark, style) = match &card.outcome {
         None if card.asked => ("?", ASKS),
         None => ("•", CODE),
@@ -68,15 +77,13 @@ fn head(card: &Card, columns: usize) -> Line<'static> {
         Some(ToolOutcome::Cancelled) => ("–", DIM),
     };
     let remark = remark(card);
-    let label = clean(card.started.summary.label.lines().next().unwrap_or_default());
-    let room = columns.saturating_sub(2);
-    let label = cut(&label, room);
+    let room = columns.saturating_sub(2 + width_of(&counts));
+    let label = cut(super::beginning(&card.started.summary.label), room);
     let rest = room.saturating_sub(width(&label));
-    Line::from(vec![
-        Span::styled(format!("{mark} "), style),
-        Span::raw(label),
-        Span::styled(cut(&remark, rest), DIM),
-    ])
+    let mut spans = vec![Span::styled(format!("{mark} "), style), Span::raw(label)];
+    spans.extend(counts);
+    spans.push(Span::styled(cut(&remark, rest), DIM));
+    Line::from(spans)
 }
 
 /// Who decided, if that was asked; and what came of it, if nothing did.
@@ -95,7 +102,7 @@ fn remark(card: &Card) -> String {
             return format!(" · allowed{by}, and remembered: always {scope}");
         }
         Some(Answer::Reject) => Some("rejected".to_owned()),
-        Some(Answer::RejectSaying(why)) => return format!(" · rejected{by}: {}", clean(why)),
+        Some(Answer::RejectSaying(why)) => return format!(" · rejected{by}: {why}"),
         Some(Answer::Cancel) => Some("cancelled".to_owned()),
         Some(Answer::Unclear(_)) => Some("answer not understood".to_owned()),
         Some(Answer::Nobody(_)) => Some("nobody could be asked".to_owned()),
@@ -107,13 +114,19 @@ fn remark(card: &Card) -> String {
     }
 }
 
-/// The last rows of a program's output.
-fn output(text: &str, most: usize, columns: usize) -> Shown {
+/// Returns whether a call's output is what a program wrote for a terminal.
+fn runs(started: &CallStarted) -> bool {
+    matches!(started.access, Access::Execute { .. }) || started.call.name == BACKGROUND
+}
+
+/// The last rows of an output; `plays`: as a terminal plays it, else with every character written out.
+fn output(text: &str, plays: bool, most: usize, columns: usize) -> Shown {
     // No more lines are looked at than can be seen.
     let text = text.trim_end();
     let from = memchr::memrchr_iter(b'\n', text.as_bytes()).nth(most - 1).map_or(0, |at| at + 1);
     let skipped = memchr::memchr_iter(b'\n', &text.as_bytes()[..from]).count();
-    let mut rows = super::plain(clean(&text[from..]).trim_end(), &bar(), DIM, columns);
+    let last = if plays { played(&text[from..]).into() } else { Cow::Borrowed(&text[from..]) };
+    let mut rows = super::plain(last.trim_end(), &bar(), DIM, columns);
     let over = rows.len().saturating_sub(most);
     rows.drain(..over);
     let hidden = skipped + over;
@@ -144,22 +157,4 @@ fn text_rows(text: &str, most: usize, columns: usize) -> Shown {
         row
     });
     limited(barred.collect(), most)
-}
-
-/// A change, its lines in colours.
-pub(super) fn diff(change: &FileDiff, most: usize, columns: usize) -> Shown {
-    let unified = clean(&change.unified());
-    let mut rows = Vec::new();
-    // The names of the file are said above.
-    for line in unified.lines().skip_while(|line| !line.starts_with("@@")) {
-        let style = match line.as_bytes().first() {
-            Some(b'+') => GOOD,
-            Some(b'-') => BAD,
-            Some(b'@' | b'\\') => CODE.add_modifier(Modifier::DIM),
-            _ => Style::new(),
-        };
-        let margin = Margin { first: vec![Span::raw("  ")], rest: vec![Span::raw("   ")] };
-        rows.extend(wrap(&[Span::styled(line.to_owned(), style)], &margin, columns));
-    }
-    limited(rows, most)
 }

@@ -3,12 +3,12 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::super::dialog::Dialog;
-use super::super::highlight::Highlighter;
+use super::super::dialog::{Dialog, Window};
 use super::super::input::Input;
-use super::super::theme::{ASKS, BOLD, CODE, DIM, USER};
-use super::super::wrap::{Margin, clean, cut, wrap};
-use super::{Frame, card, plain, rule};
+use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
+use super::super::wrap::{Margin, cut, width, width_of, wrap};
+use super::content::{Content, content, reason};
+use super::{Frame, rule};
 use crate::session::Access;
 
 /// Rows that are left for what is above a question.
@@ -17,79 +17,159 @@ const ABOVE: usize = 2;
 /// Rows of the sentence that goes with a "no".
 const SAYING: usize = 4;
 
-/// Rows of what is asked about that are shown before anything else is left out.
-const LEAST: usize = 2;
+/// Rows of what is asked about, and of where in it they are, that are shown before anything else is
+/// left out; or else a third of what there is.
+const LEAST: usize = 5;
+
+/// Said where the text has characters that a terminal would not show.
+const HIDDEN: &str = "Hidden characters! They are written out, as ␍ or <U+202E>.";
+
+/// How much of a question is shown beside what it is about. What is cut can be read in full screen.
+#[derive(Debug, Clone, Copy)]
+struct Detail {
+    /// Whether a rule sets it apart.
+    apart: bool,
+    title: usize,
+    reason: usize,
+    /// Rows of each choice; of none but the marked one if 0.
+    choice: usize,
+    /// Whether the keys of the others are listed then.
+    keys: bool,
+}
+
+/// From all to little.
+const DETAILS: [Detail; 6] = [
+    Detail { apart: true, title: 2, reason: 3, choice: 2, keys: true },
+    Detail { apart: false, title: 2, reason: 3, choice: 2, keys: true },
+    Detail { apart: false, title: 1, reason: 1, choice: 1, keys: true },
+    Detail { apart: false, title: 1, reason: 0, choice: 1, keys: true },
+    Detail { apart: false, title: 1, reason: 0, choice: 0, keys: true },
+    Detail { apart: false, title: 1, reason: 0, choice: 0, keys: false },
+];
+
+/// A part of a question, and whether any of it is cut.
+#[derive(Debug, Default)]
+struct Part {
+    columns: usize,
+    rows: Vec<Line<'static>>,
+    cut: bool,
+    cursor: Option<(usize, usize)>,
+}
+
+impl Part {
+    /// Adds a text, on so many rows at most.
+    fn text(&mut self, text: &str, margin: &Margin, style: Style, most: usize) {
+        let mut rows = wrap(&[Span::styled(text.to_owned(), style)], margin, self.columns);
+        if rows.len() > most {
+            rows.truncate(most);
+            self.cut = true;
+            let room = self.columns.saturating_sub(width_of(&margin.first));
+            if let Some(last) = rows.last_mut().and_then(|row| row.spans.last_mut()) {
+                // One row has as much of the text as it can.
+                let text =
+                    if most == 1 { text } else { &format!("{} …", last.content.trim_end()) };
+                last.content = cut(text, room).into();
+            }
+        }
+        self.rows.extend(rows);
+    }
+}
 
 /// The rows of a question: as many as there are, at most `height`.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> Frame {
-    let content = dialog.content.get(columns, || content(dialog, columns));
-    let least = content.len().min(LEAST);
-    let mut head = vec![Line::default(), rule(ASKS, columns)];
-    head.extend(title(dialog, open, columns));
-    let (foot, cursor) = foot(dialog, columns);
-    // Some of what is above is to be seen, too.
-    let mut room = height.saturating_sub(ABOVE);
-    if head.len() + least + foot.len() > room {
-        (head, room) = (head.split_off(2), height);
-    }
-    if head.len() + least + foot.len() > room {
-        return small(dialog, &content, columns, height);
-    }
-    let content = window(&content, dialog.scroll, room - head.len() - foot.len());
-    let cursor = cursor.map(|(row, column)| (row + head.len() + content.len(), column));
-    let rows = [head, content, foot].concat();
-    Frame { rows, cursor }
-}
-
-/// What is left of a question where there is little room: what is asked, some of what it is about,
-/// and the choice that is marked.
-fn small(dialog: &Dialog, content: &[Line<'static>], columns: usize, height: usize) -> Frame {
-    let asks = format!("{} {}", asks(dialog), label(dialog));
-    let mut rows = vec![Line::styled(cut(&asks, columns), ASKS)];
-    if let Some(saying) = &dialog.saying {
-        let (said, (row, column)) = said(saying, columns, height.saturating_sub(1).max(1));
-        let cursor = Some((row + rows.len(), column));
-        rows.extend(said);
-        return Frame { rows, cursor };
-    }
-    let choices = dialog.choices();
-    // The marked one is said in full, and there is always one row for the content.
-    let least = content.len().min(LEAST).min(height.saturating_sub(2));
-    let margin = |at: usize, key: char| {
-        let (mark, style) = if at == dialog.selected { ("› ", USER) } else { ("  ", CODE) };
-        Margin::mark(&format!("{mark}{key}  "), style)
-    };
-    let (key, _, what) = &choices[dialog.selected];
-    let marked = wrap(&[Span::raw(clean(what))], &margin(dialog.selected, *key), columns);
-    let room = height.saturating_sub(1 + least).max(1);
-    let others = room.saturating_sub(marked.len()).min(choices.len() - 1);
-    let first = dialog.selected.saturating_sub(others);
-    let mut shown = Vec::new();
-    for (at, (key, _, what)) in choices.iter().enumerate().skip(first).take(others + 1) {
-        if at == dialog.selected {
-            shown.extend(marked.iter().take(room).cloned());
-            continue;
+    let content = dialog.content.get((columns, false), || content(dialog, false, columns));
+    let least = content.rows.len().min(LEAST.max(height / 3));
+    let mut parts = None;
+    for detail in DETAILS {
+        let head = head(dialog, &content, open, detail, columns);
+        let foot = foot(dialog, detail, 0, columns);
+        // Some of what is above is to be seen, too.
+        let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
+        let room = height.checked_sub(head.rows.len() + foot.rows.len());
+        let enough = room.is_some_and(|room| room >= least);
+        parts = Some((head, foot, room.unwrap_or(0), detail));
+        if enough {
+            break;
         }
-        let mut spans = margin(at, *key).first;
-        spans.push(Span::raw(cut(&clean(what), columns.saturating_sub(5))));
-        shown.push(Line::from(spans));
     }
-    if least > 0 {
-        rows.extend(window(content, dialog.scroll, height - 1 - shown.len()));
+    let Some((head, mut foot, mut room, detail)) = parts else { return Frame::default() };
+    // What nothing else needs is for choices that are not marked.
+    let left = room.saturating_sub(content.rows.len() + 1).min(dialog.choices().len() - 1);
+    if detail.choice == 0 && left > 0 && dialog.saying.is_none() {
+        foot = self::foot(dialog, detail, left, columns);
+        room -= left;
     }
-    rows.extend(shown);
-    Frame { rows, cursor: None }
+    let keys = ["v: full screen", "PgUp, PgDn", "Shift+Up, Shift+Down", "Home, End"];
+    let content = window(dialog, &content.rows, room, head.cut || foot.cut, (&keys, columns));
+    let above = head.rows.len() + content.len();
+    let cursor = foot.cursor.map(|(row, column)| (row + above, column));
+    Frame { rows: [head.rows, content, foot.rows].concat(), cursor }
 }
 
-fn title(dialog: &Dialog, open: usize, columns: usize) -> Vec<Line<'static>> {
-    let more = if open > 1 { format!(" ({} more wait)", open - 1) } else { String::new() };
-    let label = format!(" {}", label(dialog));
-    let spans = [Span::styled(asks(dialog), ASKS), Span::raw(label), Span::styled(more, DIM)];
-    wrap(&spans, &Margin::default(), columns)
+/// The whole of a question, on the whole screen.
+pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> Frame {
+    let content = dialog.content.get((columns, true), || content(dialog, true, columns));
+    let detail = DETAILS[DETAILS.len() - 1];
+    let head = head(dialog, &content, 1, detail, columns);
+    let foot = format!("Esc: back · answers: {}", answers(dialog));
+    let foot = Line::styled(cut(&foot, columns), DIM);
+    let room = height.saturating_sub(head.rows.len() + 1);
+    let keys = ["PgUp, PgDn", "Up, Down", "Home, End"];
+    let content = window(dialog, &content.rows, room, false, (&keys, columns));
+    Frame { rows: [head.rows, content, vec![foot]].concat(), cursor: None }
 }
 
-fn label(dialog: &Dialog) -> String {
-    clean(dialog.started.summary.label.lines().next().unwrap_or_default())
+/// What is asked.
+fn head(dialog: &Dialog, content: &Content, open: usize, detail: Detail, columns: usize) -> Part {
+    let mut head = Part { columns, ..Part::default() };
+    if detail.apart {
+        head.rows.extend([Line::default(), rule(ASKS, columns)]);
+    }
+    let mut more = content.counts.clone();
+    if open > 1 {
+        more.push(Span::styled(format!(" ({} more wait)", open - 1), DIM));
+    }
+    let label = format!(" {}", dialog.started.summary.label);
+    let asks = Span::styled(asks(dialog), ASKS);
+    let spans = [vec![asks.clone(), Span::raw(label.clone())], more.clone()].concat();
+    let rows = wrap(&spans, &Margin::default(), columns);
+    if rows.len() <= detail.title {
+        head.rows.extend(rows);
+    } else {
+        head.cut = true;
+        head.rows.extend(short_title(&asks, &label, more, detail.title, columns));
+    }
+    if content.hidden {
+        head.text(HIDDEN, &Margin::default(), BAD, detail.title);
+    }
+    head
+}
+
+/// A title whose label is cut, on one row or two.
+fn short_title(
+    asks: &Span<'static>,
+    label: &str,
+    mut more: Vec<Span<'static>>,
+    rows: usize,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let asks = Span::styled(cut(&asks.content, columns), asks.style);
+    let room = columns - width(&asks.content);
+    if rows == 1 {
+        // How the file is special is left out first.
+        more.truncate(2);
+    }
+    if width_of(&more) > room {
+        more.clear();
+    }
+    if rows > 1 {
+        return vec![
+            Line::from([vec![asks], more].concat()),
+            Line::raw(cut(label.trim(), columns)),
+        ];
+    }
+    let label = Span::raw(cut(label, room - width_of(&more)));
+    vec![Line::from([vec![asks, label], more].concat())]
 }
 
 fn asks(dialog: &Dialog) -> &'static str {
@@ -103,82 +183,82 @@ fn asks(dialog: &Dialog) -> &'static str {
     }
 }
 
-/// All of what is asked about.
-fn content(dialog: &Dialog, columns: usize) -> Vec<Line<'static>> {
-    let started = &dialog.started;
-    if let Some(change) = &started.summary.diff {
-        return card::diff(change, usize::MAX, columns).rows;
-    }
-    let margin = Margin::bar("  ", Style::new());
-    match &started.access {
-        Access::Execute { command, directory } => {
-            let mut shell = Highlighter::new("sh");
-            let command = clean(command);
-            let lines = command.lines().map(|line| shell.line(line));
-            let mut rows: Vec<_> = lines.flat_map(|line| wrap(&line, &margin, columns)).collect();
-            let place = format!("in {}", directory.display());
-            rows.extend(plain(&place, &margin, DIM, columns));
-            rows
+/// The part of the rows that is shown; below it, if that is not all, which rows these are, and as
+/// many of the keys as fit; if something else is `cut`, the first of the keys.
+fn window(
+    dialog: &Dialog,
+    rows: &[Line<'static>],
+    room: usize,
+    cut: bool,
+    (keys, columns): (&[&str], usize),
+) -> Vec<Line<'static>> {
+    let total = rows.len();
+    let says = room > 1 && (cut || total > room);
+    let shown = total.min(if says { room - 1 } else { room });
+    let first = dialog.scroll.min(total - shown);
+    dialog.window.set(Window { shown, total });
+    let mut rows = rows[first..first + shown].to_vec();
+    if says {
+        let mut place = format!("  rows {}-{} of {total}", first + 1, first + shown);
+        if shown == total {
+            place = format!("  {}", keys[0]);
         }
-        Access::Fetch { urls } => plain(&urls.join("\n"), &margin, CODE, columns),
-        Access::Mcp { server, display_name, .. } => {
-            let args = &started.call.args;
-            let text = format!("{display_name} of the MCP server {server}\n{args:#}");
-            plain(&text, &margin, Style::new(), columns)
+        for keys in keys.iter().filter(|_| shown < total) {
+            if width(&place) + width(keys) + 3 <= columns {
+                place.push_str(&format!(" · {keys}"));
+            }
         }
-        Access::Other { description } => plain(description, &margin, Style::new(), columns),
-        Access::Edit { path } => plain(&path.display().to_string(), &margin, Style::new(), columns),
-        Access::ReadFiles { paths } => {
-            let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            plain(&paths.join("\n"), &margin, CODE, columns)
-        }
-        Access::Nothing | Access::Read => Vec::new(),
+        rows.push(Line::styled(super::super::wrap::cut(&place, columns), DIM));
     }
-}
-
-/// The part of the rows that is shown; it says where there is more.
-fn window(rows: &[Line<'static>], scroll: usize, room: usize) -> Vec<Line<'static>> {
-    if rows.len() <= room || room == 0 {
-        return rows[..rows.len().min(room)].to_vec();
-    }
-    let hint = usize::from(room > 1);
-    let room = room - hint;
-    let above = scroll.min(rows.len() - room);
-    let below = rows.len() - room - above;
-    let mut rows = rows[above..above + room].to_vec();
-    let keys = "PgUp, PgDn";
-    if hint == 0 {
-        return rows;
-    }
-    rows.push(Line::styled(format!("  … {above} rows above, {below} below ({keys})"), DIM));
     rows
 }
 
 /// Why it is asked, and the choices.
-fn foot(dialog: &Dialog, columns: usize) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
-    let mut rows = Vec::new();
-    if let Some(question) = &dialog.started.question {
-        let mut why = format!("Asked because {}", question.reason());
-        if !question.commands.is_empty() {
-            why.push_str(&format!(" (new: {})", question.commands.join(", ")));
-        }
-        rows.extend(plain(&why, &Margin::default(), DIM, columns));
+/// `others`: how many more choices there is room for, where only the marked one is shown.
+fn foot(dialog: &Dialog, detail: Detail, others: usize, columns: usize) -> Part {
+    let mut foot = Part { columns, ..Part::default() };
+    let reason = reason(&dialog.started).unwrap_or_default();
+    if detail.reason > 0 && !reason.is_empty() {
+        foot.text(&reason, &Margin::default(), DIM, detail.reason);
+    } else {
+        foot.cut |= !reason.is_empty();
     }
     if let Some(saying) = &dialog.saying {
-        let (said, (row, column)) = said(saying, columns, SAYING);
-        let cursor = (rows.len() + row, column);
-        rows.extend(said);
-        rows.push(Line::styled("Enter rejects and tells the model this; Esc goes back", DIM));
-        return (rows, Some(cursor));
+        let (said, (row, column)) = said(saying, columns, SAYING.min(detail.choice.max(1) * 2));
+        foot.cursor = Some((foot.rows.len() + row, column));
+        foot.rows.extend(said);
+        let help = "Enter rejects and tells the model this; Esc goes back";
+        if detail.keys {
+            foot.rows.push(Line::styled(cut(help, columns), DIM));
+        }
+        return foot;
     }
-    for (at, (key, _, what)) in dialog.choices().into_iter().enumerate() {
+    let choices = dialog.choices();
+    let (first, count) = match detail.choice {
+        0 => (dialog.selected.saturating_sub(others), others + 1),
+        _ => (0, choices.len()),
+    };
+    for (at, (key, _, what)) in choices.iter().enumerate().skip(first).take(count) {
         let marked = at == dialog.selected;
         let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
         let margin = Margin::mark(&format!("{mark}{key}  "), style);
         let style = if marked { BOLD } else { Style::new() };
-        rows.extend(wrap(&[Span::styled(clean(&what), style)], &margin, columns));
+        foot.text(what, &margin, style, detail.choice.max(1));
     }
-    (rows, None)
+    if detail.choice == 0 {
+        foot.cut = true;
+        if detail.keys {
+            let keys = format!("  Up, Down, or one of {}", answers(dialog));
+            foot.rows.push(Line::styled(cut(&keys, columns), DIM));
+        }
+    }
+    foot
+}
+
+/// The keys of all choices.
+fn answers(dialog: &Dialog) -> String {
+    let keys: Vec<_> = dialog.choices().iter().map(|(key, ..)| key.to_string()).collect();
+    keys.join(" ")
 }
 
 /// The sentence that goes with a "no", as far as it is typed, and where the cursor is in it.

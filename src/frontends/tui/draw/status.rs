@@ -8,6 +8,7 @@ use super::super::state::State;
 use super::super::theme::{ASKS, BAD, BOLD, DIM};
 use super::super::wrap::{cut, width};
 use crate::session::{Millis, Mode};
+use crate::visible::visible_line;
 
 /// Between two things.
 const BETWEEN: &str = " · ";
@@ -53,6 +54,9 @@ fn status(state: &State, columns: usize, now: Millis) -> Line<'static> {
     }
     parts.push((0, DIM, about.workspace.clone()));
     parts.retain(|(_, _, text)| !text.is_empty());
+    for (_, _, text) in &mut parts {
+        *text = visible_line(text).into_owned();
+    }
     let total = |parts: &[(u8, Style, String)]| {
         let texts: usize = parts.iter().map(|(_, _, text)| width(text)).sum();
         texts + width(BETWEEN) * parts.len().saturating_sub(1)

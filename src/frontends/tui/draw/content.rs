@@ -1,0 +1,147 @@
+//! What a question is about: every character that would be written, run or sent.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::super::dialog::Dialog;
+use super::super::highlight::Highlighter;
+use super::super::theme::{BOLD, CODE, DIM};
+use super::super::wrap::{Margin, fold, lines};
+use super::diff;
+use crate::session::{Access, CallStarted};
+use crate::visible::{has_hidden, visible, visible_line};
+
+/// What a question is about, laid out.
+#[derive(Debug, Default)]
+pub(in super::super) struct Content {
+    pub(super) rows: Vec<Line<'static>>,
+    /// Of a change: how many lines it adds and removes.
+    pub(super) counts: Vec<Span<'static>>,
+    /// Whether there are characters in it, or in what is said of it, that had to be written out.
+    pub(super) hidden: bool,
+}
+
+/// Returns what a question is about; `full`: with everything else that the question says.
+pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> Content {
+    let started = &*dialog.started;
+    let mut page = Page { columns, content: Content::default() };
+    let reason = reason(started);
+    let said = reason.iter().chain([&started.summary.label]);
+    page.content.hidden =
+        said.chain(dialog.choices().iter().map(|(.., text)| text)).any(|it| has_hidden(it));
+    if full {
+        page.text(&started.summary.label, BOLD);
+        page.rule();
+    }
+    page.subject(started);
+    if full {
+        page.rule();
+        page.text(&reason.unwrap_or_default(), DIM);
+        for (key, _, text) in dialog.choices() {
+            page.text(&format!("{key}  {text}"), Style::new());
+        }
+    }
+    page.content
+}
+
+/// Why it is asked.
+pub(super) fn reason(started: &CallStarted) -> Option<String> {
+    let question = started.question.as_ref()?;
+    let mut why = format!("Asked because {}", question.reason());
+    if !question.commands.is_empty() {
+        why.push_str(&format!(" (new: {})", question.commands.join(", ")));
+    }
+    Some(why)
+}
+
+struct Page {
+    columns: usize,
+    content: Content,
+}
+
+impl Page {
+    fn subject(&mut self, started: &CallStarted) {
+        let args = &started.call.args;
+        match (&started.access, &started.summary.diff) {
+            (access, Some(change)) => {
+                let path = match access {
+                    Access::Edit { path } => path.display().to_string(),
+                    _ => change.path.clone(),
+                };
+                self.name("", &path);
+                let lines = change.lines();
+                let mut pieces = lines.hunks.iter().flatten().flat_map(|line| &line.pieces);
+                self.content.hidden |= pieces.any(|(_, text)| has_hidden(text));
+                self.content.rows.extend(diff::rows(change, &lines, self.columns));
+                self.content.counts = diff::counts(change, &lines);
+            }
+            (Access::Edit { path }, None) => {
+                self.name("", &path.display().to_string());
+                self.text(&format!("{args:#}"), Style::new());
+            }
+            (Access::Execute { command, directory }, None) => {
+                self.content.hidden |= has_hidden(command);
+                let mut shell = Highlighter::new("sh");
+                for line in lines(command) {
+                    let spans = shell.line(&visible(line));
+                    self.spans(&spans);
+                }
+                self.name("in ", &directory.display().to_string());
+            }
+            (Access::Fetch { urls }, None) => {
+                for url in urls {
+                    self.content.hidden |= hides(url);
+                    self.spans(&[Span::styled(visible_line(url).into_owned(), CODE)]);
+                }
+            }
+            (Access::Mcp { server, tool, display_name, .. }, None) => {
+                self.name("tool ", tool);
+                self.name("of the MCP server ", server);
+                if display_name != tool {
+                    self.name("its title: ", display_name);
+                }
+                self.text(&format!("{args:#}"), Style::new());
+            }
+            (Access::Other { description }, None) => self.text(description, Style::new()),
+            (Access::ReadFiles { paths }, None) => {
+                for path in paths {
+                    self.name("", &path.display().to_string());
+                }
+                self.text(&format!("{args:#}"), Style::new());
+            }
+            (Access::Nothing | Access::Read, None) => {
+                if args.as_object().is_some_and(|args| !args.is_empty()) {
+                    self.text(&format!("{args:#}"), Style::new());
+                }
+            }
+        }
+    }
+
+    /// A name is on one line, whatever is in it.
+    fn name(&mut self, before: &'static str, name: &str) {
+        self.content.hidden |= hides(name);
+        let before = Span::styled(before, DIM);
+        self.spans(&[before, Span::styled(visible_line(name).into_owned(), Style::new())]);
+    }
+
+    fn text(&mut self, text: &str, style: Style) {
+        self.content.hidden |= has_hidden(text);
+        for line in lines(text) {
+            self.spans(&[Span::styled(line.to_owned(), style)]);
+        }
+    }
+
+    fn spans(&mut self, spans: &[Span<'static>]) {
+        let margin = Margin::bar("  ", Style::new());
+        self.content.rows.extend(fold(spans, &margin, self.columns));
+    }
+
+    fn rule(&mut self) {
+        self.content.rows.push(super::rule(DIM, self.columns));
+    }
+}
+
+/// Returns whether a name has characters that do not belong on one line.
+fn hides(name: &str) -> bool {
+    visible_line(name) != name
+}
