@@ -2,6 +2,7 @@
 //!
 //! Without tmux these tests do nothing and say so; `.ci/run` installs it.
 
+mod asking;
 mod ending;
 mod login;
 mod typing;

@@ -6,6 +6,8 @@
 
 mod attached;
 mod first;
+mod hidden;
+mod reading;
 mod short;
 
 use std::fs;

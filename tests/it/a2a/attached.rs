@@ -86,7 +86,7 @@ async fn a_question_that_the_editor_answers_is_closed_here() {
     terminal.until("Change this file?");
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
     let seen = terminal.until("Written.");
-    assert!(seen.contains("✓ Writing to a.txt · allowed by the editor"), "{seen}");
+    assert!(seen.contains("✓ Writing to a.txt +1 -0 new file · allowed by the editor"), "{seen}");
     assert!(!seen.contains("Change this file?"), "{seen}");
 }
 

@@ -254,6 +254,38 @@ fn what_is_not_taken_comes_back() {
 }
 
 #[test]
+fn nothing_that_an_agent_tells_is_hidden_or_obeyed() {
+    let act: Act = |agent| {
+        agent.open();
+        let [queued, started, ..] = said("a\rb\u{1b}[2Jc");
+        let text = "x\u{1b}]0;never ended\r\nos.system()\r# harmless\u{202e}";
+        let asked = json!({
+            "call": { "id": "c", "name": "t", "args": {} },
+            "caller": "Model",
+            "kind": "Edit",
+            "access": { "Edit": { "path": "/w/a\nb" } },
+            "summary": { "label": "Writing to a\nb", "locations": [],
+                "diff": { "path": "/w/a\nb", "old": "x\n", "new": text } },
+            "question": { "why": "it\u{200b} asks", "commands": [], "scopes": [] },
+        });
+        agent.tell(0, &[queued, started, json!({ "CallStarted": asked })]);
+        agent.stay();
+    };
+    let Some(terminal) = attach(vec![act]) else { return };
+    let seen = terminal.until("Hidden characters!");
+    for line in [
+        "› a␍b␛[2Jc",
+        "Writing to a\\nb",
+        "  /w/a\\nb\n",
+        "1 +x␛]0;never ended␍\n",
+        "2 +os.system()␍# harmless<U+202E>",
+        "Asked because it<U+200B> asks",
+    ] {
+        assert!(seen.contains(line), "{line}:\n{seen}");
+    }
+}
+
+#[test]
 fn what_is_no_agent_is_said() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -8,7 +8,7 @@ use super::{Stage, asked_edit, done};
 use crate::session::Origin;
 
 /// The second terminal on somebody else's session.
-fn attached() -> Stage {
+pub(super) fn attached() -> Stage {
     let place = "127.0.0.1:41242".to_owned();
     let about =
         About { elsewhere: Some(Elsewhere { place, lost: false }), ..Stage::new().state.about };

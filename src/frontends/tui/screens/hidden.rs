@@ -1,0 +1,205 @@
+//! Characters that a terminal would hide or obey are seen wherever a text is shown.
+
+use serde_json::{Value, json};
+
+use super::attached::attached;
+use super::{Stage, asked, call, done, drawn};
+use crate::frontends::tui::item::{Body, Item};
+use crate::visible::{has_hidden, visible_line};
+
+/// Each would hide what is before it, beside it or after it.
+const HIDING: &[&str] = &[
+    "\r",
+    "\r\r",
+    "\u{1b}[2K",
+    "\u{1b}[1A",
+    "\u{1b}]0;unterminated",
+    "\u{1b}]8;;http://x\u{1b}\\",
+    "\u{1b}Pq",
+    "\u{1b}_apc",
+    "\u{1b}^pm",
+    "\u{1b}Xsos",
+    "\u{1b}(0",
+    "\u{9b}2K",
+    "\u{9d}0;c1",
+    "\u{0}",
+    "\u{7}",
+    "\u{8}\u{8}",
+    "\u{b}",
+    "\u{c}",
+    "\u{7f}",
+    "\u{85}",
+    "\u{a0}",
+    "\u{ad}",
+    "\u{61c}",
+    "\u{180e}",
+    "\u{200b}",
+    "\u{200d}",
+    "\u{200f}",
+    "\u{2028}",
+    "\u{202e}",
+    "\u{2066}",
+    "\u{2800}",
+    "\u{3164}",
+    "\u{fe0f}",
+    "\u{feff}",
+    "\u{e0041}",
+];
+
+/// Shows a question, and then the call's card, on this stage.
+#[track_caller]
+fn check(stage: Stage, event: Value, outcome: Value, expected: &str) {
+    let question = json!({ "why": "it asks", "commands": [], "scopes": [] });
+    let mut event = event;
+    event["CallStarted"]["question"] = question;
+    let stage = stage.sized(100, 30).turn("go").see(event).wait(1000);
+    let question = shown(&stage);
+    assert!(question.contains(expected), "{expected:?} is not in the question:\n{question}");
+    assert!(question.contains("Hidden characters!"), "it is not said:\n{question}");
+    let closed = json!({ "QuestionClosed": { "call": "1", "answer": null } });
+    let card = shown(&stage.see(closed).finished("1", outcome));
+    assert!(card.contains(expected), "{expected:?} is not in the card:\n{card}");
+}
+
+/// All that is seen; and nothing in it is hidden.
+#[track_caller]
+fn shown(stage: &Stage) -> String {
+    let rows = stage.scrollback.iter().cloned().chain(stage.frame().rows);
+    let shown: Vec<_> = rows.map(|row| row.to_string()).collect();
+    let shown = shown.join("\n");
+    assert!(!has_hidden(&shown), "{shown:?}");
+    shown
+}
+
+/// Calls in which a text stands where a person must see it; and as what it is to be seen.
+fn subjects(text: &str) -> Vec<(Value, Value, String)> {
+    let seen = visible_line(text).into_owned();
+    let change = |path: &str, new: &str| json!({ "path": path, "old": "old\n", "new": new });
+    let edit = |label: &str, path: &str, new: &str| {
+        let mut edit = call("1", "Edit", label, json!({ "Edit": { "path": path } }));
+        edit["CallStarted"]["summary"]["diff"] = change(path, new);
+        (edit, done(json!({ "Diff": change(path, new) })))
+    };
+    let (written, wrote) = edit("Writing to a.py", "/a.py", &format!("{text}\nx\n"));
+    let (named, renamed) = edit(&format!("Writing to {text}"), &format!("/{text}"), "new\n");
+    let run = json!({ "Execute": { "command": text, "directory": "/" } });
+    let there = json!({ "Execute": { "command": "ls", "directory": format!("/{text}") } });
+    let fetch = json!({ "Fetch": { "urls": [text] } });
+    let other = json!({ "Other": { "description": text } });
+    let nothing = || done(json!(null));
+    vec![
+        (written, wrote, seen.clone()),
+        (named, renamed, seen.clone()),
+        (call("1", "Execute", text, run), nothing(), seen.clone()),
+        (call("1", "Execute", &format!("ls [in {text}]"), there), nothing(), seen.clone()),
+        (call("1", "Fetch", &format!("Reading {text}"), fetch), nothing(), seen.clone()),
+        (call("1", "Other", text, other), nothing(), seen),
+    ]
+}
+
+#[test]
+fn what_a_person_approves_is_seen_here_and_attached() {
+    for hiding in HIDING {
+        let text = format!("before{hiding}after");
+        for (event, outcome, expected) in subjects(&text) {
+            check(Stage::new(), event.clone(), outcome.clone(), &expected);
+            check(attached(), event, outcome, &expected);
+        }
+    }
+}
+
+#[test]
+fn what_a_tool_of_a_server_is_called_with_is_seen() {
+    for hiding in HIDING {
+        let text = format!("before{hiding}after");
+        // JSON writes out some of them itself.
+        let json = json!(text).to_string();
+        let expected = visible_line(&json).into_owned();
+        let access = json!({ "Mcp": { "server": "s\u{200b}", "tool": "t", "display_name": "T" } });
+        let mut event = call("1", "Other", &format!("t (s) {json}"), access);
+        event["CallStarted"]["call"]["args"] = json!({ "text": text });
+        let answer = done(json!({ "Output": format!("it says {text}") }));
+        check(Stage::new(), event.clone(), answer.clone(), &expected);
+        check(attached(), event, answer, &expected);
+    }
+}
+
+#[test]
+fn a_path_is_on_one_line_and_lines_of_a_label_are_all_shown() {
+    let mut edit = call("1", "Edit", "Writing to a\nb", json!({ "Edit": { "path": "/a\nb" } }));
+    let change = json!({ "path": "/a\nb", "old": null, "new": "x\n" });
+    edit["CallStarted"]["summary"]["diff"] = change.clone();
+    check(Stage::new(), edit, done(json!({ "Diff": change })), "Writing to a\\nb");
+}
+
+#[test]
+fn a_change_of_line_endings_alone_is_seen() {
+    let shown_of = |old: &str, new: &str| {
+        let mut edit = call("1", "Edit", "Writing to a", json!({ "Edit": { "path": "/a" } }));
+        edit["CallStarted"]["summary"]["diff"] = json!({ "path": "/a", "old": old, "new": new });
+        let question = asked(edit, "it asks", json!([]), json!([{ "allow": "edits" }]));
+        shown(&Stage::new().turn("go").see(question).wait(1000))
+    };
+    let seen = shown_of("a\n", "a\r\n");
+    assert!(seen.contains("1 -a") && seen.contains("1 +a␍"), "{seen}");
+    assert!(seen.contains("Hidden characters!"), "{seen}");
+    // Where all lines end so, it is said once.
+    let seen = shown_of("a\r\n", "b\r\n");
+    assert!(seen.contains("+1 -1 CRLF") && seen.contains("1 +b"), "{seen}");
+    assert!(!seen.contains('␍') && !seen.contains("Hidden"), "{seen}");
+}
+
+#[test]
+fn what_is_said_around_it_is_seen() {
+    for hiding in HIDING {
+        let text = format!("before{hiding}after");
+        let queued = json!({ "turn": 2, "prompt": [{ "Text": text }], "origin": "Editor" });
+        let mut stage = Stage::new()
+            .sized(200, 40)
+            .turn(&text)
+            .see(json!({ "Text": format!("{text}\n\n`{text}`\n\n| {text} |\n|---|\n\n    {text}\n\nx") }))
+            .see(json!({ "Thought": text }))
+            .see(json!({ "Notice": text }))
+            .see(json!({ "ModelChanged": { "model": text } }))
+            .see(call("1", "Read", &text, json!("Read")))
+            .finished("1", json!({ "Failed": { "kind": "x", "message": text, "shown": null } }))
+            .see(call("2", "Think", "todos", json!("Nothing")))
+            .finished("2", done(json!({ "Todos": [{ "description": text, "status": "pending" }] })))
+            .see(json!({ "TurnQueued": queued }))
+            .typed(&text);
+        stage.state.hint = Some(text.clone());
+        stage.state.about.workspace.clone_from(&text);
+        stage.state.aside(Item::new(Body::Help(text.clone())));
+        let seen = shown(&stage);
+        let expected = visible_line(&text);
+        // The prompt, the notice, the call and why it failed, the todo twice, the queue, what is
+        // typed, the hint, the model, the directory.
+        assert!(seen.matches(&*expected).count() >= 11, "{expected:?}:\n{seen}");
+    }
+}
+
+#[test]
+fn only_what_a_program_writes_is_played() {
+    let progress = |text: &str| json!({ "CallProgress": { "call": "1", "output": text } });
+    let run = json!({ "Execute": { "command": "make", "directory": "/" } });
+    let stage = Stage::new().turn("go").see(call("1", "Execute", "make", run));
+    let seen = shown(&stage.see(progress("10%\r\u{1b}[32m20%\u{1b}[0m")));
+    assert!(seen.contains("│ 20%") && !seen.contains("10%"), "{seen}");
+    let access = json!({ "Mcp": { "server": "s", "tool": "t", "display_name": "t" } });
+    let stage = Stage::new().turn("go").see(call("1", "Other", "t (s)", access));
+    let seen = shown(&stage.see(progress("10%\r20%")));
+    assert!(seen.contains("│ 10%␍20%"), "{seen}");
+}
+
+#[test]
+fn a_comment_after_a_carriage_return_does_not_cover_the_line() {
+    let new = "import os; os.system('rm -rf ~')\r# a harmless comment\n";
+    let access = json!({ "Edit": { "path": "/home/me/a.py" } });
+    let mut edit = call("1", "Edit", "Writing to a.py", access);
+    edit["CallStarted"]["summary"]["diff"] =
+        json!({ "path": "/home/me/a.py", "old": null, "new": new });
+    let question = asked(edit, "this mode asks", json!([]), json!([{ "allow": "edits" }]));
+    let stage = Stage::new().turn("go").see(question).wait(1000);
+    stage.check("question_hidden.txt");
+    assert!(drawn(&stage.frame().rows, 80).contains("os.system('rm -rf ~')␍#"));
+}

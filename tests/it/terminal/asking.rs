@@ -1,0 +1,55 @@
+//! What a question shows in a real terminal: all of it, and every character.
+
+use serde_json::{Value, json};
+
+use super::{GRACE, Terminal};
+
+fn writes(content: &str) -> Value {
+    let args = json!({ "file_path": "a.py", "content": content });
+    let call = json!({ "call": { "name": "write_file", "args": args } });
+    json!([[call], [{ "text": "Written." }]])
+}
+
+#[test]
+fn what_would_hide_in_a_terminal_is_seen_and_is_what_is_written() {
+    let content = "import os; os.system('x')\r# harmless\n\u{1b}]0;gone\nseen\u{202e}too\n";
+    let Some(terminal) = Terminal::start(writes(content), "") else { return };
+    terminal.line("write it");
+    let asked = terminal.until("Hidden characters!");
+    for line in ["1 +import os; os.system('x')␍# harmless", "2 +␛]0;gone", "3 +seen<U+202E>too"]
+    {
+        assert!(asked.contains(line), "{line}:\n{asked}");
+    }
+    std::thread::sleep(GRACE);
+    terminal.text("y");
+    let seen = terminal.until("Written.");
+    assert!(seen.contains("+import os; os.system('x')␍# harmless"), "{seen}");
+    assert_eq!(terminal.file("project/a.py").unwrap(), content);
+}
+
+#[test]
+fn a_long_change_is_read_whole_in_a_small_terminal() {
+    let content: String = (1..=80).map(|line| format!("line {line}\n")).collect();
+    let Some(terminal) = Terminal::start(writes(&content), "") else { return };
+    terminal.tmux(&["resize-window", "-x", "40", "-y", "10"]);
+    terminal.wait("the new width", |seen| seen.contains("!shell, ? …"));
+    terminal.line("write it");
+    terminal.until("v: full screen");
+    std::thread::sleep(GRACE);
+    terminal.keys(&["PageDown"]);
+    terminal.wait("the next page", |seen| !seen.contains("rows 1-"));
+    terminal.keys(&["End"]);
+    terminal.until("80 +line 80");
+    terminal.keys(&["S-Up"]);
+    terminal.wait("the row above", |seen| !seen.contains("80 +line 80"));
+    terminal.text("v");
+    terminal.until("Esc: back");
+    terminal.keys(&["PageDown"]);
+    terminal.wait("the next page", |seen| !seen.contains("rows 1-"));
+    terminal.keys(&["Escape"]);
+    terminal.wait("the question", |seen| seen.contains("› y  yes, this once"));
+    assert!(terminal.file("project/a.py").is_none());
+    terminal.text("vy");
+    terminal.until("Written.");
+    assert_eq!(terminal.file("project/a.py").unwrap(), content);
+}
