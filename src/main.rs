@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use tandem::cli::{self, Cli, Command};
 use tandem::logging::{self, Logs};
 use tandem::run::{self, BAD_INPUT, End};
+use tandem::visible::visible;
 
 fn main() -> ExitCode {
     run::keep_others_out();
@@ -99,5 +100,6 @@ fn exit_code(code: i32) -> ExitCode {
 
 fn say(line: &str) {
     // If standard error is closed there is nobody to tell.
-    let _ = writeln!(stderr(), "{line}");
+    // Some of it may be another program's words.
+    let _ = writeln!(stderr(), "{}", visible(line));
 }

@@ -14,9 +14,6 @@ use crate::permission::consent::{Executable, Standing};
 use crate::permission::{Question, RuleName};
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
-/// How many of them are shown one by one.
-const SHOWN: usize = 20;
-
 /// Asks, if nobody has answered yet; whether it did.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
     let Some(standing) = cancel.run_until_cancelled(session.consent.standing()).await else {
@@ -35,10 +32,7 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
 
 fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
     let folder = session.workspace.root().display().to_string();
-    let mut lines: Vec<_> = executables.iter().take(SHOWN).map(ToString::to_string).collect();
-    if let Some(more) = executables.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        lines.push(format!("and {more} more"));
-    }
+    let lines: Vec<_> = executables.iter().map(ToString::to_string).collect();
     let description =
         format!("The settings in {folder} would have this run:\n- {}", lines.join("\n- "));
     let call = Call {

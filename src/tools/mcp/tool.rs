@@ -16,6 +16,7 @@ use super::connection::{Failure, Wanted};
 use super::offer::ServerTool;
 use super::result::Gathered;
 use super::server::Server;
+use crate::visible::visible_line;
 
 /// Characters of a name, and of a line that says what is called.
 const NAME: usize = 100;
@@ -55,7 +56,8 @@ impl Tool for McpTool {
         let tool = one_line(&self.tool.name, NAME);
         let access = self.told();
         let shown = if args.is_empty() { String::new() } else { format!(" {}", brief(&args)) };
-        let label = one_line(&format!("{tool} ({server}){shown}"), LABEL);
+        let label = format!("{tool} ({server}){shown}");
+        let label = one_line(&visible_line(&label), LABEL);
         let (server, name) = (Arc::clone(&self.server), self.tool.name.clone());
         Ok(Invocation::new(Summary::new(label), access, |cx| async move {
             call(&server, name, args, &cx).await
