@@ -30,6 +30,7 @@ mod state;
 mod terminal;
 mod theme;
 mod wait;
+mod whole;
 mod wrap;
 
 use std::any::Any;

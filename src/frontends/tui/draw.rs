@@ -16,7 +16,8 @@ use super::item::{Body, Item, Tone};
 use super::markdown::{self, Growing};
 use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
-use super::wrap::{Margin, cut, lines, width, wrap};
+use super::whole::{broken, wrap_words};
+use super::wrap::{Margin, cut, lines, width};
 use crate::session::{Millis, Origin, Todo, TodoStatus};
 use crate::visible::visible_line;
 
@@ -68,7 +69,7 @@ impl Shown {
     }
 }
 
-/// The rows of an item; all of them if `unfolded`.
+/// The rows of an item, as they go into the scrollback; all of them if `unfolded`.
 pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> Shown {
     let mut shown = body(item, item.open || unfolded, columns);
     if item.apart {
@@ -80,11 +81,15 @@ pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> Shown {
 /// The rows of an item that is live, the last ones: no more than there is room for.
 fn last_rows(item: &Item, unfolded: bool, columns: usize, room: usize) -> Vec<Line<'static>> {
     let last = |rows: &[Line<'static>]| rows[rows.len().saturating_sub(room)..].to_vec();
+    // A live row is one row of the terminal.
+    let shown = || {
+        let Shown { rows, whole } = self::item(item, unfolded, columns);
+        Shown { rows: broken(rows, columns), whole }
+    };
     if !item.done {
-        return last(&self::item(item, unfolded, columns).rows);
+        return last(&shown().rows);
     }
-    let how = (item.open || unfolded, columns);
-    last(&item.rows.get(how, || self::item(item, unfolded, columns)).rows)
+    last(&item.rows.get((item.open || unfolded, columns), shown).rows)
 }
 
 /// The live rows; not more than `height`.
@@ -160,7 +165,7 @@ fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<
     let mut margin = margin.clone();
     let mut rows = Vec::new();
     for line in lines(text) {
-        rows.extend(wrap(&[Span::styled(line.to_owned(), style)], &margin, columns));
+        rows.extend(wrap_words(&[Span::styled(line.to_owned(), style)], &margin, columns));
         margin.first.clone_from(&margin.rest);
     }
     rows

@@ -5,7 +5,7 @@
 
 use ratatui::text::Span;
 
-use super::theme::{DIM, KEYWORD, NUMBER, STRING};
+use super::theme::{CODE, DIM, KEYWORD, NUMBER, STRING};
 
 /// How a language writes its comments.
 struct Language {
@@ -32,7 +32,9 @@ impl Highlighter {
 
     /// A line in its colours.
     pub(super) fn line(&mut self, line: &str) -> Vec<Span<'static>> {
-        let Some(language) = &self.language else { return vec![Span::raw(line.to_owned())] };
+        let Some(language) = &self.language else {
+            return vec![Span::styled(line.to_owned(), CODE)];
+        };
         let mut spans = Vec::new();
         let mut rest = line;
         while let Some(first) = rest.chars().next() {
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_unknown_language_and_an_open_text_stay_whole() {
-        check("", &[("let x = \"1\"", "let x = \"1\"")]);
+        check("", &[("let x = \"1\"", "n<let x = \"1\">")]);
         check("js", &[("const s = 'open", "k<const> s = s<'open>")]);
         check("rust", &[("日本 \"語", "日本 s<\"語>")]);
     }

@@ -13,7 +13,8 @@ use self::settled::{Cut, settled};
 use self::table::Table;
 use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
-use super::wrap::{Margin, wrap};
+use super::whole::wrap_words;
+use super::wrap::{Margin, line_as_seen, lines};
 use crate::visible::visible;
 
 const OPTIONS: Options =
@@ -239,12 +240,13 @@ impl Page {
                 |c| matches!(c, '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}');
             return self.push(&text.replace(wide, " "), Style::new());
         };
-        for line in text.lines() {
-            self.spans = code.line(line);
-            self.margins.push(Margin::bar("  ", Style::new()));
+        if self.begins() {
+            // The mark of an item has a row of its own.
             self.flush_even_empty();
-            self.margins.pop();
         }
+        self.quoted = false;
+        // Nothing is put before a line or breaks it: it is copied as it is.
+        self.rows.extend(lines(text).map(|line| line_as_seen(&code.line(line))));
         self.code = Some(code);
     }
 
@@ -266,11 +268,15 @@ impl Page {
         if std::mem::take(&mut self.quoted) {
             return;
         }
-        let begins = self.margins.last().is_some_and(|margin| margin.first != margin.rest);
-        if !self.rows.is_empty() && !begins {
+        if !self.rows.is_empty() && !self.begins() {
             let bars = self.margins.iter().flat_map(|margin| margin.rest.clone());
             self.rows.push(Line::from(bars.collect::<Vec<_>>()));
         }
+    }
+
+    /// Whether the mark of an item is still to be written.
+    fn begins(&self) -> bool {
+        self.margins.last().is_some_and(|margin| margin.first != margin.rest)
     }
 
     fn flush(&mut self) {
@@ -289,7 +295,7 @@ impl Page {
             // The mark of an item is written once.
             outer.first.clone_from(&outer.rest);
         }
-        self.rows.extend(wrap(&spans, &margin, self.columns));
+        self.rows.extend(wrap_words(&spans, &margin, self.columns));
     }
 }
 

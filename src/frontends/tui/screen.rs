@@ -58,8 +58,13 @@ impl Screen {
             self.change(&mut out, &rows);
         } else {
             self.go(&mut out, 0);
+            let wide = |row: &Line<'_>| width_of(&row.spans) > self.columns;
+            if finished.iter().any(wide) {
+                // What such a row leaves out at the end of the terminal's rows is not cleared later.
+                out.push_str(CLEAR_FROM_ROW);
+            }
             for row in finished {
-                self.write(&mut out, row);
+                self.write_whole(&mut out, row);
                 out.push_str("\r\n");
             }
             self.rewrite(&mut out, &rows);
@@ -157,17 +162,23 @@ impl Screen {
         self.cursor = (row, 0);
     }
 
+    /// Writes a live row, which is one row of the terminal.
     fn write(&self, out: &mut String, row: &Line<'static>) {
+        if width_of(&row.spans) > self.columns {
+            let fitting = fitted(&row.spans, self.columns);
+            return self.write_whole(out, &Line::from(fitting).style(row.style));
+        }
+        self.write_whole(out, row);
+    }
+
+    /// Writes a row, which the terminal breaks if it is wider.
+    fn write_whole(&self, out: &mut String, row: &Line<'static>) {
         if row.spans.is_empty() {
             // Nothing is left that could be broken into two rows later.
             return out.push_str(CLEAR_WHOLE_ROW);
         }
-        let wide = width_of(&row.spans);
-        let fitting =
-            if wide > self.columns { fitted(&row.spans, self.columns) } else { Vec::new() };
-        let spans = if wide > self.columns { &fitting } else { &row.spans };
         let mut styled = false;
-        for span in spans {
+        for span in &row.spans {
             let codes = codes(row.style.patch(span.style), self.colour);
             if styled || !codes.is_empty() {
                 out.push_str(&format!("\x1b[0{codes}m"));
@@ -178,7 +189,7 @@ impl Screen {
         if styled {
             out.push_str("\x1b[0m");
         }
-        if wide < self.columns {
+        if width_of(&row.spans) < self.columns {
             out.push_str(CLEAR_ROW);
         }
     }

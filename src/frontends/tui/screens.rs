@@ -24,6 +24,7 @@ use super::draw;
 use super::input::Input;
 use super::screen::Screen;
 use super::state::{About, State};
+use super::whole;
 use crate::session::{Event, Millis, Origin};
 
 /// Where the scrollback ends.
@@ -104,7 +105,7 @@ impl Stage {
     #[track_caller]
     fn check(&self, name: &str) {
         let frame = self.frame();
-        let mut shown = self.scrollback.clone();
+        let mut shown = whole::broken(self.scrollback.clone(), self.columns.into());
         shown.push(Line::raw(BELOW));
         shown.extend(frame.rows.iter().cloned());
         let mut text = drawn(&shown, self.columns);

@@ -186,6 +186,16 @@ fn rows(
     rows.into_iter().zip(margins).map(|(row, margin)| joined(margin, &row)).collect()
 }
 
+/// Returns a line that is not broken, with its hidden characters written out and spaces in the
+/// place of tabs.
+pub(super) fn line_as_seen(spans: &[Span<'static>]) -> Line<'static> {
+    let spans: Vec<_> = spans.iter().map(|span| (written_out(&span.content), span.style)).collect();
+    let graphemes = spans
+        .iter()
+        .flat_map(|(text, style)| text.graphemes(true).map(move |grapheme| (grapheme, *style)));
+    joined(&[], &tabs_as_spaces(graphemes).collect::<Vec<_>>())
+}
+
 /// Returns a part of a line with its hidden characters written out. Tabs stay.
 fn written_out(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {

@@ -41,8 +41,22 @@ fn code_keeps_its_lines() {
     check(
         "```rust\nfn main() {\n\n    x\n}\n```\nand `code`",
         40,
-        &["  fn main() {", "", "      x", "  }", "", "and code"],
+        &["fn main() {", "", "    x", "}", "", "and code"],
     );
+}
+
+#[test]
+fn code_and_addresses_are_copied_as_they_are() {
+    let line = "cargo test --test it --features all -- --nocapture";
+    check(
+        &format!("1. Run\n   ```\n   {line}\n   ```\n> ```\n> {line}\n> ```"),
+        20,
+        &["1. Run", "", line, "", line],
+    );
+    check(&format!("- ```\n  {line}\n  ```"), 20, &["•", line]);
+    let url = "https://example.com/a/long/path?with=a&query=too";
+    check(&format!("It is at {url} now"), 20, &["It is at", url, "now"]);
+    check(&format!("- see\n  <{url}>"), 20, &["• see", url]);
 }
 
 #[test]

@@ -112,10 +112,10 @@ fn rows_that_fill_the_width_lose_nothing() {
 }
 
 #[test]
-fn a_row_that_is_too_wide_stays_one_row() {
+fn a_live_row_that_is_too_wide_stays_one_row() {
     let mut stage = Stage::new(5, 6);
-    stage.update(&["above it"], &["one two three", "日本語日本語"], Some((0, 0)));
-    stage.check(&["above…", "one t…", "日本…"], (1, 0));
+    stage.update(&["above"], &["one two three", "日本語日本語"], Some((0, 0)));
+    stage.check(&["above", "one t…", "日本…"], (1, 0));
 }
 
 #[test]
@@ -179,4 +179,19 @@ fn colours_are_left_out_if_that_is_wanted() {
     assert!(coloured.contains("\x1b[0;1;31mbad\x1b[0m x[2J\x1b[K"), "{coloured:?}");
     let plain = Screen::new(20, false, true).update(&[], frame());
     assert!(plain.contains("\x1b[0;1mbad\x1b[0m x"), "{plain:?}");
+}
+
+#[test]
+fn a_finished_row_may_be_wider_than_the_terminal_and_leaves_nothing_behind() {
+    let mut stage = Stage::new(8, 10);
+    stage.update(&[], &["xxxxxxxxxx", "yyyyyyyyyy", "> "], Some((2, 2)));
+    // A wide character does not fit at the end of a row.
+    stage.update(&["123456789日本 end", "next"], &["live", "> "], Some((1, 2)));
+    stage.check(&["123456789", "日本 end", "next", "live", ">"], (4, 2));
+    stage.update(&["12345678901234567890"], &["live", "> "], Some((1, 2)));
+    let expected = ["123456789", "日本 end", "next", "1234567890", "1234567890", "live", ">"];
+    assert_eq!(stage.everything(), expected);
+    // The terminal knows that it is one line, and copies it as one.
+    let contents = stage.terminal.screen().contents();
+    assert!(contents.lines().any(|line| line == "12345678901234567890"), "{contents}");
 }
