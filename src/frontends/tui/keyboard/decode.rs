@@ -1,0 +1,390 @@
+//! A terminal's bytes to keys and pasted text: pure, at any cut of the bytes.
+//!
+//! Three encodings are read at once, whichever of them a terminal speaks: the old one, kitty's
+//! keyboard protocol (`CSI 13;2u`) and xterm's modifyOtherKeys (`CSI 27;2;13~`).
+
+use std::time::Duration;
+
+/// How long the rest of an escape sequence may take. A lone escape character is the Esc key then.
+const SEQUENCE: Duration = Duration::from_millis(30);
+
+/// How long a paste may be silent. Its end may never come, and until then keys would be text.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// How long an escape sequence may be: no key has a longer one.
+const LONGEST: usize = 64;
+
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
+
+/// Something that the person at the keyboard did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Input {
+    Key(Key),
+    /// Text pasted in one piece.
+    Paste(String),
+    /// The beginning of a pasted text whose end did not come.
+    PartOfPaste(String),
+}
+
+/// A key with its modifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Key {
+    pub(in super::super) code: Code,
+    pub(in super::super) shift: bool,
+    pub(in super::super) alt: bool,
+    pub(in super::super) control: bool,
+}
+
+/// A key without its modifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Code {
+    /// The character that the key writes, with Shift if that is held; in lower case with Ctrl.
+    Char(char),
+    Enter,
+    Tab,
+    Backspace,
+    Delete,
+    Esc,
+    Up,
+    Down,
+    Left,
+    Right,
+    Home,
+    End,
+    PageUp,
+    PageDown,
+}
+
+impl Key {
+    pub(in super::super) const fn new(code: Code) -> Self {
+        Self { code, shift: false, alt: false, control: false }
+    }
+
+    const fn control(c: char) -> Self {
+        Self { control: true, ..Self::new(Code::Char(c)) }
+    }
+
+    const fn with_alt(self) -> Self {
+        Self { alt: true, ..self }
+    }
+}
+
+/// Bytes that are not decoded yet.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    bytes: Vec<u8>,
+    /// How many of them have been searched for the end of the paste that they are part of.
+    paste: Option<usize>,
+}
+
+/// The meaning of the first bytes.
+enum Step {
+    /// So many of them are this, or nothing that counts.
+    Took(usize, Option<Key>),
+    /// So many begin a paste.
+    Paste(usize),
+    /// More must come before it is known.
+    More,
+}
+
+impl Decoder {
+    /// Takes bytes in as they were read; returns all that they complete.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        // Read by itself it was pressed, not pasted.
+        if self.paste.is_some()
+            && let Some(count) = interrupts(bytes)
+        {
+            inputs.extend(self.cut_paste());
+            inputs.extend(std::iter::repeat_n(Input::Key(Key::control('c')), count));
+            return inputs;
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.decode(&mut inputs, false);
+        inputs
+    }
+
+    /// Returns how long the rest of what has begun may take, if anything has.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        match self.paste {
+            Some(_) => Some(SILENCE),
+            None => (!self.bytes.is_empty()).then_some(SEQUENCE),
+        }
+    }
+
+    /// Returns what the bytes mean without the rest, which has not come in time.
+    pub(super) fn expire(&mut self) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        inputs.extend(self.cut_paste());
+        self.decode(&mut inputs, true);
+        inputs
+    }
+
+    fn decode(&mut self, inputs: &mut Vec<Input>, expired: bool) {
+        let mut taken = 0;
+        loop {
+            let rest = &self.bytes[taken..];
+            if let Some(searched) = self.paste {
+                let from = searched.saturating_sub(PASTE_ENDS.len());
+                let Some(end) = find(&rest[from..], PASTE_ENDS).map(|at| from + at) else {
+                    self.paste = Some(rest.len());
+                    break;
+                };
+                inputs.push(Input::Paste(String::from_utf8_lossy(&rest[..end]).into_owned()));
+                taken += end + PASTE_ENDS.len();
+                self.paste = None;
+                continue;
+            }
+            match step(rest, expired) {
+                Step::Took(count, key) => {
+                    inputs.extend(key.map(Input::Key));
+                    taken += count;
+                }
+                Step::Paste(count) => {
+                    taken += count;
+                    self.paste = Some(0);
+                }
+                Step::More => break,
+            }
+        }
+        self.bytes.drain(..taken);
+    }
+
+    /// Ends the paste that goes on, if one does.
+    fn cut_paste(&mut self) -> Option<Input> {
+        self.paste.take()?;
+        let bytes = std::mem::take(&mut self.bytes);
+        Some(Input::PartOfPaste(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
+/// How many times Ctrl+C was pressed, if these bytes are nothing else.
+fn interrupts(bytes: &[u8]) -> Option<usize> {
+    if bytes.len() > LONGEST {
+        return None;
+    }
+    let mut alone = Decoder::default();
+    let inputs = alone.feed(bytes);
+    let all = inputs.iter().all(|input| *input == Input::Key(Key::control('c')));
+    (all && !inputs.is_empty() && alone.patience().is_none()).then_some(inputs.len())
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn step(bytes: &[u8], expired: bool) -> Step {
+    match bytes {
+        [] => Step::More,
+        [b'\x1b', rest @ ..] => match escape(rest, expired) {
+            Step::Took(count, key) => Step::Took(count + 1, key),
+            Step::Paste(count) => Step::Paste(count + 1),
+            Step::More => Step::More,
+        },
+        [byte, ..] if byte.is_ascii() => Step::Took(1, Some(ascii(*byte))),
+        _ => wide(bytes, expired),
+    }
+}
+
+fn ascii(byte: u8) -> Key {
+    match byte {
+        b'\r' => Key::new(Code::Enter),
+        b'\t' => Key::new(Code::Tab),
+        b'\x7f' => Key::new(Code::Backspace),
+        0 => Key::control(' '),
+        byte @ 1..=26 => Key::control(char::from(b'a' + byte - 1)),
+        byte @ 27..=31 => Key::control(char::from(b'[' + byte - 27)),
+        byte => Key::new(Code::Char(char::from(byte))),
+    }
+}
+
+/// A character of several bytes.
+fn wide(bytes: &[u8], expired: bool) -> Step {
+    let head = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(err) if err.valid_up_to() == 0 && err.error_len().is_none() && !expired => {
+            return Step::More;
+        }
+        Err(err) => std::str::from_utf8(&head[..err.valid_up_to()]).unwrap_or_default(),
+    };
+    match valid.chars().next() {
+        Some(c) => Step::Took(c.len_utf8(), Some(Key::new(Code::Char(c)))),
+        None => Step::Took(1, None),
+    }
+}
+
+/// What follows an escape character.
+fn escape(rest: &[u8], expired: bool) -> Step {
+    let alone = Step::Took(0, Some(Key::new(Code::Esc)));
+    let step = match rest {
+        [] if expired => return alone,
+        [] => return Step::More,
+        [b'[', rest @ ..] => csi(rest),
+        [b'O', rest @ ..] => ss3(rest),
+        [b'\x1b', next @ ..] => {
+            // Some terminals send it before the sequence of a key with Alt.
+            let sequence = matches!(next, [] | [b'[' | b'O', ..]);
+            let step = if sequence { escape(next, expired) } else { return alone };
+            return match step {
+                Step::Took(count, Some(key)) if count > 0 => {
+                    Step::Took(count + 1, Some(key.with_alt()))
+                }
+                Step::Took(0, _) | Step::Paste(_) => alone,
+                Step::Took(count, key) => Step::Took(count + 1, key),
+                Step::More if expired => alone,
+                Step::More => Step::More,
+            };
+        }
+        _ => {
+            return match step(rest, expired) {
+                Step::Took(count, key) => Step::Took(count, key.map(Key::with_alt)),
+                more => more,
+            };
+        }
+    };
+    match step {
+        Step::Took(count, key) => Step::Took(count + 1, key),
+        Step::Paste(count) => Step::Paste(count + 1),
+        // The keys `[` and `O` with Alt begin like sequences.
+        Step::More if expired && rest.len() == 1 => Step::Took(1, Some(ascii(rest[0]).with_alt())),
+        Step::More if expired => Step::Took(rest.len(), None),
+        Step::More => Step::More,
+    }
+}
+
+/// What follows `ESC O`.
+fn ss3(rest: &[u8]) -> Step {
+    match rest {
+        [] => Step::More,
+        [b'M', ..] => Step::Took(1, Some(Key::new(Code::Enter))),
+        [letter, ..] => match arrow(*letter) {
+            Some(code) => Step::Took(1, Some(Key::new(code))),
+            None if letter.is_ascii_alphabetic() => Step::Took(1, None),
+            None => Step::Took(0, Some(Key::new(Code::Char('O')).with_alt())),
+        },
+    }
+}
+
+/// What follows `ESC [`.
+fn csi(rest: &[u8]) -> Step {
+    let length = rest.iter().take_while(|byte| (b' '..=b'?').contains(byte)).count();
+    if length > LONGEST {
+        return Step::Took(length, None);
+    }
+    let Some(last) = rest.get(length) else { return Step::More };
+    match last {
+        // The function keys of Linux's console.
+        b'[' if length == 0 => match rest.get(1) {
+            Some(letter) if letter.is_ascii_alphabetic() => Step::Took(2, None),
+            Some(_) => Step::Took(1, None),
+            None => Step::More,
+        },
+        b'@'..=b'~' if rest[..=length] == PASTE_BEGINS[2..] => Step::Paste(length + 1),
+        b'@'..=b'~' => {
+            let parameters = std::str::from_utf8(&rest[..length]).unwrap_or_default();
+            Step::Took(length + 1, key(parameters, *last))
+        }
+        // Another sequence or key begins in the middle of this one.
+        _ => Step::Took(length, None),
+    }
+}
+
+/// The key of a sequence `CSI parameters last`.
+fn key(parameters: &str, last: u8) -> Option<Key> {
+    let number = |text: &str| text.parse::<u32>().ok();
+    let parameters: Vec<Vec<Option<u32>>> =
+        parameters.split(';').map(|it| it.split(':').map(number).collect()).collect();
+    let parameter = |at: usize, sub: usize| *parameters.get(at)?.get(sub)?;
+    let modified = |code| with_modifiers(code, parameter(1, 0).unwrap_or(1));
+    // Some terminals tell of a key that is let go.
+    if parameter(1, 1) == Some(3) {
+        return None;
+    }
+    match last {
+        b'Z' => Some(Key { shift: true, ..Key::new(Code::Tab) }),
+        b'u' => {
+            let key = modified(coded(parameter(0, 0)?)?)?;
+            Some(named(key, parameter(0, 1), parameter(0, 2)))
+        }
+        b'~' => match parameter(0, 0)? {
+            1 | 7 => modified(Code::Home),
+            3 => modified(Code::Delete),
+            4 | 8 => modified(Code::End),
+            5 => modified(Code::PageUp),
+            6 => modified(Code::PageDown),
+            27 => Some(named(modified(coded(parameter(2, 0)?)?)?, None, None)),
+            _ => None,
+        },
+        letter => modified(arrow(letter)?),
+    }
+}
+
+fn arrow(letter: u8) -> Option<Code> {
+    Some(match letter {
+        b'A' => Code::Up,
+        b'B' => Code::Down,
+        b'C' => Code::Right,
+        b'D' => Code::Left,
+        b'H' => Code::Home,
+        b'F' => Code::End,
+        _ => return None,
+    })
+}
+
+/// A key with the modifiers that a number stands for; none if one of them is no modifier of ours,
+/// such as Super: whoever presses that means something else than the key alone.
+fn with_modifiers(code: Code, number: u32) -> Option<Key> {
+    let bits = number.saturating_sub(1);
+    // The two above are Caps Lock and Num Lock.
+    let others = bits & 0b0011_1000;
+    let key = Key { code, shift: bits & 1 != 0, alt: bits & 2 != 0, control: bits & 4 != 0 };
+    (others == 0).then_some(key)
+}
+
+/// The key with this number, which is that of a character or, in kitty's protocol, of a private
+/// one that stands for a key of the number pad.
+fn coded(number: u32) -> Option<Code> {
+    Some(match number {
+        8 | 127 => Code::Backspace,
+        9 => Code::Tab,
+        13 | 57414 => Code::Enter,
+        27 => Code::Esc,
+        57399..=57408 => Code::Char(char::from_digit(number - 57399, 10)?),
+        57409 => Code::Char('.'),
+        57410 => Code::Char('/'),
+        57411 => Code::Char('*'),
+        57412 => Code::Char('-'),
+        57413 => Code::Char('+'),
+        57415 => Code::Char('='),
+        57416 => Code::Char(','),
+        57417 => Code::Left,
+        57418 => Code::Right,
+        57419 => Code::Up,
+        57420 => Code::Down,
+        57421 => Code::PageUp,
+        57422 => Code::PageDown,
+        57423 => Code::Home,
+        57424 => Code::End,
+        57426 => Code::Delete,
+        // The other private ones.
+        57344..=63743 => return None,
+        number => Code::Char(char::from_u32(number).filter(|c| !c.is_control())?),
+    })
+}
+
+/// A key by the character that it writes or is known by: with Shift the shifted one, with Ctrl or
+/// Alt that of the usual keyboard if the user's own has no Latin letters.
+fn named(key: Key, shifted: Option<u32>, usual: Option<u32>) -> Key {
+    let Code::Char(c) = key.code else { return key };
+    let other = |number: Option<u32>| number.and_then(char::from_u32).filter(|c| !c.is_control());
+    let usual = other(usual).filter(|_| (key.control || key.alt) && !c.is_ascii());
+    let shifted = other(shifted).filter(|_| key.shift && !key.control);
+    let upper = || if key.shift { c.to_uppercase().next().unwrap_or(c) } else { c };
+    let c = usual.or(shifted).unwrap_or_else(upper);
+    Key { code: Code::Char(if key.control { c.to_ascii_lowercase() } else { c }), ..key }
+}
+
+#[cfg(test)]
+mod tests;
