@@ -17,6 +17,7 @@ mod history;
 mod input;
 mod item;
 mod kept;
+mod keyboard;
 mod keys;
 mod local;
 mod markdown;
@@ -38,7 +39,6 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use crossterm::event::{Event as Input, EventStream};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -52,6 +52,7 @@ pub use self::conversation::Conversation;
 use self::conversation::{News, Reply};
 pub use self::editor::Editor;
 use self::history::History;
+use self::keyboard::{Input, Keyboard};
 use self::offer::{Cause, Then};
 pub use self::remote::{Agent, Attached, Remote, attach};
 use self::screen::Screen;
@@ -62,7 +63,7 @@ use self::terminal::{Terminal, size};
 use self::wait::{changed, next_key, until};
 use crate::protocol::attach::Offered;
 pub use crate::protocol::attach::{Listed, Wanted};
-use crate::session::Entry;
+use crate::session::{Entry, TurnId};
 
 /// How often, at the most, the screen is drawn for what comes by itself.
 const FRAME: Duration = Duration::from_millis(30);
@@ -84,7 +85,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
          PROMPT` does without"
     );
     let signals = Signals::listen()?;
-    let terminal = Terminal::take().context("the terminal cannot be used")?;
+    let terminal = Terminal::take(false).context("the terminal cannot be used")?;
     let (columns, rows) = size();
     let about = About {
         model: service.session.model(),
@@ -105,7 +106,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         state: State::new(about, service.session.me()),
         session: service.session,
         editor: service.editor,
-        keys: Some(EventStream::new()),
+        keyboard: Some(Keyboard::listen().context("the keyboard cannot be read")?),
         terminal,
         signals,
         height: rows,
@@ -119,6 +120,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
         interrupted: None,
+        confirming: None,
         quits: None,
     };
     if let Some(session) = ui.session.session() {
@@ -143,7 +145,7 @@ struct Ui {
     terminal: Terminal,
     screen: Screen,
     /// Taken away while another program has the terminal.
-    keys: Option<EventStream>,
+    keyboard: Option<Keyboard>,
     history: History,
     clients: Option<watch::Receiver<usize>>,
     signals: Signals,
@@ -167,6 +169,8 @@ struct Ui {
     last_drawn: Instant,
     /// When Ctrl+C was pressed last.
     interrupted: Option<Instant>,
+    /// Somebody else's turn, and when it was asked whether it is to be cancelled.
+    confirming: Option<(TurnId, Instant)>,
     /// It ends, and why.
     quits: Option<Quit>,
 }
@@ -200,16 +204,20 @@ impl Ui {
                     next(&mut self);
                     self.changed();
                 }
-                key = next_key(&mut self.keys) => match key {
-                    Some(Ok(input)) => self.input(input).await?,
+                key = next_key(&mut self.keyboard) => match key {
+                    Some(input) => self.input(input).await?,
                     // The terminal is gone.
-                    Some(Err(_)) | None => self.quits = Some(Quit::Wanted),
+                    None => self.quits = Some(Quit::Wanted),
                 },
                 () = self.terminal.written(), if self.terminal.busy() => {}
                 () = until(due), if due.is_some() => self.draw(),
                 came = self.signals.next() => match came {
                     Came::Stop => self.suspend()?,
                     Came::End(signal) => self.quits = Some(Quit::Signal(signal)),
+                    Came::Resized => {
+                        self.resized().await;
+                        self.due = Some(Instant::now());
+                    }
                 },
                 step = act::step(&mut self.entering) => {
                     self.entered(step);
@@ -307,16 +315,16 @@ impl Ui {
         self.last_drawn = Instant::now();
     }
 
-    /// A key, pasted text, or another size.
+    /// A key, or pasted text.
     async fn input(&mut self, input: Input) -> anyhow::Result<()> {
         match input {
-            Input::Key(key) if key.is_press() || key.is_repeat() => self.key(key).await?,
+            Input::Key(key) => self.key(key).await?,
             Input::Paste(text) => self.pasted(text),
-            // Some terminals tell twice.
-            Input::Resize(..) if size() != (self.screen.columns(), self.height) => {
-                self.resized().await;
+            Input::PartOfPaste(text) => {
+                self.pasted(text);
+                let hint = "the pasted text had no end: the line may not have all of it";
+                self.state.hint = Some(hint.to_owned());
             }
-            _ => {}
         }
         // Who types sees at once what.
         self.due = Some(Instant::now());
@@ -345,14 +353,14 @@ impl Ui {
 
     /// Gives the terminal to somebody else.
     fn leave(&mut self) {
-        self.keys = None;
+        self.keyboard = None;
         let cleared = self.screen.clear();
         self.terminal.give_back(&cleared);
     }
 
     fn come_back(&mut self) -> anyhow::Result<()> {
         self.terminal.take_again().context("the terminal cannot be used again")?;
-        self.keys = Some(EventStream::new());
+        self.keyboard = Some(Keyboard::listen().context("the keyboard cannot be read again")?);
         let (columns, rows) = size();
         let cleared = self.screen.resized(columns, rows);
         self.terminal.write(cleared);

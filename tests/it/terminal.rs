@@ -4,6 +4,7 @@
 
 mod asking;
 mod ending;
+mod keys;
 mod login;
 mod typing;
 
@@ -87,6 +88,19 @@ impl Terminal {
 
     pub(crate) fn text(&self, text: &str) {
         self.keys(&["-l", text]);
+    }
+
+    /// Sends bytes as a terminal would.
+    pub(crate) fn bytes(&self, bytes: &str) {
+        let bytes: Vec<_> = bytes.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let bytes: Vec<_> = bytes.iter().map(String::as_str).collect();
+        self.tmux(&[&["send-keys", "-H"], &bytes[..]].concat());
+    }
+
+    /// What tmux knows of the terminal.
+    pub(crate) fn shown(&self, format: &str) -> String {
+        let shown = self.tmux(&["display-message", "-p", format]).stdout;
+        String::from_utf8_lossy(&shown).trim().to_owned()
     }
 
     pub(crate) fn line(&self, text: &str) {

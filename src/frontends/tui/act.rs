@@ -7,13 +7,15 @@ mod question;
 
 use std::time::Duration;
 
-use crossterm::event::KeyEvent;
+use futures::FutureExt as _;
+use futures::future::join_all;
 use tokio::time::Instant;
 
 pub(super) use self::login::{Entering, step};
 use super::complete;
-use super::input::Edit;
+use super::input::{Edit, Input};
 use super::item::{Body, Item};
+use super::keyboard::Key;
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
@@ -42,9 +44,11 @@ impl Ui {
         }
     }
 
-    pub(super) async fn key(&mut self, key: KeyEvent) -> anyhow::Result<()> {
+    pub(super) async fn key(&mut self, key: Key) -> anyhow::Result<()> {
         let focus = self.focus();
-        let Some(intent) = keys::intent(key, focus) else { return Ok(()) };
+        let Some(intent) = keys::intent(key, focus, self.session.elsewhere().is_some()) else {
+            return Ok(());
+        };
         self.put_off(focus);
         let had_help = self.state.help;
         self.state.unhint();
@@ -143,7 +147,12 @@ impl Ui {
                     return self.choose(choice).await;
                 }
             }
-            Focus::Saying => self.say(),
+            Focus::Saying => {
+                let saying = self.state.dialogs.front_mut().and_then(|it| it.saying.as_mut());
+                if !saying.is_some_and(Input::continue_line) {
+                    self.say();
+                }
+            }
             Focus::Offer => {
                 let marked = self.state.offer.as_ref().map(Offer::marked);
                 if let Some(choice) = marked {
@@ -153,6 +162,10 @@ impl Ui {
             Focus::Key => self.check_key(),
             Focus::Reader | Focus::Waiting => {}
             Focus::Input { .. } => {
+                if self.state.input.continue_line() {
+                    self.state.completion = None;
+                    return Ok(());
+                }
                 if let Some(completion) = self.state.completion.take()
                     && completion.accept(&mut self.state.input)
                 {
@@ -170,15 +183,17 @@ impl Ui {
             return;
         }
         let local = local::of(self.state.input.text());
+        let local = local.map(|(local, more)| (local, more.to_owned()));
         if local.is_none() && self.state.is_lost() {
             return self.state.hint = Some("not sent: the connection is lost".to_owned());
         }
         let typed = self.state.take_input();
         self.history.add(typed.trim());
         match local {
-            Some(Local::Auth) => self.offer_login(Cause::Wanted, None, Then::Nothing),
-            Some(Local::Help) => self.state.aside(Item::new(Body::Help(local::names()))),
-            Some(Local::Quit) => self.quits = Some(Quit::Wanted),
+            Some((Local::Auth, _)) => self.offer_login(Cause::Wanted, None, Then::Nothing),
+            Some((Local::Help, _)) => self.state.aside(Item::new(Body::Help(local::names()))),
+            Some((Local::Mode, name)) => self.name_mode(&name),
+            Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => self.send(&typed),
         }
@@ -259,15 +274,24 @@ impl Ui {
         } else if matches!(focus, Focus::Offer | Focus::Key | Focus::Waiting) {
             self.leave_login();
         } else if self.state.completion.take().is_none() && !had_help {
-            self.cancel();
+            self.cancel("Esc");
         }
     }
 
-    /// Cancels the turn that runs, if one does.
-    fn cancel(&mut self) -> bool {
-        let Some(turn) = self.state.running.as_ref().map(|running| running.turn) else {
-            return false;
-        };
+    /// Cancels the turn that runs, if one does: false if not. The prompts that wait for its end come
+    /// back into the line. Somebody else's is cancelled when the key is pressed again.
+    fn cancel(&mut self, key: &str) -> bool {
+        let Some(running) = &self.state.running else { return false };
+        let turn = running.turn;
+        let confirmed =
+            self.confirming.take().is_some_and(|(asked, at)| asked == turn && at.elapsed() < TWICE);
+        if !running.own && !confirmed {
+            let who = running.by.as_ref().map_or("somebody else".to_owned(), ToString::to_string);
+            self.state.hint = Some(format!("{who} began this turn: {key} again cancels it"));
+            self.confirming = Some((turn, Instant::now()));
+            return true;
+        }
+        self.take_all_back();
         self.when(self.session.cancel(turn), |ui, cancelled| {
             if let Err(why) = cancelled {
                 ui.state.hint = Some(why);
@@ -276,12 +300,34 @@ impl Ui {
         true
     }
 
+    /// Takes all prompts of this terminal back that wait.
+    fn take_all_back(&mut self) {
+        let waiting = self.state.own_queued().map(|queued| (queued.turn, queued.text.clone()));
+        let taken = waiting.map(|(turn, text)| {
+            let taken = self.session.take_back(turn);
+            taken.map(|taken| (taken == Ok(true)).then_some(text))
+        });
+        let taken = join_all(taken.collect::<Vec<_>>());
+        self.when(taken.map(Ok).boxed(), |ui, texts| {
+            let texts: Vec<_> = texts.unwrap_or_default().into_iter().flatten().collect();
+            if !texts.is_empty() {
+                ui.state.put_back(&texts);
+            }
+        });
+    }
+
     fn interrupt(&mut self) {
+        let others = self.state.running.as_ref().is_some_and(|running| !running.own);
+        if others && !self.state.is_lost() {
+            self.interrupted = None;
+            self.cancel("Ctrl+C");
+            return;
+        }
         if self.interrupted.replace(Instant::now()).is_some_and(|at| at.elapsed() < TWICE) {
             self.quits = Some(Quit::Wanted);
             return;
         }
-        if !self.cancel() {
+        if !self.cancel("Ctrl+C") {
             self.state.take_input();
         }
         self.state.hint = Some("Ctrl+C again quits".to_owned());

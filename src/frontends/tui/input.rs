@@ -88,6 +88,18 @@ impl Input {
         !self.text[self.cursor..].contains('\n')
     }
 
+    /// Makes a new line of a backslash before the cursor, as shells do; false if there is none. Two
+    /// of them are one that is meant.
+    pub(super) fn continue_line(&mut self) -> bool {
+        let before = &self.text[..self.cursor];
+        let backslashes = before.len() - before.trim_end_matches('\\').len();
+        let continues = backslashes % 2 == 1;
+        if continues {
+            self.replace(self.cursor - 1, self.cursor, "\n");
+        }
+        continues
+    }
+
     pub(super) fn edit(&mut self, edit: &Edit) {
         match edit {
             Edit::Insert(text) => {
@@ -297,6 +309,24 @@ mod tests {
         check("one| two x", &[KillWordForward], "one| x");
         check("ab|", &[Transpose], "ba|");
         check("a|bc", &[Transpose], "ba|c");
+    }
+
+    #[test]
+    fn a_backslash_goes_on_in_the_next_line() {
+        for (text, expected) in [
+            ("one \\|", "one \n|"),
+            ("one\\| two", "one\n| two"),
+            ("one\\\\|", "one\\\\|"),
+            ("one\\\\\\|", "one\\\\\n|"),
+            ("\\ |", "\\ |"),
+            ("|", "|"),
+        ] {
+            let mut input = Input { cursor: text.find('|').unwrap(), ..Input::default() };
+            input.text = text.replace('|', "");
+            assert_eq!(input.continue_line(), text != expected, "{text}");
+            input.text.insert(input.cursor, '|');
+            assert_eq!(input.text, expected);
+        }
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Keys to intents: which key means what, where.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
 use super::dialog::Scroll;
 use super::input::Edit;
+use super::keyboard::{Code, Key};
 
 /// Whom the keys are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +69,10 @@ pub(super) enum Intent {
 /// The keys, for people.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("Enter", "send; while a turn runs: queue"),
-    ("Ctrl+J, Alt+Enter", "new line"),
+    ("Shift+Enter, Ctrl+J", "new line; Alt+Enter and \\ before Enter do it too"),
     ("Esc", "cancel the turn; close what is open"),
     ("Ctrl+C", "cancel, or clear; twice: quit"),
-    ("Ctrl+D", "quit, when nothing is typed"),
+    ("Ctrl+D", "quit, when nothing is typed; if attached, always"),
     ("Shift+Tab", "next approval mode"),
     ("Up, Down", "take back what is queued; earlier prompts"),
     ("Ctrl+R", "search earlier prompts"),
@@ -92,9 +91,9 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("@PATH", "put a file or a directory into the prompt"),
     ("!COMMAND", "run it yourself; the model sees the output"),
     ("Enter", "send; while a turn runs: queue"),
-    ("Ctrl+J, Alt+Enter", "new line"),
+    ("Shift+Enter, Ctrl+J", "new line; so does \\ before Enter"),
     ("Esc", "cancel the turn; close what is open"),
-    ("Shift+Tab", "next mode: default, auto_edit, yolo, plan"),
+    ("Shift+Tab", "next mode: default, auto_edit, plan"),
     ("Up, Ctrl+R", "earlier prompts; search in them"),
     ("Ctrl+O", "show in full what was shown in short"),
     ("Ctrl+G", "write the prompt in $EDITOR"),
@@ -102,107 +101,112 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("?", "all keys"),
 ];
 
-/// What a key means, if anything.
-pub(super) fn intent(key: KeyEvent, focus: Focus) -> Option<Intent> {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    let alt = key.modifiers.contains(KeyModifiers::ALT);
-    if let Some(intent) = everywhere(key, control, alt) {
+/// What a key means, if anything. Whoever is only attached can leave at any time: nothing ends by it.
+pub(super) fn intent(key: Key, focus: Focus, attached: bool) -> Option<Intent> {
+    let Key { code, control, alt, shift } = key;
+    if attached && control && code == Code::Char('d') {
+        return Some(Intent::Quit);
+    }
+    if let Some(intent) = everywhere(key) {
         return Some(intent);
     }
     match focus {
-        Focus::Offer if control && key.code == KeyCode::Char('d') => Some(Intent::Quit),
-        Focus::Question | Focus::Offer => question(key, control || alt),
-        Focus::Reader => reader(key, control || alt),
-        Focus::Saying | Focus::Key => match key.code {
-            KeyCode::Enter if !alt => Some(Intent::Enter),
-            _ => edit(key, control, alt).map(Intent::Edit),
+        Focus::Offer if control && code == Code::Char('d') => Some(Intent::Quit),
+        Focus::Question | Focus::Offer => question(key),
+        Focus::Reader => reader(key),
+        Focus::Saying | Focus::Key => match code {
+            Code::Enter if !alt && !shift => Some(Intent::Enter),
+            _ => edit(key).map(Intent::Edit),
         },
         Focus::Waiting => None,
-        Focus::Input { empty, completing } => match key.code {
-            KeyCode::Enter if !alt => Some(Intent::Enter),
-            KeyCode::Tab => Some(Intent::Complete),
-            KeyCode::Char('n') if control && completing => Some(Intent::Down),
-            KeyCode::Char('p') if control && completing => Some(Intent::Up),
-            KeyCode::Char('d') if control && empty => Some(Intent::Quit),
-            KeyCode::Char('?') if empty => Some(Intent::Help),
-            KeyCode::Char('r') if control => Some(Intent::Search),
-            KeyCode::Char('g') if control => Some(Intent::Editor),
-            KeyCode::Up => Some(Intent::Up),
-            KeyCode::Down => Some(Intent::Down),
-            _ => edit(key, control, alt).map(Intent::Edit),
+        Focus::Input { empty, completing } => match code {
+            Code::Enter if !alt && !shift => Some(Intent::Enter),
+            Code::Tab => Some(Intent::Complete),
+            Code::Char('n') if control && completing => Some(Intent::Down),
+            Code::Char('p') if control && completing => Some(Intent::Up),
+            Code::Char('d') if control && empty => Some(Intent::Quit),
+            Code::Char('?') if empty => Some(Intent::Help),
+            Code::Char('r') if control => Some(Intent::Search),
+            Code::Char('g') if control => Some(Intent::Editor),
+            Code::Up => Some(Intent::Up),
+            Code::Down => Some(Intent::Down),
+            _ => edit(key).map(Intent::Edit),
         },
     }
 }
 
-fn everywhere(key: KeyEvent, control: bool, alt: bool) -> Option<Intent> {
+fn everywhere(key: Key) -> Option<Intent> {
     Some(match key.code {
-        KeyCode::Char('c') if control => Intent::Interrupt,
-        KeyCode::Char('z') if control => Intent::Suspend,
-        KeyCode::Char('l') if control => Intent::Redraw,
-        KeyCode::Char('o') if control => Intent::Unfold,
-        KeyCode::Char('o') if alt => Intent::UnfoldAll,
-        KeyCode::Esc => Intent::Escape,
-        KeyCode::BackTab => Intent::CycleMode,
+        Code::Char('c') if key.control => Intent::Interrupt,
+        Code::Char('z') if key.control => Intent::Suspend,
+        Code::Char('l') if key.control => Intent::Redraw,
+        Code::Char('o') if key.control => Intent::Unfold,
+        Code::Char('o') if key.alt => Intent::UnfoldAll,
+        Code::Esc => Intent::Escape,
+        Code::Tab if key.shift => Intent::CycleMode,
         _ => return None,
     })
 }
 
-fn question(key: KeyEvent, modified: bool) -> Option<Intent> {
-    let shifted = modified || key.modifiers.contains(KeyModifiers::SHIFT);
+fn question(key: Key) -> Option<Intent> {
+    let modified = key.control || key.alt;
+    let shifted = modified || key.shift;
     Some(match key.code {
-        KeyCode::Enter => Intent::Enter,
-        KeyCode::Up if shifted => Intent::Scroll(Scroll::RowUp),
-        KeyCode::Down if shifted => Intent::Scroll(Scroll::RowDown),
-        KeyCode::Up => Intent::Up,
-        KeyCode::Down | KeyCode::Tab => Intent::Down,
-        KeyCode::Char('v') if !modified => Intent::Read,
-        _ => return scroll(key, modified),
+        Code::Enter => Intent::Enter,
+        Code::Up if shifted => Intent::Scroll(Scroll::RowUp),
+        Code::Down if shifted => Intent::Scroll(Scroll::RowDown),
+        Code::Up => Intent::Up,
+        Code::Down | Code::Tab => Intent::Down,
+        Code::Char('v') if !modified => Intent::Read,
+        _ => return scroll(key),
     })
 }
 
 /// Up and Down move by rows here, and no choice is marked that Enter could take.
-fn reader(key: KeyEvent, modified: bool) -> Option<Intent> {
+fn reader(key: Key) -> Option<Intent> {
+    let plain = !key.control && !key.alt;
     Some(match key.code {
-        KeyCode::Up => Intent::Scroll(Scroll::RowUp),
-        KeyCode::Down => Intent::Scroll(Scroll::RowDown),
-        KeyCode::Char('k') if !modified => Intent::Scroll(Scroll::RowUp),
-        KeyCode::Char('j') if !modified => Intent::Scroll(Scroll::RowDown),
-        KeyCode::Char(' ') if !modified => Intent::Scroll(Scroll::PageDown),
-        KeyCode::Char('q' | 'v') if !modified => Intent::Read,
-        _ => return scroll(key, modified),
+        Code::Up => Intent::Scroll(Scroll::RowUp),
+        Code::Down => Intent::Scroll(Scroll::RowDown),
+        Code::Char('k') if plain => Intent::Scroll(Scroll::RowUp),
+        Code::Char('j') if plain => Intent::Scroll(Scroll::RowDown),
+        Code::Char(' ') if plain => Intent::Scroll(Scroll::PageDown),
+        Code::Char('q' | 'v') if plain => Intent::Read,
+        _ => return scroll(key),
     })
 }
 
-fn scroll(key: KeyEvent, modified: bool) -> Option<Intent> {
+fn scroll(key: Key) -> Option<Intent> {
     Some(match key.code {
-        KeyCode::PageUp => Intent::Scroll(Scroll::PageUp),
-        KeyCode::PageDown => Intent::Scroll(Scroll::PageDown),
-        KeyCode::Home => Intent::Scroll(Scroll::ToStart),
-        KeyCode::End => Intent::Scroll(Scroll::ToEnd),
-        KeyCode::Char(c) if !modified => Intent::Choose(c),
+        Code::PageUp => Intent::Scroll(Scroll::PageUp),
+        Code::PageDown => Intent::Scroll(Scroll::PageDown),
+        Code::Home => Intent::Scroll(Scroll::ToStart),
+        Code::End => Intent::Scroll(Scroll::ToEnd),
+        Code::Char(c) if !key.control && !key.alt => Intent::Choose(c),
         _ => return None,
     })
 }
 
-fn edit(key: KeyEvent, control: bool, alt: bool) -> Option<Edit> {
+fn edit(key: Key) -> Option<Edit> {
+    let Key { control, alt, .. } = key;
     Some(match key.code {
-        KeyCode::Char(c) if control => return controlled(c),
-        KeyCode::Char('b') if alt => Edit::WordLeft,
-        KeyCode::Char('f') if alt => Edit::WordRight,
-        KeyCode::Char('d') if alt => Edit::KillWordForward,
-        KeyCode::Char(c) if !alt => Edit::Insert(c.to_string()),
-        KeyCode::Enter => Edit::Insert("\n".to_owned()),
-        KeyCode::Backspace if alt || control => Edit::KillWordBack,
-        KeyCode::Backspace => Edit::Backspace,
-        KeyCode::Delete => Edit::Delete,
-        KeyCode::Left if alt || control => Edit::WordLeft,
-        KeyCode::Right if alt || control => Edit::WordRight,
-        KeyCode::Left => Edit::Left,
-        KeyCode::Right => Edit::Right,
-        KeyCode::Home => Edit::LineStart,
-        KeyCode::End => Edit::LineEnd,
-        KeyCode::Up => Edit::Up,
-        KeyCode::Down => Edit::Down,
+        Code::Char(c) if control => return controlled(c),
+        Code::Char('b') if alt => Edit::WordLeft,
+        Code::Char('f') if alt => Edit::WordRight,
+        Code::Char('d') if alt => Edit::KillWordForward,
+        Code::Char(c) if !alt => Edit::Insert(c.to_string()),
+        Code::Enter => Edit::Insert("\n".to_owned()),
+        Code::Backspace if alt || control => Edit::KillWordBack,
+        Code::Backspace => Edit::Backspace,
+        Code::Delete => Edit::Delete,
+        Code::Left if alt || control => Edit::WordLeft,
+        Code::Right if alt || control => Edit::WordRight,
+        Code::Left => Edit::Left,
+        Code::Right => Edit::Right,
+        Code::Home => Edit::LineStart,
+        Code::End => Edit::LineEnd,
+        Code::Up => Edit::Up,
+        Code::Down => Edit::Down,
         _ => return None,
     })
 }
@@ -234,49 +238,69 @@ mod tests {
     const TYPING: Focus = Focus::Input { empty: false, completing: false };
     const EMPTY: Focus = Focus::Input { empty: true, completing: false };
 
-    #[expect(clippy::ref_option, reason = "what is compared is an option")]
     #[track_caller]
-    fn check(code: KeyCode, modifiers: KeyModifiers, focus: Focus, expected: &Option<Intent>) {
-        assert_eq!(intent(KeyEvent::new(code, modifiers), focus), *expected);
+    fn check(key: Key, focus: Focus, expected: Option<Intent>) {
+        assert_eq!(intent(key, focus, false), expected, "{key:?}");
+    }
+
+    fn plain(c: char) -> Key {
+        Key::new(Code::Char(c))
+    }
+
+    fn control(c: char) -> Key {
+        Key { control: true, ..plain(c) }
     }
 
     #[test]
     fn a_key_means_what_it_means_where_it_is_pressed() {
-        let (none, control) = (KeyModifiers::NONE, KeyModifiers::CONTROL);
         let insert = |text: &str| Some(Intent::Edit(Edit::Insert(text.to_owned())));
-        check(KeyCode::Char('y'), none, TYPING, &insert("y"));
-        check(KeyCode::Char('y'), none, Focus::Question, &Some(Intent::Choose('y')));
-        check(KeyCode::Char('y'), none, Focus::Saying, &insert("y"));
-        check(KeyCode::Char('y'), KeyModifiers::ALT, Focus::Question, &None);
-        check(KeyCode::Char('?'), none, EMPTY, &Some(Intent::Help));
-        check(KeyCode::Char('?'), none, TYPING, &insert("?"));
-        check(KeyCode::Char('d'), control, EMPTY, &Some(Intent::Quit));
-        check(KeyCode::Char('d'), control, TYPING, &Some(Intent::Edit(Edit::Delete)));
-        check(KeyCode::Char('c'), control, Focus::Question, &Some(Intent::Interrupt));
+        check(plain('y'), TYPING, insert("y"));
+        check(plain('y'), Focus::Question, Some(Intent::Choose('y')));
+        check(plain('y'), Focus::Saying, insert("y"));
+        check(Key { alt: true, ..plain('y') }, Focus::Question, None);
+        check(plain('?'), EMPTY, Some(Intent::Help));
+        check(plain('?'), TYPING, insert("?"));
+        check(control('d'), EMPTY, Some(Intent::Quit));
+        check(control('d'), TYPING, Some(Intent::Edit(Edit::Delete)));
+        check(control('c'), Focus::Question, Some(Intent::Interrupt));
+        check(Key { shift: true, ..Key::new(Code::Tab) }, TYPING, Some(Intent::CycleMode));
+    }
+
+    #[test]
+    fn who_is_attached_leaves_at_any_time() {
+        let waiting = [Focus::Question, Focus::Saying, Focus::Waiting, EMPTY, TYPING];
+        for focus in waiting {
+            assert_eq!(intent(control('d'), focus, true), Some(Intent::Quit), "{focus:?}");
+        }
     }
 
     #[test]
     fn a_question_is_paged_through_and_read_on_the_whole_screen() {
-        let (none, shift) = (KeyModifiers::NONE, KeyModifiers::SHIFT);
         let scroll = |scroll| Some(Intent::Scroll(scroll));
-        check(KeyCode::Up, none, Focus::Question, &Some(Intent::Up));
-        check(KeyCode::Up, shift, Focus::Question, &scroll(Scroll::RowUp));
-        check(KeyCode::Down, KeyModifiers::CONTROL, Focus::Question, &scroll(Scroll::RowDown));
-        check(KeyCode::PageDown, none, Focus::Question, &scroll(Scroll::PageDown));
-        check(KeyCode::End, none, Focus::Question, &scroll(Scroll::ToEnd));
-        check(KeyCode::Char('v'), none, Focus::Question, &Some(Intent::Read));
-        check(KeyCode::Down, none, Focus::Reader, &scroll(Scroll::RowDown));
-        check(KeyCode::Char(' '), none, Focus::Reader, &scroll(Scroll::PageDown));
-        check(KeyCode::Char('q'), none, Focus::Reader, &Some(Intent::Read));
-        check(KeyCode::Char('y'), none, Focus::Reader, &Some(Intent::Choose('y')));
-        check(KeyCode::Enter, none, Focus::Reader, &None);
+        let shifted = |code| Key { shift: true, ..Key::new(code) };
+        let controlled = |code| Key { control: true, ..Key::new(code) };
+        check(Key::new(Code::Up), Focus::Question, Some(Intent::Up));
+        check(shifted(Code::Up), Focus::Question, scroll(Scroll::RowUp));
+        check(controlled(Code::Down), Focus::Question, scroll(Scroll::RowDown));
+        check(Key::new(Code::PageDown), Focus::Question, scroll(Scroll::PageDown));
+        check(Key::new(Code::End), Focus::Question, scroll(Scroll::ToEnd));
+        check(plain('v'), Focus::Question, Some(Intent::Read));
+        check(Key::new(Code::Down), Focus::Reader, scroll(Scroll::RowDown));
+        check(plain(' '), Focus::Reader, scroll(Scroll::PageDown));
+        check(plain('q'), Focus::Reader, Some(Intent::Read));
+        check(plain('y'), Focus::Reader, Some(Intent::Choose('y')));
+        check(Key::new(Code::Enter), Focus::Reader, None);
     }
 
     #[test]
     fn enter_sends_and_its_kin_make_a_new_line() {
         let line = Some(Intent::Edit(Edit::Insert("\n".to_owned())));
-        check(KeyCode::Enter, KeyModifiers::NONE, TYPING, &Some(Intent::Enter));
-        check(KeyCode::Enter, KeyModifiers::ALT, TYPING, &line);
-        check(KeyCode::Char('j'), KeyModifiers::CONTROL, TYPING, &line);
+        let enter = Key::new(Code::Enter);
+        for focus in [TYPING, Focus::Saying] {
+            check(enter, focus, Some(Intent::Enter));
+            check(Key { alt: true, ..enter }, focus, line.clone());
+            check(Key { shift: true, ..enter }, focus, line.clone());
+            check(control('j'), focus, line.clone());
+        }
     }
 }

@@ -7,23 +7,31 @@ use crate::commands::{Registry, unknown};
 pub(super) enum Local {
     Auth,
     Help,
+    Mode,
     Quit,
 }
 
 /// As they are typed, and what they do.
-pub(super) const LOCAL: [(&str, Local, &str); 3] = [
+pub(super) const LOCAL: [(&str, Local, &str); 4] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
     ("/help", Local::Help, "what matters, on one screen"),
+    ("/mode", Local::Mode, "which approval mode it is; /mode NAME: another one"),
     ("/quit", Local::Quit, "leave"),
 ];
 
-/// The one that is typed. `/help COMMAND` is the session's.
-pub(super) fn of(typed: &str) -> Option<Local> {
-    match typed.trim() {
-        "/login" => Some(Local::Auth),
-        typed if unknown::leaves(typed) => Some(Local::Quit),
-        typed => LOCAL.iter().find(|(name, ..)| *name == typed).map(|(_, local, _)| *local),
+/// The one that is typed, and what follows it. `/help COMMAND` is the session's.
+pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
+    let typed = typed.trim();
+    if unknown::leaves(typed) {
+        return Some((Local::Quit, ""));
     }
+    let (name, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+    let local = match name {
+        "/login" => Local::Auth,
+        name => LOCAL.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
+    };
+    let takes_more = local == Local::Mode;
+    (takes_more || rest.is_empty()).then_some((local, rest.trim()))
 }
 
 /// The names of all commands, these and the session's.
@@ -44,10 +52,19 @@ mod tests {
     #[test]
     fn a_word_that_leaves_elsewhere_leaves_here_too() {
         for typed in ["/quit", "/exit", "exit", "quit", ":q", " quit\n"] {
-            assert_eq!(of(typed), Some(Local::Quit), "{typed}");
+            assert_eq!(of(typed), Some((Local::Quit, "")), "{typed}");
         }
         for typed in ["quit smoking", "exit 1", "/quit now", "q"] {
             assert_eq!(of(typed), None, "{typed}");
         }
+    }
+
+    #[test]
+    fn a_command_of_the_screen_is_known_by_its_name() {
+        assert_eq!(of(" /mode  yolo "), Some((Local::Mode, "yolo")));
+        assert_eq!(of("/exit"), Some((Local::Quit, "")));
+        assert_eq!(of("/help about"), None);
+        assert_eq!(of("/model"), None);
+        assert_eq!(of("copy"), None);
     }
 }

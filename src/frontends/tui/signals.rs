@@ -11,6 +11,7 @@ pub(super) struct Signals {
     stop: Signal,
     interrupt: Signal,
     quit: Signal,
+    resize: Signal,
 }
 
 /// What has come.
@@ -20,6 +21,8 @@ pub(super) enum Came {
     Stop,
     /// The program is to end; the signal's number.
     End(i32),
+    /// The terminal has another size.
+    Resized,
 }
 
 impl Signals {
@@ -30,6 +33,7 @@ impl Signals {
             stop: listen(SignalKind::from_raw(Number::TSTP.as_raw()))?,
             interrupt: listen(SignalKind::interrupt())?,
             quit: listen(SignalKind::quit())?,
+            resize: listen(SignalKind::window_change())?,
         })
     }
 
@@ -39,6 +43,7 @@ impl Signals {
             _ = self.stop.recv() => Came::Stop,
             _ = self.interrupt.recv() => Came::End(SignalKind::interrupt().as_raw_value()),
             _ = self.quit.recv() => Came::End(SignalKind::quit().as_raw_value()),
+            _ = self.resize.recv() => Came::Resized,
         }
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Running {
     pub(super) since: Millis,
     /// Whether it was begun at this terminal.
     pub(super) own: bool,
+    /// Who began it, if it was not begun at this terminal and that is known.
+    pub(super) by: Option<Origin>,
 }
 
 /// A prompt that waits.
@@ -162,10 +164,11 @@ impl State {
 
     fn begin(&mut self, turn: TurnId, at: Millis) {
         self.close();
-        let mut running = Running { turn, since: at, own: false };
+        let mut running = Running { turn, since: at, own: false, by: None };
         if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
             let Queued { text, by, .. } = self.queued.remove(place);
             running.own = by.is_none();
+            running.by.clone_from(&by);
             self.push(Body::Prompt(text, by));
         }
         self.running = Some(running);
@@ -176,9 +179,6 @@ impl State {
         let Some(ended) = self.running.take_if(|running| running.turn == turn) else { return };
         self.close();
         self.command = None;
-        if let Some((tone, why)) = explanation(reason) {
-            self.note(tone, why);
-        }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
             self.refused = Some((at, if ended.own { Then::GoOn } else { Then::Nothing }));
         }
@@ -330,9 +330,22 @@ impl State {
         finished
     }
 
+    /// The prompts of this terminal that wait.
+    pub(super) fn own_queued(&self) -> impl Iterator<Item = &Queued> {
+        self.queued.iter().filter(|queued| queued.by.is_none())
+    }
+
+    /// Puts prompts that were taken back before what is typed.
+    pub(super) fn put_back(&mut self, prompts: &[String]) {
+        let typed = self.input.text().to_owned();
+        let typed = Some(typed).filter(|typed| !typed.trim().is_empty());
+        let lines: Vec<_> = prompts.iter().cloned().chain(typed).collect();
+        self.input.set(&lines.join("\n"));
+    }
+
     /// The last prompt of this terminal that waits.
     pub(super) fn last_queued(&self) -> Option<&Queued> {
-        self.queued.iter().rfind(|queued| queued.by.is_none())
+        self.own_queued().last()
     }
 
     /// What is going on, if anything is; and since when.

@@ -5,20 +5,33 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::oneshot;
 
 /// Pasted text comes in one piece.
 const TAKE: &str = "\x1b[?2004h";
 const GIVE_BACK: &str = "\x1b[?2004l\x1b[?2026l\x1b[0m\x1b[?25h";
 
+/// Keys are told apart, such as Enter and Shift+Enter: by kitty's protocol, with the Latin letter of
+/// a key that writes another one, so that Ctrl+C is known on every keyboard; and by xterm's
+/// modifyOtherKeys, which tmux speaks too. Who knows one of them passes over the other.
+const TELL_KEYS: &str = "\x1b[>5u\x1b[>4;1m";
+const TELL_KEYS_NO_MORE: &str = "\x1b[>4m\x1b[<u";
+
+/// The title that was there is kept, and comes back.
+const KEEP_TITLE: &str = "\x1b[22;2t";
+const TITLE_BACK: &str = "\x1b[23;2t";
+
 /// How long a terminal that takes nothing is waited for when it is given back.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A terminal that is ours until this is dropped.
 pub(super) struct Terminal {
-    /// Whether it still is: what comes later must not be written.
-    ours: bool,
+    /// Its settings as they were before it was taken, while it is: what comes later must not be
+    /// written.
+    before: Option<Termios>,
+    /// Whether the title will be another.
+    titled: bool,
     jobs: mpsc::Sender<Job>,
     /// What is being written.
     writing: Option<oneshot::Receiver<()>>,
@@ -28,41 +41,47 @@ pub(super) struct Terminal {
 type Job = (String, Box<dyn FnOnce() + Send>);
 
 impl Terminal {
-    /// Takes it over.
-    pub(super) fn take() -> io::Result<Self> {
+    /// Takes it over; and with it the title if it is to be another.
+    pub(super) fn take(titled: bool) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
         // A terminal may be stopped, and must not stop the session.
         thread::Builder::new().name("terminal".to_owned()).spawn(move || work(&waiting))?;
-        let mut terminal = Self { ours: false, jobs, writing: None };
+        let mut terminal =
+            Self { before: None, titled: titled && !is_console(), jobs, writing: None };
         terminal.take_again()?;
         Ok(terminal)
     }
 
     /// Takes it over again, after it was given back.
     pub(super) fn take_again(&mut self) -> io::Result<()> {
-        enable_raw_mode()?;
-        self.ours = true;
-        self.write(TAKE.to_owned());
+        let before = tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        self.before = Some(before);
+        let tell_keys = if is_console() { "" } else { TELL_KEYS };
+        let keep_title = if self.titled { KEEP_TITLE } else { "" };
+        self.write(format!("{TAKE}{tell_keys}{keep_title}"));
         Ok(())
     }
 
     /// Gives it back for a while, as it was.
     pub(super) fn give_back(&mut self, last: &str) {
-        if !std::mem::take(&mut self.ours) {
-            return;
-        }
+        let Some(before) = self.before.take() else { return };
+        let tell_no_more = if is_console() { "" } else { TELL_KEYS_NO_MORE };
+        let title_back = if self.titled { TITLE_BACK } else { "" };
         let (done, written) = mpsc::channel();
         // Who has closed or stopped the terminal sees nothing, and needs nothing.
         let tell = Box::new(move || _ = done.send(()));
-        if self.jobs.send((format!("{last}{GIVE_BACK}"), tell)).is_ok() {
+        if self.jobs.send((format!("{last}{title_back}{tell_no_more}{GIVE_BACK}"), tell)).is_ok() {
             let _ = written.recv_timeout(PATIENCE);
         }
-        let _ = disable_raw_mode();
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
     }
 
     /// Writes, after all that is being written.
     pub(super) fn write(&mut self, text: String) {
-        if !self.ours {
+        if self.before.is_none() {
             return;
         }
         let (done, written) = oneshot::channel();
@@ -103,8 +122,8 @@ fn work(jobs: &mpsc::Receiver<Job>) {
 
 /// Columns and rows, also of a terminal that does not tell.
 pub(super) fn size() -> (usize, usize) {
-    match crossterm::terminal::size() {
-        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
+    match tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
     }
 }
@@ -112,6 +131,11 @@ pub(super) fn size() -> (usize, usize) {
 /// What the terminal says it is.
 pub(super) fn kind() -> String {
     std::env::var("TERM").unwrap_or_default()
+}
+
+/// Whether it is Linux's own console, which takes some sequences that it does not know for others.
+pub(super) fn is_console() -> bool {
+    kind() == "linux"
 }
 
 /// Whether a terminal breaks its rows anew when it gets narrower, as far as its variables tell:

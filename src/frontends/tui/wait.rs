@@ -1,14 +1,14 @@
 //! What the screen waits for, where that may be nothing.
 
-use crossterm::event::{Event as Input, EventStream};
-use futures::StreamExt as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::keyboard::{Input, Keyboard};
+
 /// The next key, if the terminal is ours.
-pub(super) async fn next_key(keys: &mut Option<EventStream>) -> Option<std::io::Result<Input>> {
-    match keys {
-        Some(keys) => keys.next().await,
+pub(super) async fn next_key(keyboard: &mut Option<Keyboard>) -> Option<Input> {
+    match keyboard {
+        Some(keyboard) => keyboard.next().await,
         None => std::future::pending().await,
     }
 }

@@ -50,13 +50,18 @@ async fn what_the_editor_asks_for_is_shown_as_it_streams_and_cancelled_from_here
     let Some(terminal) = attach(it.client.port, "") else { return };
     let seen = terminal.until("Hello.");
     assert!(seen.contains("› [editor] the first"), "{seen}");
-    let id = it.editor.prompt("hang").await;
-    let seen = terminal.until("More");
-    assert!(seen.contains("› [editor] hang"), "{seen}");
-    terminal.keys(&["Escape"]);
-    terminal.until("Cancelled.");
-    let answer = it.editor.answer_to(id).await;
-    assert!(answer.get("error").is_some() || answer["result"].is_null(), "{answer}");
+    for (turn, (key, name)) in [("Escape", "Esc"), ("C-c", "Ctrl+C")].into_iter().enumerate() {
+        let id = it.editor.prompt("hang").await;
+        let seen = terminal.wait("the answer", |seen| seen.matches("More").count() == turn + 1);
+        assert!(seen.contains("› [editor] hang"), "{seen}");
+        terminal.keys(&[key]);
+        let seen = terminal.until(&format!("the editor began this turn: {name} again cancels it"));
+        assert_eq!(seen.matches("Cancelled.").count(), turn, "{seen}");
+        terminal.keys(&[key]);
+        terminal.wait("the end", |seen| seen.matches("Cancelled.").count() == turn + 1);
+        let answer = it.editor.answer_to(id).await;
+        assert!(answer.get("error").is_some() || answer["result"].is_null(), "{answer}");
+    }
 }
 
 #[tokio::test]
@@ -103,6 +108,22 @@ async fn who_attaches_late_finds_the_question_and_of_two_terminals_one_answers()
     one.until("rejected by attached terminal 2");
     other.wait("the question's end", |seen| !seen.contains("Change this file?"));
     assert!(!it.editor.workspace().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn who_only_watches_leaves_with_a_question_open_and_something_typed() {
+    let mut it = shared(&writes()).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    asked(&mut it).await;
+    terminal.until("Change this file?");
+    std::thread::sleep(GRACE);
+    terminal.text("s");
+    terminal.until("Esc goes back");
+    terminal.text("not so");
+    terminal.until("not so");
+    terminal.keys(&["C-d"]);
+    terminal.until("code 0");
+    terminal.check_given_back();
 }
 
 #[tokio::test]

@@ -1,15 +1,39 @@
-//! How much is allowed without a question: the next mode, and the next.
+//! How much is allowed without a question: the next mode, or one by its name.
 
 use super::super::Ui;
 use crate::session::Mode;
 
+/// The modes that a key goes through. Yolo is not among them: nobody is to get there by a key too
+/// many.
+const ROUND: [Mode; 3] = [Mode::Default, Mode::AutoEdit, Mode::Plan];
+
 impl Ui {
-    /// The next mode that there can be. If it is refused, whatever the reason, the one before stays.
+    /// Goes on to the next mode that there can be.
     pub(super) fn cycle_mode(&mut self) {
-        let before = self.state.about.mode;
-        let next = after(before, &self.session.modes());
-        self.state.about.mode = next;
-        self.when(self.session.set_mode(next), move |ui, set| {
+        self.set_mode(after(self.state.about.mode, &self.session.modes()));
+    }
+
+    /// Sets the mode with this name; says which it is if there is no name.
+    pub(super) fn name_mode(&mut self, name: &str) {
+        let (mode, known) = (self.state.about.mode, self.session.modes());
+        let known = if known.is_empty() { Mode::ALL.map(|(_, mode)| mode).to_vec() } else { known };
+        let names = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match name.parse() {
+            Ok(named) => self.set_mode(named),
+            Err(_) if name.is_empty() => {
+                self.state.hint = Some(format!("the mode is {mode}; /mode NAME: {names}"));
+            }
+            Err(_) => {
+                let name = crate::visible::visible_line(name);
+                self.state.hint = Some(format!("there is no mode `{name}`; there are: {names}"));
+            }
+        }
+    }
+
+    /// Sets the mode. If it is refused, whatever the reason, the one before stays.
+    fn set_mode(&mut self, mode: Mode) {
+        let before = std::mem::replace(&mut self.state.about.mode, mode);
+        self.when(self.session.set_mode(mode), move |ui, set| {
             if let Err(why) = set {
                 ui.state.about.mode = before;
                 ui.state.hint = Some(why);
@@ -20,8 +44,23 @@ impl Ui {
 
 /// The mode that follows this one, of those that there can be; of all, if that is not known.
 fn after(mode: Mode, modes: &[Mode]) -> Mode {
-    let all = Mode::ALL.map(|(_, mode)| mode);
-    let at = all.iter().position(|known| *known == mode).unwrap_or(0);
-    let mut others = all.iter().cycle().skip(at + 1).take(all.len());
+    let next = ROUND.iter().position(|known| *known == mode).map_or(0, |at| at + 1);
+    let mut others = ROUND.iter().cycle().skip(next).take(ROUND.len());
     *others.find(|mode| modes.is_empty() || modes.contains(mode)).unwrap_or(&mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_goes_through_all_modes_but_the_one_without_questions() {
+        let round = [Mode::Default, Mode::AutoEdit, Mode::Plan, Mode::Default];
+        for pair in round.windows(2) {
+            assert_eq!(after(pair[0], &[]), pair[1]);
+            assert_eq!(after(pair[0], &round), pair[1]);
+        }
+        assert_eq!(after(Mode::Yolo, &[]), Mode::Default);
+        assert_eq!(after(Mode::Default, &[Mode::Default, Mode::Plan]), Mode::Plan);
+    }
 }
