@@ -124,7 +124,7 @@ impl Default for Model {
 }
 
 /// How the agent works.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct General {
     /// How much is allowed without a question, to begin with. Yolo is there by a flag only.
@@ -135,6 +135,20 @@ pub struct General {
     /// How often a request to the model is tried; at least 1.
     #[serde(deserialize_with = "take::attempts")]
     pub max_attempts: Option<u32>,
+    /// Whether the terminal calls the user with a bell, a notification (OSC 9) and its title when a
+    /// question waits or a long turn has ended. On here; Gemini CLI's own default is off.
+    pub enable_notifications: bool,
+}
+
+impl Default for General {
+    fn default() -> Self {
+        Self {
+            default_approval_mode: Mode::default(),
+            checkpointing: Checkpointing::default(),
+            max_attempts: None,
+            enable_notifications: true,
+        }
+    }
 }
 
 /// Undo.

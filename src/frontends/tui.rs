@@ -6,6 +6,7 @@
 //! something runs, for the clock.
 
 mod act;
+mod clipboard;
 mod clock;
 mod complete;
 mod conversation;
@@ -21,6 +22,7 @@ mod keyboard;
 mod keys;
 mod local;
 mod markdown;
+mod notify;
 mod offer;
 mod prompt;
 mod remote;
@@ -53,6 +55,7 @@ use self::conversation::{News, Reply};
 pub use self::editor::Editor;
 use self::history::History;
 use self::keyboard::{Input, Keyboard};
+use self::notify::Alert;
 use self::offer::{Cause, Then};
 pub use self::remote::{Agent, Attached, Remote, attach};
 use self::screen::Screen;
@@ -85,7 +88,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
          PROMPT` does without"
     );
     let signals = Signals::listen()?;
-    let terminal = Terminal::take(false).context("the terminal cannot be used")?;
+    let terminal = Terminal::take(service.notifies).context("the terminal cannot be used")?;
     let (columns, rows) = size();
     let about = About {
         model: service.session.model(),
@@ -119,6 +122,9 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         before_demo: None,
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
+        notifies: service.notifies,
+        in_tmux: service.in_tmux,
+        title: String::new(),
         interrupted: None,
         confirming: None,
         quits: None,
@@ -167,6 +173,11 @@ struct Ui {
     /// When the screen is to be drawn, if anything has changed.
     due: Option<Instant>,
     last_drawn: Instant,
+    /// Whether the person is called when they are wanted.
+    notifies: bool,
+    in_tmux: bool,
+    /// The window's title, if it has been set.
+    title: String,
     /// When Ctrl+C was pressed last.
     interrupted: Option<Instant>,
     /// Somebody else's turn, and when it was asked whether it is to be cancelled.
@@ -266,6 +277,12 @@ impl Ui {
             && let Some(dialog) = self.state.dialogs.front_mut()
         {
             dialog.shown_at(now());
+            self.alert(Alert::Question);
+        }
+        let ended = self.state.long_turn_ended.take();
+        if ended.is_some_and(|at| now() - at < notify::RECENT) {
+            self.state.unseen = true;
+            self.alert(Alert::TurnEnded);
         }
         if let Some((at, then)) = self.state.refused.take()
             && self.login.is_some()
@@ -276,6 +293,25 @@ impl Ui {
         if self.state.usage.is_some() && self.state.about.input_limit.is_none() {
             self.state.about.input_limit = self.session.input_limit();
         }
+    }
+
+    /// Calls the person.
+    fn alert(&mut self, alert: Alert) {
+        if self.notifies {
+            let call = notify::call(alert, &self.state.about.workspace, terminal::is_console());
+            self.terminal.write(call);
+        }
+    }
+
+    /// What to write so that the title says how it goes; nothing if it does.
+    fn retitle(&mut self) -> String {
+        let title = notify::title(&self.state);
+        if !self.notifies || terminal::is_console() || title == self.title {
+            return String::new();
+        }
+        let written = notify::set_title(&title);
+        self.title = title;
+        written
     }
 
     /// Waits for a reply beside everything else.
@@ -304,7 +340,7 @@ impl Ui {
             }
         }
         let frame = draw::live(&self.state, columns, self.height.saturating_sub(1), now);
-        let written = self.screen.update(&rows, frame);
+        let written = self.screen.update(&rows, frame) + &self.retitle();
         if !written.is_empty() {
             self.terminal.write(written);
         }
@@ -360,6 +396,7 @@ impl Ui {
 
     fn come_back(&mut self) -> anyhow::Result<()> {
         self.terminal.take_again().context("the terminal cannot be used again")?;
+        self.title.clear();
         self.keyboard = Some(Keyboard::listen().context("the keyboard cannot be read again")?);
         let (columns, rows) = size();
         let cleared = self.screen.resized(columns, rows);

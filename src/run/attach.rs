@@ -41,8 +41,9 @@ pub async fn attach(attach: &Attach) -> anyhow::Result<End> {
         }
     };
     let directory = remote.directory().to_owned();
-    let service =
-        terminal::service(Conversation::There(remote), Path::new(&directory), &credentials);
+    let settings = Settings::read(env, env.directory(), &[]);
+    let session = Conversation::There(remote);
+    let service = terminal::service(session, Path::new(&directory), &credentials, &settings);
     tokio::select! {
         served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
         // An interrupt is the screen's: an editor may have the terminal.

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use super::a2a::Joined;
 use super::{End, Making, Signals, check};
 use crate::cli::Agent;
-use crate::config::{self, Credentials, Env};
+use crate::config::{self, Credentials, Env, Settings};
 use crate::frontends::a2a::CLOSING;
 use crate::frontends::tui;
 use crate::model::provider::Provider;
@@ -32,6 +32,7 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
             tui::Conversation::here(Arc::clone(&session)),
             env.directory(),
             &making.credentials,
+            &settings,
         )
     };
     let end = tokio::select! {
@@ -53,6 +54,7 @@ pub(super) fn service(
     session: tui::Conversation,
     directory: &Path,
     credentials: &Credentials,
+    settings: &Settings,
 ) -> tui::Service {
     let env = credentials.env();
     let editor = env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned();
@@ -63,6 +65,8 @@ pub(super) fn service(
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
         editor: tui::Editor { command: editor, without: credentials.secret_variables() },
         colour: env.var("NO_COLOR").is_none(),
+        notifies: settings.general.enable_notifications,
+        in_tmux: env.var("TMUX").is_some(),
         login: None,
     }
 }

@@ -6,6 +6,7 @@ mod asking;
 mod ending;
 mod keys;
 mod login;
+mod outside;
 mod typing;
 
 use std::fs;

@@ -59,6 +59,7 @@ pub(super) const KEYS: &[Key] = &[
     key(MODE, &["tools.approvalMode"], Replace, If(stricter_mode)),
     key("general.checkpointing.enabled", &["checkpointing.enabled"], Replace, If(on)),
     key("general.maxAttempts", &[], Replace, Counts),
+    key("general.enableNotifications", &[], Replace, Counts),
     key("context.fileName", &["contextFileName"], Replace, Counts),
     key("context.includeDirectories", &["includeDirectories"], Add, No),
     key("context.loadMemoryFromIncludeDirectories", LOAD_MEMORY, Replace, Counts),

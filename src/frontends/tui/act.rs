@@ -20,7 +20,7 @@ use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, Offer, Stage, Then};
 use super::signals::{Came, Signals};
-use super::{Quit, Ui, draw, editor, now, prompt, signals};
+use super::{Quit, Ui, clipboard, draw, editor, markdown, now, prompt, signals};
 
 /// Ctrl+C twice within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
@@ -191,12 +191,35 @@ impl Ui {
         self.history.add(typed.trim());
         match local {
             Some((Local::Auth, _)) => self.offer_login(Cause::Wanted, None, Then::Nothing),
+            Some((Local::Copy, what)) => self.copy(&what),
             Some((Local::Help, _)) => self.state.aside(Item::new(Body::Help(local::names()))),
             Some((Local::Mode, name)) => self.name_mode(&name),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => self.send(&typed),
         }
+    }
+
+    /// Puts the last answer on the clipboard, or its last block of code.
+    fn copy(&mut self, what: &str) {
+        let answer = &self.state.answer;
+        let (what, text) = match what {
+            "" => ("answer", Some(answer.trim().to_owned()).filter(|text| !text.is_empty())),
+            "code" => ("code block", markdown::last_code(answer)),
+            _ => return self.state.hint = Some("/copy, or /copy code".to_owned()),
+        };
+        let copied = match text {
+            Some(text) => clipboard::copies(&text, self.in_tmux).map(|bytes| (bytes, text.len())),
+            None => Err(format!("not copied: there is no {what} yet")),
+        };
+        self.state.hint = Some(match copied {
+            Ok((bytes, length)) => {
+                self.terminal.write(bytes);
+                let tmux = if self.in_tmux { "; tmux needs `set-clipboard on` for it" } else { "" };
+                format!("the last {what} is sent to the clipboard ({length} bytes){tmux}")
+            }
+            Err(why) => why,
+        });
     }
 
     /// Says something in the user's name.

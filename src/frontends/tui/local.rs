@@ -6,14 +6,16 @@ use crate::commands::{Registry, unknown};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Local {
     Auth,
+    Copy,
     Help,
     Mode,
     Quit,
 }
 
 /// As they are typed, and what they do.
-pub(super) const LOCAL: [(&str, Local, &str); 4] = [
+pub(super) const LOCAL: [(&str, Local, &str); 5] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
+    ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
     ("/help", Local::Help, "what matters, on one screen"),
     ("/mode", Local::Mode, "which approval mode it is; /mode NAME: another one"),
     ("/quit", Local::Quit, "leave"),
@@ -30,7 +32,7 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
         "/login" => Local::Auth,
         name => LOCAL.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
     };
-    let takes_more = local == Local::Mode;
+    let takes_more = matches!(local, Local::Copy | Local::Mode);
     (takes_more || rest.is_empty()).then_some((local, rest.trim()))
 }
 
@@ -62,6 +64,7 @@ mod tests {
     #[test]
     fn a_command_of_the_screen_is_known_by_its_name() {
         assert_eq!(of(" /mode  yolo "), Some((Local::Mode, "yolo")));
+        assert_eq!(of("/copy"), Some((Local::Copy, "")));
         assert_eq!(of("/exit"), Some((Local::Quit, "")));
         assert_eq!(of("/help about"), None);
         assert_eq!(of("/model"), None);

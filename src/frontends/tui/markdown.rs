@@ -58,6 +58,20 @@ pub(super) fn render_rest(growing: &Growing, columns: usize) -> Vec<Line<'static
     rows(&growing.text, growing.context, growing.joined, columns)
 }
 
+/// The last block of code in a text, if there is one.
+pub(super) fn last_code(text: &str) -> Option<String> {
+    let (mut last, mut open) = (None, None);
+    for event in Parser::new_ext(text, OPTIONS) {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => open = Some(String::new()),
+            Event::Text(more) => open.iter_mut().for_each(|code: &mut String| code.push_str(&more)),
+            Event::End(TagEnd::CodeBlock) => last = open.take(),
+            _ => {}
+        }
+    }
+    last
+}
+
 fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'static>> {
     let mut page = Page::new(columns);
     let mut shown = None;

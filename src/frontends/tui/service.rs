@@ -22,6 +22,10 @@ pub struct Service {
     pub editor: Editor,
     /// Whether colours are wanted.
     pub colour: bool,
+    /// Whether the user is called when they are wanted: by a bell, a notification, the title.
+    pub notifies: bool,
+    /// Whether the terminal is one of tmux.
+    pub in_tmux: bool,
     /// How the user can give a key, if that can be done here.
     pub login: Option<LogIn>,
 }

@@ -16,6 +16,7 @@ use super::dialog::Dialog;
 use super::input::Input;
 use super::item::{Body, Card, Item, Tone, explanation};
 use super::markdown::Growing;
+use super::notify::LONG;
 use super::offer::{Offer, Then};
 use crate::session::{
     CallStarted, Content, Event, Millis, ModelError, Origin, Retry, StopReason, Todo, TodoStatus,
@@ -78,6 +79,14 @@ pub(super) struct State {
     after_call: bool,
     /// Whether the status of the prompt that runs is a command's.
     pub(super) command: Option<String>,
+    /// A long turn has ended: when.
+    pub(super) long_turn_ended: Option<Millis>,
+    /// A long turn has ended, and nobody has pressed a key since.
+    pub(super) unseen: bool,
+    /// The model's last answer: Markdown.
+    pub(super) answer: String,
+    /// Whether more of it may come.
+    answering: bool,
 }
 
 impl State {
@@ -119,7 +128,13 @@ impl State {
                 self.push(Body::Said(Growing::new(text.clone())));
                 self.close();
             }
-            Event::Text(more) => self.grow(more, false),
+            Event::Text(more) => {
+                if !std::mem::replace(&mut self.answering, true) {
+                    self.answer.clear();
+                }
+                self.answer.push_str(more);
+                self.grow(more, false);
+            }
             Event::Thought(more) => self.grow(more, true),
             Event::Retry(retry) => self.retry(retry, at),
             Event::Notice(notice) => self.note(Tone::Aside, notice.clone()),
@@ -164,6 +179,7 @@ impl State {
 
     fn begin(&mut self, turn: TurnId, at: Millis) {
         self.close();
+        self.answering = false;
         let mut running = Running { turn, since: at, own: false, by: None };
         if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
             let Queued { text, by, .. } = self.queued.remove(place);
@@ -179,6 +195,12 @@ impl State {
         let Some(ended) = self.running.take_if(|running| running.turn == turn) else { return };
         self.close();
         self.command = None;
+        if at - ended.since >= LONG && !matches!(reason, StopReason::Cancelled { .. }) {
+            self.long_turn_ended = Some(at);
+        }
+        if let Some((tone, why)) = explanation(reason) {
+            self.note(tone, why);
+        }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
             self.refused = Some((at, if ended.own { Then::GoOn } else { Then::Nothing }));
         }
@@ -190,6 +212,7 @@ impl State {
     fn retry(&mut self, retry: &Retry, at: Millis) {
         let until = at.saturating_add(Millis::try_from(retry.delay.as_millis()).unwrap_or(0));
         if retry.discard {
+            self.answer.clear();
             self.items.retain(|item| item.done || !matches!(item.body, Body::Said(_)));
         }
         let again = if retry.discard { "; the answer begins again" } else { "" };
@@ -259,6 +282,7 @@ impl State {
 
     fn answered(&mut self, usage: &Usage) {
         self.close();
+        self.answering = false;
         self.spent(usage);
         // Of an answer that was cut off nobody knows.
         if usage.input > 0 {
@@ -385,6 +409,7 @@ impl State {
 
     /// Forgets what was said once.
     pub(super) fn unhint(&mut self) {
+        self.unseen = false;
         self.hint = None;
         self.help = false;
     }

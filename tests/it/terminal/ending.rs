@@ -90,6 +90,8 @@ fn a_screen_with_a_fault() {
             history: None,
             editor: tui::Editor::default(),
             colour: true,
+            notifies: true,
+            in_tmux: true,
             login: Some(Box::new(|_| panic!("this is wanted"))),
         })
         .await

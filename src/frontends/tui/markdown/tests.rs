@@ -1,6 +1,6 @@
 //! What Markdown looks like, and where it can be cut.
 
-use super::render;
+use super::{last_code, render};
 
 #[track_caller]
 fn check(text: &str, columns: usize, expected: &[&str]) {
@@ -57,6 +57,13 @@ fn code_and_addresses_are_copied_as_they_are() {
     let url = "https://example.com/a/long/path?with=a&query=too";
     check(&format!("It is at {url} now"), 20, &["It is at", url, "now"]);
     check(&format!("- see\n  <{url}>"), 20, &["• see", url]);
+}
+
+#[test]
+fn the_last_code_is_found() {
+    let text = "```sh\none\n```\nand\n\n- x\n\n      two\n\n```\nthree\nfour\n```\nend";
+    assert_eq!(last_code(text).as_deref(), Some("three\nfour\n"));
+    assert_eq!(last_code("no `code` here"), None);
 }
 
 #[test]

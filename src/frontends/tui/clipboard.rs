@@ -1,0 +1,47 @@
+//! The clipboard of the terminal's user, however far away the terminal is: OSC 52.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+/// The longest text that is copied, in bytes. As OSC 52 has it this makes 100,000 characters, and
+/// many terminals take no more.
+const LONGEST: usize = 74_994;
+
+/// Returns the bytes that have the terminal put a text on the clipboard; an error says why there are
+/// none.
+///
+/// Inside tmux they come twice: tmux itself takes them if `set-clipboard` is on, and passes the
+/// second ones through to its own terminal if `allow-passthrough` is.
+pub(super) fn copies(text: &str, in_tmux: bool) -> Result<String, String> {
+    if text.len() > LONGEST {
+        return Err(format!(
+            "not copied: it has {} bytes, and terminals take {LONGEST} at most",
+            text.len()
+        ));
+    }
+    let sequence = format!("\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text));
+    if !in_tmux {
+        return Ok(sequence);
+    }
+    let passed = sequence.replace('\x1b', "\x1b\x1b");
+    Ok(format!("{sequence}\x1bPtmux;{passed}\x1b\\"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_sent_to_the_terminal_and_through_tmux() {
+        assert_eq!(copies("é\x1b\n", false).unwrap(), "\x1b]52;c;w6kbCg==\x07");
+        let in_tmux = "\x1b]52;c;YQ==\x07\x1bPtmux;\x1b\x1b]52;c;YQ==\x07\x1b\\";
+        assert_eq!(copies("a", true).unwrap(), in_tmux);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_terminal_is_not_copied() {
+        assert_eq!(copies(&"a".repeat(LONGEST), false).unwrap().len(), 100_000);
+        let why = copies(&"a".repeat(LONGEST + 1), false).unwrap_err();
+        assert_eq!(why, "not copied: it has 74995 bytes, and terminals take 74994 at most");
+    }
+}

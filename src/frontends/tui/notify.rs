@@ -1,0 +1,86 @@
+//! What reaches a person who looks at another window: a bell, a notification (OSC 9), a title.
+//!
+//! None of it has a word of a model or a peer in it.
+
+use super::state::State;
+use super::wrap::cut;
+use crate::session::Millis;
+use crate::visible::visible_line;
+
+/// A turn that took this long may have been left alone.
+pub(super) const LONG: Millis = 10_000;
+
+/// What has happened before was known before this terminal was there.
+pub(super) const RECENT: Millis = 5_000;
+
+/// How wide a title is at most.
+const TITLE: usize = 80;
+
+/// Something to call the person for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alert {
+    /// A question waits for an answer.
+    Question,
+    /// A turn has ended that took long.
+    TurnEnded,
+}
+
+/// Returns the bytes that call the person: the bell, and what terminals show as a notification.
+pub(super) fn call(alert: Alert, workspace: &str, console: bool) -> String {
+    if console {
+        return "\x07".to_owned();
+    }
+    let what = match alert {
+        Alert::Question => "a question waits for your answer",
+        Alert::TurnEnded => "the turn has ended",
+    };
+    format!("\x07\x1b]9;tandem: {what} ({})\x1b\\", folder(workspace))
+}
+
+/// Returns the bytes that set the window's title.
+pub(super) fn set_title(title: &str) -> String {
+    format!("\x1b]2;{title}\x1b\\")
+}
+
+/// The title: whether the person is wanted, and where.
+pub(super) fn title(state: &State) -> String {
+    let standing = if !state.dialogs.is_empty() {
+        "? question - "
+    } else if state.running.is_some() {
+        "… working - "
+    } else if state.unseen {
+        "✓ done - "
+    } else {
+        ""
+    };
+    cut(&format!("{standing}tandem - {}", folder(&state.about.workspace)), TITLE)
+}
+
+/// The name of the directory, with nothing in it that a terminal obeys.
+fn folder(workspace: &str) -> String {
+    let name = workspace.rsplit('/').find(|name| !name.is_empty()).unwrap_or("/");
+    visible_line(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_a_bell_and_a_notification() {
+        let called = call(Alert::Question, "~/src/project", false);
+        let expected = "\x07\x1b]9;tandem: a question waits for your answer (project)\x1b\\";
+        assert_eq!(called, expected);
+        assert_eq!(call(Alert::TurnEnded, "/", true), "\x07");
+    }
+
+    #[test]
+    fn a_directorys_name_cannot_command_the_terminal() {
+        let called = call(Alert::TurnEnded, "~/a\x07\x1b]52;c;x\u{9c}b", false);
+        let expected = "\x07\x1b]9;tandem: the turn has ended (a␇␛]52;c;x<U+009C>b)\x1b\\";
+        assert_eq!(called, expected);
+        let mut state = State::default();
+        state.about.workspace = "~/a\x07\x1bb".to_owned();
+        assert_eq!(title(&state), "tandem - a␇␛b");
+    }
+}
