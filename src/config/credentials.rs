@@ -79,6 +79,18 @@ impl Credentials {
         }
     }
 
+    /// Returns the provider that is used unless another is asked for: the first that a key is set up
+    /// for, or anything else that says where it is. Ollama needs neither, and is nobody's first
+    /// unless its address is set.
+    pub fn first_set_up(&self) -> Option<Provider> {
+        let is_set_up = |provider| match provider {
+            Provider::Ollama => self.env.var("OLLAMA_HOST").is_some(),
+            provider => !matches!(self.look(provider), Err(Unusable::NoKey)),
+        };
+        let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi, Provider::Ollama];
+        order.into_iter().find(|provider| is_set_up(*provider))
+    }
+
     /// Has everything about a provider read again.
     pub fn refresh(&self, provider: Provider) {
         self.dotenv.lock().remove(&provider);
@@ -186,6 +198,12 @@ impl Credentials {
             file.as_deref().unwrap_or("~/.gemini/.env"),
             api.get_a_key,
         );
+        if provider == Provider::Gemini {
+            text.push_str(
+                " A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a \
+                 model of Ollama needs none (`--model ollama:MODEL`).",
+            );
+        }
         if let Some(file) = &dotenv.file {
             text.extend([" (", &file.display().to_string(), " was read, and has none.)"]);
         }

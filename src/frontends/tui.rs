@@ -59,7 +59,7 @@ use self::notify::Alert;
 use self::offer::{Cause, Then};
 pub use self::remote::{Agent, Attached, Remote, attach};
 use self::screen::Screen;
-pub use self::service::{GotKey, LogIn, Login, Opened, Service};
+pub use self::service::{GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, Opened, Service};
 use self::signals::{Came, Signals};
 use self::state::{About, Elsewhere, State};
 use self::terminal::{Terminal, size};
@@ -118,6 +118,9 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         prompts: Vec::new(),
         replies: FuturesUnordered::new(),
         login: service.login,
+        providers: service.providers,
+        ollama: service.ollama,
+        look_for_ollama: false,
         entering: None,
         before_demo: None,
         due: Some(Instant::now()),
@@ -166,6 +169,10 @@ struct Ui {
     /// What was asked of the session, and what follows.
     replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,
+    providers: Option<KeyProviders>,
+    ollama: Option<Ollama>,
+    /// Whether Ollama is to be asked for when what is shown is on the screen.
+    look_for_ollama: bool,
     /// A key that is being got hold of.
     entering: Option<Entering>,
     /// The model that answered before the demonstration was chosen.
@@ -349,6 +356,7 @@ impl Ui {
         // What is asked shows its keys when they count.
         self.due = unread.then(|| Instant::now() + FRAME * 4);
         self.last_drawn = Instant::now();
+        self.find_ollama();
     }
 
     /// A key, or pasted text.

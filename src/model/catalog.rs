@@ -17,6 +17,8 @@ const EMBEDDED: &str = include_str!("catalog.json");
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalog {
     default: String,
+    /// By the names of providers.
+    defaults: BTreeMap<String, String>,
     rows: Vec<Row>,
 }
 
@@ -60,6 +62,8 @@ pub struct Thinking {
 struct File {
     default: Option<String>,
     #[serde(default)]
+    defaults: BTreeMap<String, String>,
+    #[serde(default)]
     models: Vec<Row>,
 }
 
@@ -78,7 +82,7 @@ struct Row {
 impl Catalog {
     /// The table that comes with the program.
     pub fn embedded() -> Self {
-        let empty = Self { default: String::new(), rows: Vec::new() };
+        let empty = Self { default: String::new(), defaults: BTreeMap::new(), rows: Vec::new() };
         // A test reads it: it cannot be wrong here.
         empty.clone().with_overrides(EMBEDDED).unwrap_or(empty)
     }
@@ -95,6 +99,7 @@ impl Catalog {
             }
         })?;
         self.rows.extend(file.models);
+        self.defaults.extend(file.defaults);
         // Stable: of equal ids the later row comes later, and counts.
         self.rows.sort_by_key(|row| row.prefix().len());
         self.default = file.default.unwrap_or(self.default);
@@ -104,6 +109,14 @@ impl Catalog {
     /// The model that is used unless another is asked for.
     pub fn default_model(&self) -> &str {
         &self.default
+    }
+
+    /// The model of a provider that is used unless another is asked for, if one is known.
+    pub fn default_of(&self, provider: Provider) -> Option<String> {
+        if Provider::of(&self.default, Provider::Gemini).0 == provider {
+            return Some(self.default.clone());
+        }
+        self.defaults.get(provider.name()).map(|id| provider.qualify(id))
     }
 
     /// The models that are known by name.
@@ -215,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_embedded_table_is_right() {
-        let empty = Catalog { default: String::new(), rows: Vec::new() };
+        let empty = Catalog { default: String::new(), defaults: BTreeMap::new(), rows: Vec::new() };
         let catalog = empty.with_overrides(EMBEDDED).unwrap();
         assert_eq!(catalog, Catalog::embedded());
         assert_eq!(catalog.default_model(), "gemini-3.8-flash");

@@ -59,27 +59,31 @@ impl Choice {
         Ok(Arc::new(model))
     }
 
-    /// A provider's model; the one that the catalog says if none is wanted.
+    /// A provider's model; if none is wanted, the one that [`default_provider`] decides on.
     fn lazy(&self, wanted: Option<(Provider, String)>) -> Lazy {
         let config_dir = self.credentials.env().config_dir();
         let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
         let (asked, provider) = (Arc::clone(&credentials), wanted.as_ref().map(|(it, _)| *it));
-        let dir = config_dir.clone();
+        let (usual, named) = (self.usual, wanted.is_some());
         Lazy::new(
             move || {
-                let provider = provider.unwrap_or_else(|| default_provider(dir.as_deref()));
+                let provider = provider.unwrap_or_else(|| default_provider(&asked, usual));
                 asked.endpoint(provider).map(drop).map_err(Error::NotAuthenticated)
             },
             move || {
                 let catalog = catalog(config_dir.as_deref()).map_err(Error::Rejected)?;
-                let wanted = wanted.as_ref().map(|(provider, id)| (*provider, id.as_str()));
-                let usual = || Provider::of(catalog.default_model(), Provider::Gemini);
-                let (provider, id) = wanted.unwrap_or_else(usual);
+                let wanted = wanted.clone().unwrap_or_else(|| {
+                    let provider = default_provider(&credentials, usual);
+                    let id = catalog.default_of(provider).unwrap_or_default();
+                    (provider, Provider::of(&id, provider).1.to_owned())
+                });
+                let (provider, id) = wanted;
                 if id.is_empty() {
-                    let why = format!("Say which model: `{provider}:MODEL`.");
-                    return Err(Error::Rejected(why));
+                    let why = format!("Say which model: `--model {provider}:MODEL`.");
+                    let error = if named { Error::Rejected } else { Error::NotAuthenticated };
+                    return Err(error(why));
                 }
-                let model = catalog.lookup(&provider.qualify(id));
+                let model = catalog.lookup(&provider.qualify(&id));
                 build(provider, model, credentials.connect(provider), options.clone())
             },
         )
@@ -165,14 +169,25 @@ fn replay(id: &str) -> Option<anyhow::Result<Arc<dyn Model>>> {
     Some(Replay::open(script).map(|replay| -> Arc<dyn Model> { Arc::new(replay) }))
 }
 
-/// Whose the model is that is used unless another is asked for.
-fn default_provider(config_dir: Option<&Path>) -> Provider {
-    // Nothing else than the user's file can name another, and most have none.
-    let written = config_dir.is_some_and(|dir| dir.join("models.json").exists());
-    let catalog = written.then(|| catalog(config_dir).ok()).flatten();
-    catalog.map_or(Provider::Gemini, |catalog| {
-        Provider::of(catalog.default_model(), Provider::Gemini).0
-    })
+/// Decides whose model is used unless one is asked for: the one that the user's `models.json` has for
+/// a default; that of the provider that the settings name; else the first provider's that a key is
+/// set up for; else Gemini's. The only place that does.
+fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
+    let dir = credentials.env().config_dir();
+    // Most have no such file.
+    let written = dir.as_ref().is_some_and(|dir| dir.join("models.json").exists());
+    let catalog = written.then(|| catalog(dir.as_deref()).ok()).flatten();
+    let named = catalog.filter(|it| it.default_model() != Catalog::embedded().default_model());
+    match named {
+        Some(catalog) => Provider::of(catalog.default_model(), Provider::Gemini).0,
+        None if usual != Provider::Gemini => usual,
+        None => credentials.first_set_up().unwrap_or(Provider::Gemini),
+    }
+}
+
+/// The model of a provider that is used unless another is asked for.
+pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Option<String> {
+    catalog(credentials.env().config_dir().as_deref()).ok()?.default_of(provider)
 }
 
 /// The models that are known, with what the user has written in `models.json`.

@@ -2,17 +2,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 
 use super::a2a::Joined;
-use super::{End, Making, Signals, check};
+use super::{End, Making, Signals, check, models};
 use crate::cli::Agent;
 use crate::config::{self, Credentials, Env, Settings};
 use crate::frontends::a2a::CLOSING;
 use crate::frontends::tui;
+use crate::model::ollama;
 use crate::model::provider::Provider;
 use crate::session::{Origin, PromptPart};
+
+/// How long an Ollama of this machine may take to say which models it has.
+const OLLAMA: Duration = Duration::from_millis(500);
 
 /// Serves a person in the terminal, until they quit.
 pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
@@ -28,6 +34,8 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let service = tui::Service {
         a2a: joined.place(),
         login: Some(Box::new(login(&making.credentials))),
+        providers: providers(&making, &settings),
+        ollama: Some(Box::new(ollama(&making.credentials))),
         ..service(
             tui::Conversation::here(Arc::clone(&session)),
             env.directory(),
@@ -68,6 +76,45 @@ pub(super) fn service(
         notifies: settings.general.enable_notifications,
         in_tmux: env.var("TMUX").is_some(),
         login: None,
+        providers: None,
+        ollama: None,
+    }
+}
+
+/// Whose key the person may give, if nothing says whose model it is to be.
+fn providers(making: &Making, settings: &Settings) -> Option<tui::KeyProviders> {
+    if settings.model.name.is_some() || settings.model.provider != Provider::Gemini {
+        return None;
+    }
+    let credentials = Arc::clone(&making.credentials);
+    Some(Box::new(move || {
+        let provider = |provider: Provider| {
+            let model = models::default_of(&credentials, provider)?;
+            let made_at = config::keys_made_at(provider);
+            Some(tui::KeyProvider { title: provider.title(), made_at, model })
+        };
+        let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi];
+        order.into_iter().filter_map(provider).collect()
+    }))
+}
+
+/// Asks the Ollama of this machine, or the one that is set up, for its models.
+fn ollama(
+    credentials: &Arc<Credentials>,
+) -> impl Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync + use<> {
+    let credentials = Arc::clone(credentials);
+    move || {
+        let credentials = Arc::clone(&credentials);
+        let asked = async move {
+            let endpoint = credentials.endpoint(Provider::Ollama).ok()?;
+            let models = ollama::models(&endpoint);
+            let models = tokio::time::timeout(OLLAMA, models).await.ok()?.ok()?;
+            // Names come from whoever listens there.
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@+".contains(c);
+            let usable = move |name: &String| name.chars().all(plain) && !name.contains("embed");
+            Some(models.into_iter().filter(usable).map(|name| Provider::Ollama.qualify(&name)))
+        };
+        asked.map(|models| models.into_iter().flatten().collect()).boxed()
     }
 }
 

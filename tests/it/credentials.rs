@@ -11,7 +11,7 @@ use serde_json::Value;
 use tandem::config::{Credentials, Env};
 use tandem::model::Secret;
 use tandem::model::endpoint::Endpoint;
-use tandem::model::provider::Provider::Gemini;
+use tandem::model::provider::Provider::{Anthropic, Gemini, Ollama, OpenAi};
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
 
@@ -108,6 +108,26 @@ fn without_a_key_it_is_said_what_to_do() {
     let file = place.path("home/.gemini/.env").display().to_string();
     let url = "https://aistudio.google.com/apikey";
     check_error(&place, &[], &["GEMINI_API_KEY", "`tandem login`", &file, url]);
+}
+
+#[test]
+fn whose_model_answers_follows_from_what_is_set_up() {
+    let place = Place::new();
+    for (vars, expected) in [
+        (&[][..], None),
+        (&["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"], Some(Gemini)),
+        (&["OPENAI_API_KEY", "ANTHROPIC_API_KEY"], Some(Anthropic)),
+        (&["OPENAI_API_KEY", "OLLAMA_HOST"], Some(OpenAi)),
+        (&["OLLAMA_HOST"], Some(Ollama)),
+        (&["ANTHROPIC_AUTH_TOKEN"], Some(Anthropic)),
+    ] {
+        let set: Vec<_> = vars.iter().map(|name| (*name, "x")).collect();
+        assert_eq!(place.credentials(&set).first_set_up(), expected, "{vars:?}");
+    }
+    let place = place.with("home/.env", "OPENAI_API_KEY=x");
+    assert_eq!(place.credentials(&[]).first_set_up(), Some(OpenAi));
+    let place = place.with(STORED, r#"{"anthropic":{"api_key":"x"}}"#);
+    assert_eq!(place.credentials(&[]).first_set_up(), Some(Anthropic));
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Ui {
             Some(dialog) if dialog.reading => Focus::Reader,
             Some(dialog) if dialog.ready(now()) => Focus::Question,
             _ => match self.logging_in().map(|offer| &offer.stage) {
-                Some(Stage::Choosing) => Focus::Offer,
+                Some(Stage::Providers | Stage::Choosing) => Focus::Offer,
                 Some(Stage::Typing(_)) => Focus::Key,
                 Some(Stage::Checking | Stage::Browser(_)) => Focus::Waiting,
                 None => Focus::Input {
@@ -80,7 +80,8 @@ impl Ui {
             Intent::Editor => return self.edit_prompt().await,
             Intent::Redraw => self.resized().await,
             Intent::Choose(key) if focus == Focus::Offer => {
-                if let Some(choice) = Offer::chosen(key) {
+                let choice = self.state.offer.as_ref().and_then(|offer| offer.chosen(key));
+                if let Some(choice) = choice {
                     self.choose_login(choice);
                 }
             }
@@ -154,7 +155,7 @@ impl Ui {
                 }
             }
             Focus::Offer => {
-                let marked = self.state.offer.as_ref().map(Offer::marked);
+                let marked = self.state.offer.as_ref().and_then(Offer::marked);
                 if let Some(choice) = marked {
                     self.choose_login(choice);
                 }

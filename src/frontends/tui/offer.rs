@@ -2,6 +2,7 @@
 
 use super::Login;
 use super::input::Input;
+use super::service::KeyProvider;
 use crate::session::Millis;
 
 /// For so long after it has come up, keys still go where they went before.
@@ -15,6 +16,12 @@ pub(super) struct Offer {
     /// Whose key is wanted, and where such keys are made.
     pub(super) whose: &'static str,
     pub(super) made_at: &'static str,
+    /// Whose key the user may give instead.
+    pub(super) providers: Vec<KeyProvider>,
+    /// The id of the model that the wanted key is for, if the user has chosen its provider.
+    pub(super) model: Option<String>,
+    /// The models of the Ollama that runs on this machine.
+    pub(super) ollama: Vec<String>,
     /// When it came up; none if the user asked for it.
     opened: Option<Millis>,
     pub(super) stage: Stage,
@@ -39,6 +46,9 @@ pub(super) enum Cause {
 /// How far the user has got.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
+    /// Whose model it is to be is being chosen.
+    Providers,
+    /// How the key is given is being chosen.
     Choosing,
     /// The key is being typed.
     Typing(Input),
@@ -61,22 +71,108 @@ pub(super) enum Then {
 /// What can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
+    /// A provider, by its place among those that there are.
+    Provider(usize),
+    Ollama,
     Browser,
     Paste,
     Demo,
 }
 
-/// The choices: a key, and what that is, for people.
-pub(super) const CHOICES: [(char, Choice, &str); 3] = [
-    ('b', Choice::Browser, "log in: a page in your browser asks for the key"),
-    ('k', Choice::Paste, "log in: paste the key here; it is not shown"),
-    ('d', Choice::Demo, "try the demonstration first: no key, no network"),
-];
+/// A choice: a key, and what that is, for people.
+pub(super) type Row = (char, Choice, String);
+
+const DEMO: (char, Choice, &str) =
+    ('d', Choice::Demo, "try the demonstration first: no key, no network");
 
 impl Offer {
-    pub(super) fn new(cause: Cause, login: &Login, opened: Option<Millis>, then: Then) -> Self {
-        let (whose, made_at, stage) = (login.whose, login.made_at, Stage::Choosing);
-        Self { cause, whose, made_at, opened, stage, selected: 0, failure: None, then }
+    /// Made for a provider's key, or for any of several.
+    pub(super) fn new(
+        cause: Cause,
+        login: &Login,
+        providers: &[KeyProvider],
+        opened: Option<Millis>,
+        then: Then,
+    ) -> Self {
+        let any = cause != Cause::Refused && !providers.is_empty();
+        Self {
+            cause,
+            whose: login.whose,
+            made_at: login.made_at,
+            providers: if any { providers.to_vec() } else { Vec::new() },
+            model: None,
+            ollama: Vec::new(),
+            opened,
+            stage: if any { Stage::Providers } else { Stage::Choosing },
+            selected: 0,
+            failure: None,
+            then,
+        }
+    }
+
+    /// What can be chosen now.
+    pub(super) fn choices(&self) -> Vec<Row> {
+        let (key, demo, what) = DEMO;
+        let demo = (key, demo, what.to_owned());
+        if !matches!(self.stage, Stage::Providers) {
+            let browser = "log in: a page in your browser asks for the key";
+            let paste = "log in: paste the key here; it is not shown";
+            return vec![
+                ('b', Choice::Browser, browser.to_owned()),
+                ('k', Choice::Paste, paste.to_owned()),
+                demo,
+            ];
+        }
+        let key = |title: &str| title.chars().next().map_or('k', |c| c.to_ascii_lowercase());
+        let provider = |(at, provider): (usize, &KeyProvider)| {
+            let what = format!("{}: a key from {}", provider.title, provider.made_at);
+            (key(provider.title), Choice::Provider(at), what)
+        };
+        let mut choices: Vec<_> = self.providers.iter().enumerate().map(provider).collect();
+        let ollama = match self.ollama.first() {
+            Some(model) => format!("Ollama, which runs on this machine: {model}"),
+            None => "Ollama, when it runs on this machine: no key".to_owned(),
+        };
+        choices.push(('l', Choice::Ollama, ollama));
+        choices.push(demo);
+        choices
+    }
+
+    /// Takes in what Ollama has. It is marked if nothing else has been.
+    pub(super) fn found_ollama(&mut self, models: Vec<String>) {
+        if models.is_empty() {
+            return;
+        }
+        self.ollama = models;
+        if self.selected == 0 && matches!(self.stage, Stage::Providers) {
+            let choices = self.choices();
+            let ollama = choices.iter().position(|(_, choice, _)| *choice == Choice::Ollama);
+            self.selected = ollama.unwrap_or(0);
+        }
+    }
+
+    /// Goes on to how the key of a provider is given.
+    pub(super) fn choose_provider(&mut self, at: usize) {
+        let Some(chosen) = self.providers.get(at) else { return };
+        (self.whose, self.made_at) = (chosen.title, chosen.made_at);
+        self.model = Some(chosen.model.clone());
+        (self.stage, self.selected) = (Stage::Choosing, 0);
+    }
+
+    /// Goes one step back; false if this is the first.
+    pub(super) fn back(&mut self) -> bool {
+        let stage = match self.stage {
+            Stage::Providers => return false,
+            Stage::Choosing if self.providers.is_empty() => return false,
+            Stage::Choosing => Stage::Providers,
+            _ => Stage::Choosing,
+        };
+        if matches!(stage, Stage::Providers) {
+            self.model = None;
+            self.selected = 0;
+        }
+        self.stage = stage;
+        true
     }
 
     /// Whether keys are for it.
@@ -104,17 +200,18 @@ impl Offer {
 
     /// Marks the next choice, or the one before.
     pub(super) fn select(&mut self, down: bool) {
-        let count = CHOICES.len();
+        let count = self.choices().len();
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
     /// What a key chooses.
-    pub(super) fn chosen(key: char) -> Option<Choice> {
-        CHOICES.iter().find(|(known, ..)| *known == key).map(|(_, choice, _)| *choice)
+    pub(super) fn chosen(&self, key: char) -> Option<Choice> {
+        let mut choices = self.choices().into_iter();
+        choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)
     }
 
     /// What is marked.
-    pub(super) fn marked(&self) -> Choice {
-        CHOICES[self.selected].1
+    pub(super) fn marked(&self) -> Option<Choice> {
+        self.choices().get(self.selected).map(|(_, choice, _)| *choice)
     }
 }

@@ -28,7 +28,28 @@ pub struct Service {
     pub in_tmux: bool,
     /// How the user can give a key, if that can be done here.
     pub login: Option<LogIn>,
+    /// Whose key the user may give, unless it is settled whose model answers.
+    pub providers: Option<KeyProviders>,
+    /// Tells which models Ollama has on this machine, if it runs there.
+    pub ollama: Option<Ollama>,
 }
+
+/// A provider of models whose key the user may give.
+#[derive(Debug, Clone)]
+pub struct KeyProvider {
+    /// As people write it.
+    pub title: &'static str,
+    /// Where keys are made.
+    pub made_at: &'static str,
+    /// The id of the model that a key is for.
+    pub model: String,
+}
+
+/// Tells whose key the user may give.
+pub type KeyProviders = Box<dyn Fn() -> Vec<KeyProvider> + Send + Sync>;
+
+/// Asks Ollama for the ids of its models; there are none if it does not answer soon.
+pub type Ollama = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
 /// How a key can be given for the model with this id.
 pub type LogIn = Box<dyn Fn(&str) -> Login>;

@@ -92,6 +92,8 @@ fn a_screen_with_a_fault() {
             colour: true,
             notifies: true,
             in_tmux: true,
+            providers: None,
+            ollama: None,
             login: Some(Box::new(|_| panic!("this is wanted"))),
         })
         .await

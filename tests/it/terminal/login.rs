@@ -17,9 +17,11 @@ const NO_NETWORK: &str = "HTTPS_PROXY=http://127.0.0.1:9";
 fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "-y");
-    let offered = terminal.until("it needs an API key for Gemini");
+    let offered = terminal.until("it needs one of these");
+    for choice in ["› g  Gemini", "a  Anthropic", "o  OpenAI", "l  Ollama", "d  try the demo"] {
+        assert!(offered.contains(choice), "{offered}");
+    }
     assert!(offered.contains("https://aistudio.google.com/apikey"), "{offered}");
-    assert!(offered.contains("› b  log in"), "{offered}");
     terminal.keys(&["Escape"]);
     terminal.until("/auth brings the login back");
     terminal.line("what is this?");
@@ -38,6 +40,13 @@ fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() 
 fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "");
+    terminal.until("it needs one of these");
+    terminal.text("a");
+    let how = terminal.until("it needs an API key for Anthropic");
+    assert!(how.contains("https://platform.claude.com/settings/keys"), "{how}");
+    terminal.keys(&["Escape"]);
+    terminal.until("› g  Gemini");
+    terminal.keys(&["Enter"]);
     terminal.until("it needs an API key for Gemini");
     terminal.keys(&["Down", "Enter"]);
     terminal.until("Key:");
@@ -51,9 +60,37 @@ fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
     terminal.keys(&["Escape"]);
     terminal.until("b  log in");
     terminal.keys(&["Escape"]);
+    terminal.until("a  Anthropic");
+    terminal.keys(&["Escape"]);
     terminal.until("/auth brings the login back");
     assert!(terminal.file(".config/tandem/credentials.json").is_none());
     assert!(terminal.file(".config/tandem/history.jsonl").is_none());
+}
+
+#[test]
+fn a_key_that_is_set_up_decides_whose_model_answers() {
+    for (vars, model) in [
+        ("ANTHROPIC_API_KEY=x", "anthropic:claude-sonnet-5-5 · default"),
+        ("OPENAI_API_KEY=x", "openai:gpt-5 · default"),
+        ("OPENAI_API_KEY=x GEMINI_API_KEY=y", "gemini-3.8-flash · default"),
+    ] {
+        let Some(terminal) = Terminal::open() else { return };
+        terminal.agent(&format!("{NO_NETWORK} {vars}"), "");
+        let seen = terminal.until("? for the keys");
+        assert!(seen.contains(model), "{seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ollama_that_runs_is_offered_and_taken() {
+    let tags = r#"{"models":[{"name":"nomic-embed-text"},{"name":"qwen3:8b"}]}"#;
+    let server = Server::start(vec![Reply::error(200, tags)]).await;
+    let Some(terminal) = Terminal::open() else { return };
+    terminal.agent(&format!("OLLAMA_HOST={}", server.address()), "");
+    terminal.until("› l  Ollama, which runs on this machine: ollama:qwen3:8b");
+    terminal.keys(&["Enter"]);
+    terminal.until("› /model set ollama:qwen3:8b");
+    terminal.until("ollama:qwen3:8b · default");
 }
 
 /// An agent whose key the API refuses.

@@ -1,5 +1,6 @@
 //! How the user logs in, or takes the demonstration instead.
 
+use futures::FutureExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -57,16 +58,44 @@ impl Ui {
         opened: Option<Millis>,
         then: Then,
     ) {
-        let offer = self.way_in().map(|login| Offer::new(cause, &login, opened, then));
+        let offer = self.way_in().map(|login| {
+            let providers = self.providers.as_ref().map(|providers| providers());
+            Offer::new(cause, &login, &providers.unwrap_or_default(), opened, then)
+        });
         if offer.is_none() {
             let hint = "this session gets its key from where it runs";
             self.state.hint = Some(hint.to_owned());
         }
         self.state.offer = offer;
+        self.look_for_ollama = true;
+    }
+
+    /// Asks for an Ollama of this machine, if there is a choice: not before that is on the screen.
+    pub(in super::super) fn find_ollama(&mut self) {
+        if !std::mem::take(&mut self.look_for_ollama) || !self.is_choosing() {
+            return;
+        }
+        let Some(ollama) = &self.ollama else { return };
+        let asked = tokio::spawn(ollama());
+        let models = asked.map(|models| Ok(models.unwrap_or_default()));
+        self.when(models.boxed(), |ui, models: Result<Vec<String>, String>| {
+            if let Some(offer) = &mut ui.state.offer {
+                offer.found_ollama(models.unwrap_or_default());
+            }
+        });
+    }
+
+    /// Whether whose model it is to be is being chosen.
+    fn is_choosing(&self) -> bool {
+        self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, Stage::Providers))
     }
 
     /// How a key for the model can be given: for that which the demonstration stands in for.
     fn way_in(&self) -> Option<Login> {
+        let chosen = self.state.offer.as_ref().and_then(|offer| offer.model.as_deref());
+        if let Some(model) = chosen {
+            return self.login.as_ref().map(|login| login(model));
+        }
         let model = self.session.model();
         let before = self.before_demo.as_ref().filter(|_| model == DEMO);
         self.login.as_ref().map(|login| login(before.unwrap_or(&model)))
@@ -76,6 +105,16 @@ impl Ui {
         let Some(offer) = &mut self.state.offer else { return };
         offer.failure = None;
         match choice {
+            Choice::Provider(at) => offer.choose_provider(at),
+            Choice::Ollama => match offer.ollama.first().cloned() {
+                Some(model) => self.take_ollama(&model),
+                None => {
+                    let why = "Ollama does not answer, or has no model: start it, `ollama pull` one, \
+                               and choose it again.";
+                    offer.failure = Some(why.to_owned());
+                    self.look_for_ollama = true;
+                }
+            },
             Choice::Paste => offer.stage = Stage::Typing(Input::default()),
             Choice::Browser => {
                 offer.stage = Stage::Browser(None);
@@ -130,13 +169,29 @@ impl Ui {
         }
     }
 
+    /// A model of Ollama answers from now on.
+    fn take_ollama(&mut self, model: &str) {
+        self.before_demo = None;
+        self.send(&format!("{SET_MODEL} {model}"));
+        let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
+        self.go_on(then);
+    }
+
     /// There is a key: what has waited for it goes on.
     fn logged_in(&mut self, told: String) {
         self.state.aside(Item::new(Body::Note(Tone::Aside, told)));
-        let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
-        if let Some(model) = self.before_demo.take().filter(|_| self.session.model() == DEMO) {
+        let offer = self.state.offer.take();
+        let chosen = offer.as_ref().and_then(|offer| offer.model.clone());
+        let current = self.session.model();
+        let before = self.before_demo.take().filter(|_| current == DEMO);
+        if let Some(model) = chosen.or(before).filter(|model| *model != current) {
             self.send(&format!("{SET_MODEL} {model}"));
         }
+        self.go_on(offer.map_or(Then::Nothing, |offer| offer.then));
+    }
+
+    /// What has waited goes on.
+    fn go_on(&mut self, then: Then) {
         match then {
             Then::Nothing => {}
             Then::Say(typed) => self.send(&typed),
@@ -166,8 +221,8 @@ impl Ui {
         self.entering = None;
         let Some(offer) = &mut self.state.offer else { return };
         offer.failure = None;
-        if !matches!(offer.stage, Stage::Choosing) {
-            return offer.stage = Stage::Choosing;
+        if offer.back() {
+            return;
         }
         let then = self.state.offer.take().map(|offer| offer.then);
         if let Some(Then::Say(typed)) = then

@@ -4,7 +4,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::super::input::Input;
-use super::super::offer::{CHOICES, Cause, Offer, Stage, Then};
+use super::super::offer::{Cause, Offer, Row, Stage, Then};
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, wrap};
 use super::{Frame, plain, rule, spinner};
@@ -15,7 +15,9 @@ pub(super) fn rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
     let mut rows = vec![Line::default(), rule(ASKS, columns)];
     let text = |text: &str, style| plain(text, &Margin::default(), style, columns);
     rows.extend(text(&title(offer), BOLD));
-    if matches!(offer.then, Then::Say(_)) && matches!(offer.stage, Stage::Choosing) {
+    if matches!(offer.then, Then::Say(_))
+        && matches!(offer.stage, Stage::Choosing | Stage::Providers)
+    {
         rows.extend(text("What you have said waits until then.", DIM));
     }
     if let Some(failure) = &offer.failure {
@@ -23,9 +25,17 @@ pub(super) fn rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
     }
     let mut cursor = None;
     match &offer.stage {
+        Stage::Providers => {
+            rows.extend(choices(offer, columns));
+            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
+        }
         Stage::Choosing => {
             rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
-            rows.extend(choices(offer.selected, columns));
+            rows.extend(choices(offer, columns));
+            if !offer.providers.is_empty() {
+                rows.extend(text("Esc goes back", DIM));
+                return Frame { rows, cursor };
+            }
             rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
         }
         Stage::Typing(input) => {
@@ -52,6 +62,13 @@ pub(super) fn rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
 fn title(offer: &Offer) -> String {
     let whose = offer.whose;
     match offer.cause {
+        Cause::Missing if matches!(offer.stage, Stage::Providers) => {
+            let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs here." };
+            format!("Welcome to tandem. To answer you, it needs one of these.{runs}")
+        }
+        Cause::Wanted if matches!(offer.stage, Stage::Providers) => {
+            "Log in; what you choose takes the place of what there is.".to_owned()
+        }
         Cause::Missing => {
             format!("Welcome to tandem. To answer you, it needs an API key for {whose}.")
         }
@@ -64,15 +81,15 @@ fn title(offer: &Offer) -> String {
     }
 }
 
-fn choices(selected: usize, columns: usize) -> Vec<Line<'static>> {
-    let choice = |(at, (key, _, what)): (usize, &(char, _, &str))| {
-        let marked = at == selected;
+fn choices(offer: &Offer, columns: usize) -> Vec<Line<'static>> {
+    let choice = |(at, (key, _, what)): (usize, Row)| {
+        let marked = at == offer.selected;
         let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
         let margin = Margin::mark(&format!("{mark}{key}  "), style);
         let style = if marked { BOLD } else { Style::new() };
-        wrap(&[Span::styled((*what).to_owned(), style)], &margin, columns)
+        wrap(&[Span::styled(what, style)], &margin, columns)
     };
-    CHOICES.iter().enumerate().flat_map(choice).collect()
+    offer.choices().into_iter().enumerate().flat_map(choice).collect()
 }
 
 /// How much is typed, not what.

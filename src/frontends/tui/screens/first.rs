@@ -6,7 +6,8 @@ use super::super::Login;
 use super::super::input::Input;
 use super::super::item::{Body, Item};
 use super::super::local;
-use super::super::offer::{self, Cause, Offer, Then};
+use super::super::offer::{self, Cause, Choice, Offer, Then};
+use super::super::service::KeyProvider;
 use super::{Stage, drawn};
 
 /// The offer to log in, at a stage.
@@ -18,8 +19,47 @@ fn offered(cause: Cause, then: Then, offered: offer::Stage) -> Stage {
         browser: Box::new(|_| Box::pin(async { Ok(String::new()) })),
     };
     let mut stage = Stage::new();
-    stage.state.offer.insert(Offer::new(cause, &login, None, then)).stage = offered;
+    stage.state.offer.insert(Offer::new(cause, &login, &[], None, then)).stage = offered;
     stage
+}
+
+/// The offer of several providers' models.
+fn providers(cause: Cause) -> Stage {
+    let mut stage = offered(cause, Then::Nothing, offer::Stage::Providers);
+    let provider = |title, made_at| KeyProvider { title, made_at, model: String::new() };
+    stage.state.offer.as_mut().unwrap().providers = vec![
+        provider("Gemini", "https://keys.example/g"),
+        provider("Anthropic", "https://keys.example/a"),
+        provider("OpenAI", "https://keys.example/o"),
+    ];
+    stage
+}
+
+#[test]
+fn with_nothing_set_up_all_providers_are_offered() {
+    let mut stage = providers(Cause::Missing);
+    stage.check("login_providers.txt");
+    let offer = stage.state.offer.as_mut().unwrap();
+    assert_eq!(offer.marked(), Some(Choice::Provider(0)));
+    assert_eq!(offer.chosen('a'), Some(Choice::Provider(1)));
+    offer.choose_provider(1);
+    stage.check("login_anthropic.txt");
+    let offer = stage.state.offer.as_mut().unwrap();
+    assert!(offer.back() && !offer.back());
+}
+
+#[test]
+fn an_ollama_that_runs_is_marked() {
+    let mut stage = providers(Cause::Missing);
+    let offer = stage.state.offer.as_mut().unwrap();
+    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()]);
+    assert_eq!(offer.marked(), Some(Choice::Ollama));
+    stage.check("login_ollama.txt");
+    let mut stage = providers(Cause::Missing);
+    let offer = stage.state.offer.as_mut().unwrap();
+    offer.select(true);
+    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()]);
+    assert_eq!(offer.marked(), Some(Choice::Provider(1)), "the user has marked another");
 }
 
 #[test]
