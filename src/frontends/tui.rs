@@ -61,7 +61,7 @@ pub use self::remote::{Agent, Attached, Remote, attach};
 use self::screen::Screen;
 pub use self::service::{GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, Opened, Service};
 use self::signals::{Came, Signals};
-use self::state::{About, Elsewhere, State};
+use self::state::{About, Elsewhere, LongTurn, State};
 use self::terminal::{Terminal, size};
 use self::wait::{changed, next_key, until};
 use crate::protocol::attach::Offered;
@@ -125,9 +125,8 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         before_demo: None,
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
-        notifies: service.notifies,
+        title: service.notifies.then(String::new),
         in_tmux: service.in_tmux,
-        title: String::new(),
         interrupted: None,
         confirming: None,
         quits: None,
@@ -180,11 +179,10 @@ struct Ui {
     /// When the screen is to be drawn, if anything has changed.
     due: Option<Instant>,
     last_drawn: Instant,
-    /// Whether the person is called when they are wanted.
-    notifies: bool,
+    /// The window's title, as far as it has been set; none if the person is not to be called when
+    /// they are wanted.
+    title: Option<String>,
     in_tmux: bool,
-    /// The window's title, if it has been set.
-    title: String,
     /// When Ctrl+C was pressed last.
     interrupted: Option<Instant>,
     /// Somebody else's turn, and when it was asked whether it is to be cancelled.
@@ -286,10 +284,12 @@ impl Ui {
             dialog.shown_at(now());
             self.alert(Alert::Question);
         }
-        let ended = self.state.long_turn_ended.take();
-        if ended.is_some_and(|at| now() - at < notify::RECENT) {
-            self.state.unseen = true;
-            self.alert(Alert::TurnEnded);
+        if let LongTurn::Ended(at) = self.state.long_turn {
+            let recent = now() - at < notify::RECENT;
+            self.state.long_turn = if recent { LongTurn::Unseen } else { LongTurn::None };
+            if recent {
+                self.alert(Alert::TurnEnded);
+            }
         }
         if let Some((at, then)) = self.state.refused.take()
             && self.login.is_some()
@@ -304,7 +304,7 @@ impl Ui {
 
     /// Calls the person.
     fn alert(&mut self, alert: Alert) {
-        if self.notifies {
+        if self.title.is_some() {
             let call = notify::call(alert, &self.state.about.workspace, terminal::is_console());
             self.terminal.write(call);
         }
@@ -312,12 +312,15 @@ impl Ui {
 
     /// What to write so that the title says how it goes; nothing if it does.
     fn retitle(&mut self) -> String {
+        let Some(shown) = self.title.as_mut().filter(|_| !terminal::is_console()) else {
+            return String::new();
+        };
         let title = notify::title(&self.state);
-        if !self.notifies || terminal::is_console() || title == self.title {
+        if title == *shown {
             return String::new();
         }
         let written = notify::set_title(&title);
-        self.title = title;
+        *shown = title;
         written
     }
 
@@ -404,7 +407,7 @@ impl Ui {
 
     fn come_back(&mut self) -> anyhow::Result<()> {
         self.terminal.take_again().context("the terminal cannot be used again")?;
-        self.title.clear();
+        self.title.iter_mut().for_each(String::clear);
         self.keyboard = Some(Keyboard::listen().context("the keyboard cannot be read again")?);
         let (columns, rows) = size();
         let cleared = self.screen.resized(columns, rows);

@@ -203,7 +203,7 @@ impl Ui {
 
     /// Puts the last answer on the clipboard, or its last block of code.
     fn copy(&mut self, what: &str) {
-        let answer = &self.state.answer;
+        let answer = &self.state.answer.text;
         let (what, text) = match what {
             "" => ("answer", Some(answer.trim().to_owned()).filter(|text| !text.is_empty())),
             "code" => ("code block", markdown::last_code(answer)),

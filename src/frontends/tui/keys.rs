@@ -238,6 +238,7 @@ mod tests {
     const TYPING: Focus = Focus::Input { empty: false, completing: false };
     const EMPTY: Focus = Focus::Input { empty: true, completing: false };
 
+    #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
     #[track_caller]
     fn check(key: Key, focus: Focus, expected: Option<Intent>) {
         assert_eq!(intent(key, focus, false), expected, "{key:?}");

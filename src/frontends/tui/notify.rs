@@ -2,7 +2,7 @@
 //!
 //! None of it has a word of a model or a peer in it.
 
-use super::state::State;
+use super::state::{LongTurn, State};
 use super::wrap::cut;
 use crate::session::Millis;
 use crate::visible::visible_line;
@@ -48,7 +48,7 @@ pub(super) fn title(state: &State) -> String {
         "? question - "
     } else if state.running.is_some() {
         "… working - "
-    } else if state.unseen {
+    } else if state.long_turn == LongTurn::Unseen {
         "✓ done - "
     } else {
         ""

@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 use super::complete;
 use super::draw;
 use super::input::Input;
+use super::notify;
 use super::screen::Screen;
-use super::state::{About, State};
+use super::state::{About, LongTurn, State};
 use super::whole;
 use crate::session::{Event, Millis, Origin};
 
@@ -216,6 +217,22 @@ fn todos() -> Value {
         { "description": "fix the bug", "status": "in_progress" },
         { "description": "run the tests", "status": "pending" },
     ])
+}
+
+#[test]
+fn a_turn_that_took_long_is_told_of_unless_somebody_ended_it() {
+    let end = |reason: Value| json!({ "TurnFinished": { "turn": 1, "reason": reason } });
+    let cancelled = json!({ "Cancelled": { "answering": false } });
+    for (millis, reason, told) in [
+        (notify::LONG, json!("EndTurn"), true),
+        (notify::LONG, json!({ "Failed": { "unavailable": "down" } }), true),
+        (notify::LONG, cancelled, false),
+        (notify::LONG - 1, json!("EndTurn"), false),
+    ] {
+        let stage = Stage::new().turn("go").wait(millis).see(end(reason.clone()));
+        let expected = if told { LongTurn::Ended(stage.now) } else { LongTurn::None };
+        assert_eq!(stage.state.long_turn, expected, "{millis} {reason}");
+    }
 }
 
 #[test]

@@ -43,6 +43,26 @@ pub(super) struct Queued {
     pub(super) by: Option<Origin>,
 }
 
+/// A turn that took so long that it may have been left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum LongTurn {
+    #[default]
+    None,
+    /// It has ended: when.
+    Ended(Millis),
+    /// It has ended, and no key has been pressed since.
+    Unseen,
+}
+
+/// The model's last answer.
+#[derive(Debug, Default)]
+pub(super) struct LastAnswer {
+    /// Markdown.
+    pub(super) text: String,
+    /// Whether more of it may come.
+    open: bool,
+}
+
 /// What the screen shows.
 #[derive(Default)]
 pub(super) struct State {
@@ -79,14 +99,8 @@ pub(super) struct State {
     after_call: bool,
     /// Whether the status of the prompt that runs is a command's.
     pub(super) command: Option<String>,
-    /// A long turn has ended: when.
-    pub(super) long_turn_ended: Option<Millis>,
-    /// A long turn has ended, and nobody has pressed a key since.
-    pub(super) unseen: bool,
-    /// The model's last answer: Markdown.
-    pub(super) answer: String,
-    /// Whether more of it may come.
-    answering: bool,
+    pub(super) long_turn: LongTurn,
+    pub(super) answer: LastAnswer,
 }
 
 impl State {
@@ -128,13 +142,7 @@ impl State {
                 self.push(Body::Said(Growing::new(text.clone())));
                 self.close();
             }
-            Event::Text(more) => {
-                if !std::mem::replace(&mut self.answering, true) {
-                    self.answer.clear();
-                }
-                self.answer.push_str(more);
-                self.grow(more, false);
-            }
+            Event::Text(more) => self.say(more),
             Event::Thought(more) => self.grow(more, true),
             Event::Retry(retry) => self.retry(retry, at),
             Event::Notice(notice) => self.note(Tone::Aside, notice.clone()),
@@ -177,9 +185,18 @@ impl State {
         }
     }
 
+    /// Takes in more of an answer.
+    fn say(&mut self, more: &str) {
+        if !mem::replace(&mut self.answer.open, true) {
+            self.answer.text.clear();
+        }
+        self.answer.text.push_str(more);
+        self.grow(more, false);
+    }
+
     fn begin(&mut self, turn: TurnId, at: Millis) {
         self.close();
-        self.answering = false;
+        self.answer.open = false;
         let mut running = Running { turn, since: at, own: false, by: None };
         if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
             let Queued { text, by, .. } = self.queued.remove(place);
@@ -196,7 +213,7 @@ impl State {
         self.close();
         self.command = None;
         if at - ended.since >= LONG && !matches!(reason, StopReason::Cancelled { .. }) {
-            self.long_turn_ended = Some(at);
+            self.long_turn = LongTurn::Ended(at);
         }
         if let Some((tone, why)) = explanation(reason) {
             self.note(tone, why);
@@ -212,7 +229,7 @@ impl State {
     fn retry(&mut self, retry: &Retry, at: Millis) {
         let until = at.saturating_add(Millis::try_from(retry.delay.as_millis()).unwrap_or(0));
         if retry.discard {
-            self.answer.clear();
+            self.answer.text.clear();
             self.items.retain(|item| item.done || !matches!(item.body, Body::Said(_)));
         }
         let again = if retry.discard { "; the answer begins again" } else { "" };
@@ -282,7 +299,7 @@ impl State {
 
     fn answered(&mut self, usage: &Usage) {
         self.close();
-        self.answering = false;
+        self.answer.open = false;
         self.spent(usage);
         // Of an answer that was cut off nobody knows.
         if usage.input > 0 {
@@ -409,7 +426,7 @@ impl State {
 
     /// Forgets what was said once.
     pub(super) fn unhint(&mut self) {
-        self.unseen = false;
+        self.long_turn = LongTurn::None;
         self.hint = None;
         self.help = false;
     }

@@ -106,15 +106,15 @@ impl Ui {
         offer.failure = None;
         match choice {
             Choice::Provider(at) => offer.choose_provider(at),
-            Choice::Ollama => match offer.ollama.first().cloned() {
-                Some(model) => self.take_ollama(&model),
-                None => {
-                    let why = "Ollama does not answer, or has no model: start it, `ollama pull` one, \
-                               and choose it again.";
-                    offer.failure = Some(why.to_owned());
-                    self.look_for_ollama = true;
+            Choice::Ollama => {
+                if let Some(model) = offer.ollama.first().cloned() {
+                    return self.take_ollama(&model);
                 }
-            },
+                let why = "Ollama does not answer, or has no model: start it, `ollama pull` one, \
+                           and choose it again.";
+                offer.failure = Some(why.to_owned());
+                self.look_for_ollama = true;
+            }
             Choice::Paste => offer.stage = Stage::Typing(Input::default()),
             Choice::Browser => {
                 offer.stage = Stage::Browser(None);

@@ -19,7 +19,7 @@ impl Ui {
         let known = if known.is_empty() { Mode::ALL.map(|(_, mode)| mode).to_vec() } else { known };
         let names = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         match name.parse() {
-            Ok(named) => self.set_mode(named),
+            Ok(wanted) => self.set_mode(wanted),
             Err(_) if name.is_empty() => {
                 self.state.hint = Some(format!("the mode is {mode}; /mode NAME: {names}"));
             }

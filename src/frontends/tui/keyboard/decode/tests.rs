@@ -24,6 +24,7 @@ fn shown(input: &Input) -> String {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what comes of a call is shown")]
 fn all(inputs: Vec<Input>) -> String {
     inputs.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
