@@ -100,7 +100,12 @@ impl Telling<'_> {
                 self.text(text.clone());
             }
             Event::Thought(text) => self.thought(&AgentThought::read(text)),
-            Event::Retry(retry) => self.remark("Retrying", retry.to_string()),
+            Event::Retry(retry) => {
+                self.remark("Retrying", retry.to_string());
+                if retry.discard {
+                    self.text(format!("\n\n{}\n\n", retry.interruption()));
+                }
+            }
             Event::Notice(notice) => self.remark("Note", notice.clone()),
             Event::Compressed(short) => self.remark("Note", short.to_string()),
             Event::AnswerFinished { .. }
