@@ -16,6 +16,7 @@ use rmcp::transport::auth::{
 use serde::{Deserialize, Serialize};
 
 use super::http::Network;
+use crate::net;
 use crate::sync::Mutex;
 
 /// How a user logs in to a server, as far as the server does not say it itself. The names are those
@@ -129,20 +130,23 @@ const ANSWER: usize = 1 << 20;
 
 impl ConfinedRequests {
     fn new(network: Network) -> Result<Self, AuthError> {
-        let made = |redirects| {
-            let client = network.client().timeout(REQUEST_TIME).redirect(redirects).build();
+        let client = |redirects: &dyn Fn() -> redirect::Policy| {
+            let client =
+                net::build(|| network.client().timeout(REQUEST_TIME).redirect(redirects()));
             client.map_err(|err| AuthError::InternalError(err.to_string()))
         };
-        let judge = network.clone();
-        let follows = made(redirect::Policy::custom(move |attempt| {
-            // The resolver judges names only.
-            match judge.judge(attempt.url()) {
-                Err(why) => attempt.error(why),
-                Ok(()) if attempt.previous().len() > REDIRECTS => attempt.stop(),
-                Ok(()) => attempt.follow(),
-            }
-        }))?;
-        let stops = made(redirect::Policy::none())?;
+        let follows = client(&|| {
+            let judge = network.clone();
+            redirect::Policy::custom(move |attempt| {
+                // The resolver judges names only.
+                match judge.judge(attempt.url()) {
+                    Err(why) => attempt.error(why),
+                    Ok(()) if attempt.previous().len() > REDIRECTS => attempt.stop(),
+                    Ok(()) => attempt.follow(),
+                }
+            })
+        })?;
+        let stops = client(&redirect::Policy::none)?;
         Ok(Self { network, follows, stops })
     }
 }
