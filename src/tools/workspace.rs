@@ -291,7 +291,7 @@ fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Entry>) -> io::Result
             Entry::Link(target) => {
                 links += 1;
                 if links > MAX_LINKS {
-                    return Err(io::Error::other("too many symbolic links"));
+                    return Err(rustix::io::Errno::LOOP.into());
                 }
                 real.pop();
                 if target.is_absolute() {
