@@ -7,6 +7,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+/// The notice with a question in which hidden characters are written out.
+pub const NOTICE: &str = "Hidden characters! They are written out, as ␍ or <U+202E>.";
+
 /// Returns the text with hidden characters written out: control characters as pictures (`␍`, `␛`),
 /// all others by code point (`<U+202E>`). Tabs and line feeds stay.
 pub fn visible(text: &str) -> Cow<'_, str> {

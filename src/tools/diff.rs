@@ -7,6 +7,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Limits;
 use super::text::normalise;
+use crate::visible::visible;
 
 /// Lines that are shown around each change.
 const CONTEXT: usize = 5;
@@ -14,19 +15,11 @@ const CONTEXT: usize = 5;
 /// How long two texts may be compared before an approximation will do.
 const COMPARING: Duration = Duration::from_secs(2);
 
-/// A unified diff without file names, cut to the limits. Line endings do not count.
+/// A unified diff without file names, for a model: cut to the limits. Line endings do not count.
 pub(super) fn unified(old: &str, new: &str, limits: &Limits) -> String {
-    unified_within(COMPARING, old, new, limits)
-}
-
-/// The same, in that time about.
-pub(super) fn unified_within(time: Duration, old: &str, new: &str, limits: &Limits) -> String {
     let (old, new) = (normalise(old), normalise(new));
-    let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
-    let diff = TextDiff::configure()
-        .timeout(time)
-        .newline_terminated(true)
-        .diff_slices(&lines(&old), &lines(&new));
+    let (old, new) = (split(&old), split(&new));
+    let diff = compare(COMPARING, &old, &new);
     let mut shown = String::new();
     for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
         // What is written to a string is written.
@@ -44,6 +37,36 @@ pub(super) fn unified_within(time: Duration, old: &str, new: &str, limits: &Limi
         }
     }
     shown
+}
+
+/// A unified diff without file names, for people: all of it, with hidden characters written out;
+/// within `time` about, or else the difference is larger than it need be.
+pub(super) fn whole(time: Duration, old: &str, new: &str) -> String {
+    let crlf = is_crlf(old, new);
+    let (old, new) = (split(old), split(new));
+    let mut shown = String::new();
+    for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT).iter_hunks() {
+        // What is written to a string is written.
+        let _ = writeln!(shown, "{}", hunk.header());
+        for change in hunk.iter_changes() {
+            let line = change.value();
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            let line = line.strip_suffix('\r').filter(|_| crlf).unwrap_or(line);
+            let _ = writeln!(shown, "{}{}", change.tag(), visible(line));
+            if change.missing_newline() {
+                shown.push_str("\\ No newline at end of file\n");
+            }
+        }
+    }
+    shown
+}
+
+fn split(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+fn compare<'a>(time: Duration, old: &'a [&'a str], new: &'a [&'a str]) -> TextDiff<'a, 'a, str> {
+    TextDiff::configure().timeout(time).newline_terminated(true).diff_slices(old, new)
 }
 
 /// Lines that are shown to people around each change.
@@ -94,12 +117,9 @@ pub enum Side {
 /// Compares two texts line by line; within `time` about, or else the difference is larger than it
 /// need be.
 pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
-    let crlf = all_crlf(old) && all_crlf(new) && [old, new].iter().any(|text| text.contains('\n'));
-    let split = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
-    let diff = TextDiff::configure()
-        .timeout(time)
-        .newline_terminated(true)
-        .diff_slices(&split(old), &split(new));
+    let crlf = is_crlf(old, new);
+    let (old, new) = (split(old), split(new));
+    let diff = compare(time, &old, &new);
     let deadline = Instant::now() + MARKING;
     let mut lines = LineDiff { crlf, ..LineDiff::default() };
     for group in diff.grouped_ops(AROUND) {
@@ -122,9 +142,10 @@ pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
     lines
 }
 
-/// Returns whether every line feed of a text has a carriage return before it.
-fn all_crlf(text: &str) -> bool {
-    text.matches('\n').count() == text.matches("\r\n").count()
+/// Returns whether every line of both texts ends in `\r\n`, and there are any.
+fn is_crlf(old: &str, new: &str) -> bool {
+    let all = |text: &str| text.matches('\n').count() == text.matches("\r\n").count();
+    all(old) && all(new) && [old, new].iter().any(|text| text.contains('\n'))
 }
 
 /// Returns a line's pieces without its ending, and whether it had none.
@@ -179,6 +200,18 @@ mod tests {
     #[test]
     fn a_missing_newline_at_the_end_is_said() {
         check("a\n", "a", "@@ -1 +1 @@\n-a\n+a\n\\ No newline at end of file\n");
+    }
+
+    #[test]
+    fn people_are_shown_all_of_a_change_and_every_character() {
+        let check = |old: &str, new: &str, expected: &str| {
+            assert_eq!(whole(Duration::from_mins(1), old, new), expected);
+        };
+        check("a\r\nb\r\n", "a\r\nc\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
+        check("a\n", "a\r\n", "@@ -1 +1 @@\n-a\n+a␍\n");
+        check("", "evil()\r# \u{202e}\n", "@@ -0,0 +1 @@\n+evil()␍# <U+202E>\n");
+        let long = "x".repeat(100_000);
+        check("", &long, &format!("@@ -0,0 +1 @@\n+{long}\n\\ No newline at end of file\n"));
     }
 
     #[test]

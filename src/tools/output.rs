@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Source;
 use super::diff::{self, LineDiff};
-use super::{Limits, Source};
 use crate::media::Media;
+use crate::visible::visible_line;
 
 /// How long two texts may be compared while somebody waits to be shown the difference.
 const SHOWING: Duration = Duration::from_millis(20);
@@ -77,13 +78,14 @@ pub struct FileDiff {
 }
 
 impl FileDiff {
-    /// The change as `diff -u` shows it, with its file names; cut, if it is very long. Whoever
-    /// shows it waits for it: of large texts it is an approximation.
+    /// Returns the change as `diff -u` shows it, with its file names: all of it, with hidden
+    /// characters written out. Whoever shows it waits for it: of large texts it shows more lines as
+    /// changed than need be.
     pub fn unified(&self) -> String {
-        let old = if self.old.is_some() { self.path.as_str() } else { "/dev/null" };
+        let path = visible_line(&self.path);
+        let old = if self.old.is_some() { &path } else { "/dev/null" };
         let before = self.old.as_deref().unwrap_or_default();
-        let hunks = diff::unified_within(SHOWING, before, &self.new, &Limits::default());
-        format!("--- {old}\n+++ {}\n{hunks}", self.path)
+        format!("--- {old}\n+++ {path}\n{}", diff::whole(SHOWING, before, &self.new))
     }
 
     /// Returns the whole change line by line, for a person to approve. Whoever shows it waits for

@@ -13,7 +13,7 @@ use crate::session::{
     Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ServerAnswer,
     ToolOutcome,
 };
-use crate::visible::visible;
+use crate::visible::{NOTICE, has_hidden, visible, visible_line};
 
 /// How many bytes of output a running call is shown with; of more, the end.
 const LIVE: usize = 64 << 10;
@@ -79,19 +79,29 @@ pub(super) fn question(started: &CallStarted) -> Vec<Part> {
 
 /// Says what is asked, and what can be answered.
 fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
-    let details = match &asked.details {
+    let (details, hides) = match &asked.details {
         ConfirmationDetails::ExecuteDetails { command, working_directory } => {
-            format!("In {working_directory}:\n{command}")
+            (format!("In {}:\n{command}", visible_line(working_directory)), has_hidden(command))
         }
         ConfirmationDetails::FileEditDetails(diff) => {
-            format!("{}\n{}", diff.file_path, diff.formatted_diff)
+            let path = visible_line(&diff.file_path);
+            let texts = diff.old_content.iter().chain([&diff.new_content, &diff.file_path]);
+            let hides = texts.into_iter().any(|text| has_hidden(text));
+            (format!("{path}\n{}", diff.formatted_diff), hides)
         }
         ConfirmationDetails::McpDetails { server_name, tool_name } => {
-            format!("`{tool_name}` of the MCP server `{server_name}`, with:\n{input:#}")
+            let (tool, server) = (visible_line(tool_name), visible_line(server_name));
+            let input = format!("{input:#}");
+            (format!("`{tool}` of the MCP server `{server}`, with:\n{input}"), has_hidden(&input))
         }
-        ConfirmationDetails::GenericDetails { description } => description.clone(),
+        ConfirmationDetails::GenericDetails { description } => {
+            (description.clone(), has_hidden(description))
+        }
     };
     let mut words = format!("{}\n\n{}\n{}\n", asked.title, indented(&details), asked.prompt);
+    if hides {
+        words += &format!("{NOTICE}\n");
+    }
     words += "\nAnswer with exactly one of these, in this task:\n";
     for option in &asked.options {
         let word = match option.id {
@@ -106,17 +116,9 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     words + "Anything else is a new prompt, and the question is withdrawn.\n"
 }
 
-/// The text with each line set in: nothing in it can be taken for what is said around it.
+/// Returns the text with each line set in: nothing in it can be taken for what is said around it.
 fn indented(text: &str) -> String {
-    let cut = text.floor_char_boundary(LIVE.min(text.len()));
-    let mut set_in: String = text[..cut].lines().map(|line| format!("    {line}\n")).collect();
-    if cut < text.len() {
-        let bytes = text.len() - cut;
-        set_in += &format!(
-            "\n[{bytes} more bytes are not shown here: answer `no` if you must see them]\n"
-        );
-    }
-    set_in
+    text.split_terminator('\n').flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
 /// Returns the option that a word means, of those that are offered for a call: its id, its name, or

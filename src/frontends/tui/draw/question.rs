@@ -10,6 +10,7 @@ use super::super::wrap::{Margin, cut, width, width_of, wrap};
 use super::content::{Content, content, reason};
 use super::{Frame, rule};
 use crate::session::Access;
+use crate::visible;
 
 /// Rows that are left for what is above a question.
 const ABOVE: usize = 2;
@@ -20,9 +21,6 @@ const SAYING: usize = 4;
 /// Rows of what is asked about, and of where in it they are, that are shown before anything else is
 /// left out; or else a third of what there is.
 const LEAST: usize = 5;
-
-/// Said where the text has characters that a terminal would not show.
-const HIDDEN: &str = "Hidden characters! They are written out, as ␍ or <U+202E>.";
 
 /// How much of a question is shown beside what it is about. What is cut can be read in full screen.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +138,7 @@ fn head(dialog: &Dialog, content: &Content, open: usize, detail: Detail, columns
         head.rows.extend(short_title(&asks, &label, more, detail.title, columns));
     }
     if content.hidden {
-        head.text(HIDDEN, &Margin::default(), BAD, detail.title);
+        head.text(visible::NOTICE, &Margin::default(), BAD, detail.title);
     }
     head
 }
