@@ -142,6 +142,7 @@ fn ours(count: usize) {
             max_line: 1 << 20,
             tap: None,
             input_ended: tokio_util::sync::CancellationToken::new(),
+            refuse_text: false,
         };
         let begin = |peer: rpc::Peer| {
             tokio::spawn(async move {

@@ -121,7 +121,7 @@ async fn an_answer_for_a_program_is_exact_and_gives_no_orders() {
         let printed = printed(format, &text).await;
         let hidden =
             printed.chars().find(|c| *c != '\n' && (c.is_control() || HIDING.contains(*c)));
-        assert!(hidden.is_none() || hidden.is_some_and(|c| c.is_ascii_graphic()), "{printed:?}");
+        assert!(hidden.is_none_or(|c| c.is_ascii_graphic()), "{printed:?}");
         assert!(!printed.contains(['\u{200b}', '\u{e0041}', '\u{7f}']), "{printed:?}");
         let read = |line: &str| serde_json::from_str::<Value>(line).unwrap();
         let said = if format == "json" {

@@ -103,7 +103,7 @@ async fn a_difference_is_named_with_its_line() {
     )
     .await;
     check(
-        r#"read go; printf 'more \033\n'"#,
+        r"read go; printf 'more \033\n'",
         &[ASKED],
         "FILE: not as recorded\n  expected the end of the agent's output\n  got      more ␛\n",
     )

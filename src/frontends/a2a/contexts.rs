@@ -199,8 +199,9 @@ impl Contexts {
     /// Ends the turns whose questions nobody has answered in time.
     pub(super) fn expire_questions(&self) {
         let Sessions::Each { question, .. } = &self.sessions else { return };
-        let all = self.all();
-        all.iter().for_each(|context| context.expire_questions(*question));
+        for context in self.all() {
+            context.expire_questions(*question);
+        }
     }
 
     /// Ends the session that was abandoned first, with its question unanswered. False if there is
@@ -211,10 +212,10 @@ impl Contexts {
         let first =
             abandoned.filter_map(|context| Some((context.abandoned()?, context.id.clone())));
         let Some((_, id)) = first.min() else { return false };
-        let ended = by_id.remove(&id);
+        let Some(ended) = by_id.remove(&id) else { return false };
         drop(by_id);
-        ended.iter().for_each(|context| context.end());
-        ended.is_some()
+        ended.end();
+        true
     }
 
     /// Ends the sessions that nobody has used for long.

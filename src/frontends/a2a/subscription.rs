@@ -109,7 +109,7 @@ impl Subscription {
         }
         while !self.ended {
             let frame = self.follow.next().await;
-            if let Some(json) = self.take(frame) {
+            if let Some(json) = self.take(&frame) {
                 return Some(json);
             }
         }
@@ -123,7 +123,7 @@ impl Subscription {
         }
         while !self.ended {
             let frame = self.follow.try_next()?;
-            if let Some(json) = self.take(frame) {
+            if let Some(json) = self.take(&frame) {
                 return Some(json);
             }
         }
@@ -135,8 +135,8 @@ impl Subscription {
         while self.next().await.is_some() {}
     }
 
-    fn take(&mut self, frame: Frame) -> Option<Bytes> {
-        self.ended = self.span.ends(&frame);
-        self.span.has(&frame).then(|| self.span.told(&frame))
+    fn take(&mut self, frame: &Frame) -> Option<Bytes> {
+        self.ended = self.span.ends(frame);
+        self.span.has(frame).then(|| self.span.told(frame))
     }
 }

@@ -121,20 +121,7 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
         |named| move |(path, media): (PathBuf, bool)| Planned { path, named, media, lines: None };
     let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
     plan.files = files.collect();
-    for excerpt in &args.excerpts {
-        match search.entry(&excerpt.path) {
-            Ok(Meant::File(path)) => {
-                let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
-                plan.files.push(Planned { path, named: true, media: true, lines: Some(lines) });
-            }
-            Ok(Meant::Files { .. }) => {
-                plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), "no file".to_owned()));
-            }
-            Err(error) => {
-                plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), error.message));
-            }
-        }
-    }
+    search.excerpts(&mut plan);
     plan.more += plan.files.len().saturating_sub(cx.limits.files);
     plan.files.truncate(cx.limits.files);
     Ok(plan)
@@ -161,6 +148,23 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// Adds the files of which only some lines are meant.
+    fn excerpts(&self, plan: &mut Plan) {
+        for excerpt in &self.args.excerpts {
+            let why = match self.entry(&excerpt.path) {
+                Ok(Meant::File(path)) => {
+                    let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
+                    let lines = Some(lines);
+                    plan.files.push(Planned { path, named: true, media: true, lines });
+                    continue;
+                }
+                Ok(Meant::Files { .. }) => "no file".to_owned(),
+                Err(error) => error.message,
+            };
+            plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), why));
+        }
+    }
+
     /// What an entry means; an error if it is nothing that can be read.
     fn entry(&self, entry: &str) -> Result<Meant, ToolError> {
         let workspace = &self.cx.workspace;

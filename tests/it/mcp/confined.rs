@@ -39,8 +39,8 @@ fn stage(
         std::future::ready(Ok(vec![address])).boxed()
     });
     let limits = Limits { again: Duration::from_mins(1), ..limits() };
-    let load = Arc::new(move || vec![config.clone()]);
-    Stage::looking_up(TempDir::new().unwrap(), answers, limits, load, (logins(), lookup))
+    let servers = Arc::new(move || vec![config.clone()]);
+    Stage::looking_up(TempDir::new().unwrap(), answers, limits, servers, (logins(), lookup))
 }
 
 fn port(url: &str) -> u16 {

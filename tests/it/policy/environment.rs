@@ -42,7 +42,7 @@ fn check(workspace: &Workspace, variables: &[(&str, &str)], line: &str, asks: bo
     let roots = std::slice::from_ref(&workspace.root);
     let parts = judge_in(&environment, line, &workspace.root, roots, &Secrets::default());
     let found = parts.unwrap().iter().any(|part| part.risk != Risk::None);
-    assert_eq!(found, asks, "{variables:?} {line}", variables = environment);
+    assert_eq!(found, asks, "{environment:?} {line}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn session(mode: Mode) -> Session {
     session
 }
 
-/// Checks the verdict of every mode: default, auto_edit, yolo, plan.
+/// Checks the verdict of every mode: default, `auto_edit`, yolo, plan.
 #[track_caller]
 fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
     let verdicts = Mode::ALL.map(|(_, mode)| match verdict(&session(mode)) {
