@@ -132,6 +132,9 @@ impl Reading<'_> {
         if !own && !allowed.iter().any(|dir| real.starts_with(dir)) {
             return Err(format!("it is a link to {}, outside the project", real.display()));
         }
+        if let Some(why) = self.workspace.secrets().why(&real).filter(|_| !own) {
+            return Err(format!("it leads to a file that may hold secrets: {why}"));
+        }
         let text = text(&real, places.file_bytes)?;
         let home = places.home.as_deref();
         let room = places.file_bytes.saturating_sub(text.len() as u64);

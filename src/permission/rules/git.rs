@@ -119,6 +119,9 @@ const REACHING: &[&str] = &[
     "--upload-pack",
 ];
 
+/// Sub-commands that only read, and options with which they read what git leaves out.
+const DOES_MORE: &[(&str, &[&str])] = &[("grep", &["--no-exclude-standard", "--untracked"])];
+
 /// What cannot be undone, or runs other commands: words, options of which one must be given (or
 /// none), and what that does.
 const FORCED: &[(&[&str], &[&str], &str)] = &[
@@ -215,7 +218,10 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
         Some(Git { words: [sub, args @ ..], directory }) => (sub.text.as_str(), args, *directory),
         _ => return Err(format!("`{}` is not known to only read", said(command))),
     };
-    if !reads(sub, args) {
+    let given = |option: &&str| args.iter().any(|word| gives(&word.text, option));
+    let does_more =
+        DOES_MORE.iter().any(|(name, options)| *name == sub && options.iter().any(given));
+    if does_more || !reads(sub, args) {
         return Err(format!("`{}` is not known to only read", brief(&prefix::of(command))));
     }
     if command.args().iter().any(|word| word.dynamic != Dynamic::No) {
@@ -223,6 +229,8 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
     }
     let place = place.moved(directory);
     let known = |word: &Word| match value(&word.text) {
+        // From the top of the repository, which may be above the workspace.
+        _ if word.text.starts_with(":/") || word.text.starts_with(":(") => false,
         _ if word.glob.is_some() => place.has(word),
         // Of an option of one letter a text as well as a path may follow at once.
         Some(text) if word.text.starts_with('-') && !word.text.starts_with("--") => {

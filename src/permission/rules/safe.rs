@@ -168,6 +168,11 @@ pub(super) fn is_plain(command: &Command) -> Option<bool> {
     Some(known.operands == Operands::Texts || known.fitting(command).is_ok())
 }
 
+/// Returns the files and directories among a command's arguments, if its options are all known.
+pub(super) fn operands(command: &Command) -> Option<Vec<&Word>> {
+    Some(known(command.name()?)?.fitting(command).ok()?.operands)
+}
+
 /// Whether a program does no more than say which version it is.
 fn says_version(command: &Command, place: &Place<'_>) -> bool {
     let (Some(name), [argument]) = (command.name(), command.args()) else { return false };
@@ -188,7 +193,8 @@ impl ReadOnly {
         let Arguments { operands, files: named } = self.fitting(command)?;
         // A pattern may match one.
         let is_directory = |word: &&Word| place.may_be_directory(word);
-        if self.operands == Operands::PlainFiles && operands.iter().any(is_directory) {
+        let mut all = operands.iter().copied().chain(&named);
+        if self.operands == Operands::PlainFiles && all.any(|word| is_directory(&word)) {
             return Err(format!("`{}` may follow links out of the workspace", said(command)));
         }
         files(command, operands.into_iter().chain(&named), place)

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::options::{gives, value};
 use super::place::Place;
-use super::{Risk, said};
+use super::{Risk, safe, said};
 use crate::permission::shell::{Command, Direction, Word, brief};
+use crate::tools::files;
 use crate::tools::secrets::Secrets;
 
 /// Commands that look at names alone.
@@ -17,6 +18,9 @@ const NAMES_ONLY: &[&str] = &[
 
 /// In more than so many directories and files, secrets are not looked for.
 const MAX_ENTRIES: usize = 50_000;
+
+/// Bytes of an ignore file that are looked at.
+const MAX_IGNORE_FILE: u64 = 1 << 20;
 
 /// A longer option has no file's name glued to it.
 const MAX_GLUED: usize = 256;
@@ -39,6 +43,11 @@ pub(super) fn risk(command: &Command, place: &Place<'_>, secrets: &Secrets) -> R
     // A pattern or a message may be called like a secret that is not there.
     let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
     if let Some(risk) = words.find_map(|word| named(word, place, secrets, is_there)) {
+        return risk;
+    }
+    if name == "git"
+        && let Some(risk) = command.args().iter().find_map(|word| object(word, secrets))
+    {
         return risk;
     }
     if searches_below(command) { below(command, place, secrets) } else { Risk::None }
@@ -72,6 +81,14 @@ fn named(
     Some(Risk::Forced(format!("`{file}` may hold secrets: {found}")))
 }
 
+/// Returns the risk of a word that names a secret among git's objects: `HEAD:.env`. It need not be in
+/// the directory.
+fn object(word: &Word, secrets: &Secrets) -> Option<Risk> {
+    let (_, path) = word.text.rsplit_once(':')?;
+    let why = secrets.why(&Path::new("/").join(path))?;
+    Some(Risk::Forced(format!("`{}` may hold secrets: {why}", brief(&word.source))))
+}
+
 /// A secret whose name is glued to an option of one letter: `-f.env`.
 fn glued(text: &str, place: &Place<'_>, secrets: &Secrets) -> Option<&'static str> {
     let letters = text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;
@@ -97,17 +114,21 @@ fn searches_below(command: &Command) -> bool {
 
 /// What is below the directories that a command searches.
 fn below(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
-    let hidden = command.name() != Some("rg")
-        || command.args().iter().any(|word| {
-            let text = word.text.as_str();
-            let short = text.starts_with('-') && !text.starts_with("--");
-            text == "--hidden" || text == "--unrestricted" || short && text.contains(['.', 'u'])
-        });
-    let given = command.args().iter().filter_map(|word| place.named(word)).flatten();
-    let given: Vec<_> = given.filter(|path| path.is_dir()).collect();
-    let mut directories = if given.is_empty() { place.here().to_vec() } else { given };
+    let operands = safe::operands(command);
+    let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
+    let given = words.into_iter().filter_map(|word| place.named(word)).flatten();
+    let mut directories: Vec<_> = given.filter(|path| path.is_dir()).collect();
+    // Of what is not known to be an operand, a word may be a pattern or an option's value.
+    if operands.is_none_or(|operands| operands.is_empty()) {
+        directories.extend_from_slice(place.here());
+    }
     // What is outside is asked about anyway.
     directories.retain(|dir| place.contains(dir));
+    let inside = directories.iter().find_map(|dir| secrets.why(&dir.join("any")));
+    if let Some(why) = inside {
+        return Risk::Forced(format!("`{}` may read secrets: {why}", said(command)));
+    }
+    let hidden = command.name() != Some("rg") || reads_hidden(command);
     let mut left = MAX_ENTRIES;
     let found = directories.iter().find_map(|dir| first(dir, hidden, secrets, &mut left));
     match found {
@@ -127,11 +148,54 @@ fn below(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
     }
 }
 
+/// Returns whether `rg` may read hidden files: it is told to, or chooses files by their names, which
+/// counts more than that they are hidden.
+fn reads_hidden(command: &Command) -> bool {
+    const LONG: [&str; 8] = [
+        "--glob",
+        "--hidden",
+        "--iglob",
+        "--ignore-file",
+        "--type",
+        "--type-add",
+        "--type-not",
+        "--unrestricted",
+    ];
+    command.args().iter().any(|word| {
+        let text = word.text.as_str();
+        let short = text.starts_with('-') && !text.starts_with("--");
+        LONG.iter().any(|option| gives(text, option))
+            || short && text.contains(['.', 'u', 'g', 't'])
+    })
+}
+
+/// Returns whether an ignore file of the project makes hidden files seen that may be secrets.
+fn shows_hidden(path: &Path, secrets: &Secrets) -> bool {
+    const FILES: [&str; 3] = [".gitignore", ".ignore", ".rgignore"];
+    if !path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file)) {
+        return false;
+    }
+    let text = files::read(path, MAX_IGNORE_FILE).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|line| {
+        let Some(pattern) = line.trim().strip_prefix('!') else { return false };
+        let name = pattern.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let is_glob = name.contains(['*', '?', '[', '{', '\\']);
+        if is_glob {
+            name.starts_with(['.', '*', '?', '['])
+        } else {
+            secrets.why(&Path::new("/").join(name)).is_some()
+        }
+    })
+}
+
 /// The first secret below a directory. What git keeps of its own is left out.
 fn first(dir: &Path, hidden: bool, secrets: &Secrets, left: &mut usize) -> Option<PathBuf> {
     let mut waiting = vec![dir.to_owned()];
+    let mut hidden = hidden;
     while let Some(dir) = waiting.pop() {
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+        let entries: Vec<_> = fs::read_dir(&dir).into_iter().flatten().flatten().collect();
+        hidden = hidden || entries.iter().any(|entry| shows_hidden(&entry.path(), secrets));
+        for entry in entries {
             *left = left.checked_sub(1)?;
             let name = entry.file_name();
             if name == ".git" || !hidden && name.as_encoded_bytes().starts_with(b".") {

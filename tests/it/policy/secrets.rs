@@ -92,6 +92,16 @@ fn a_command_that_may_read_a_secret_is_asked_about() {
         "wc -c .env",
         "tail -c +1 .env | head -c 10",
         "while read line; do echo $line; done < .env",
+        "grep -rv src",
+        "grep -r x --exclude-dir src",
+        "rg src -g '.e*'",
+        "rg x -t sh",
+        "rg --iglob='.E*' x sub",
+        "rg x --type-add 'x:.env' -tx",
+        "cd .ssh && grep -r x",
+        "cd .ssh && rg x",
+        "git show HEAD:.env",
+        "git cat-file -p :sub/.env",
     ] {
         check_command(line, "ask! ask! allow deny");
     }
@@ -121,6 +131,19 @@ fn a_command_that_reads_no_secret_is_not() {
         "rg x plain",
     ] {
         check_command(line, "allow allow allow allow");
+    }
+}
+
+#[test]
+fn an_ignore_file_of_the_project_that_shows_secrets_to_rg_counts() {
+    for (line, expected) in
+        [("!.env", "ask! ask! allow deny"), ("!.env.example", "allow allow allow allow")]
+    {
+        let run = |session: &Session| {
+            fs::write(session.workspace.root.join("sub/.ignore"), line).unwrap();
+            session.run("rg x sub")
+        };
+        check(line, run, expected);
     }
 }
 
