@@ -112,8 +112,9 @@ async fn run(
         match (caller, access) {
             // The user typed it.
             (Caller::Prompt, Access::Execute { .. }) => Some((Verdict::Allow, Arc::default())),
-            // The user named the files, and so means those with secrets in them, too.
-            (Caller::Prompt, Access::ReadFiles { .. }) => {
+            // The user named the files, and so means those with secrets in them, too. Another agent
+            // does not know what the user means.
+            (Caller::Prompt, Access::ReadFiles { .. }) if !session.runs_for_agent() => {
                 let access = &Access::Read;
                 cancel.run_until_cancelled(verdict(session, tool, &call.args, access)).await
             }

@@ -190,6 +190,12 @@ impl Session {
         self.summary.end();
     }
 
+    /// Returns whether the turn that runs was asked for by another agent.
+    pub(super) fn runs_for_agent(&self) -> bool {
+        let turns = self.turns.lock();
+        turns.running.as_ref().is_some_and(|turn| matches!(turn.origin, Origin::A2a(_)))
+    }
+
     /// Waits until the session is [closed](Self::close).
     pub fn closed(&self) -> WaitForCancellationFutureOwned {
         self.turns.lock().closed.clone().cancelled_owned()
