@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::visible::visible_line;
+
 /// At most `max_chars` characters of a text, and a line that says how much is missing: the first
 /// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
 /// little.
@@ -31,21 +33,17 @@ pub(super) fn shorten_with(
     Cow::Owned(format!("{head}{line_end}[... {} ...]\n{tail}", left_out(missing)))
 }
 
-/// One line of at most `max_chars` characters, whatever is in the text.
+/// Returns one line of at most about `max_chars` characters, whatever is in the text: line ends and
+/// tabs become spaces, other hidden characters are written out. A path goes through [`visible_line`]
+/// first, since a line end in it is a part of a name.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
-    let mut line: String = text.chars().take(max_chars).map(visible).collect();
-    if nth(text, max_chars) < text.len() {
+    let cut = nth(text, max_chars);
+    let line = text[..cut].replace("\r\n", " ").replace(['\n', '\t'], " ");
+    let mut line = visible_line(&line).into_owned();
+    if cut < text.len() {
         line.push('…');
     }
     line
-}
-
-/// What would break a line, or hide in it, becomes a space.
-fn visible(c: char) -> char {
-    // The last are marks that turn the direction of writing.
-    let hidden =
-        matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if c.is_control() || hidden { ' ' } else { c }
 }
 
 /// Where the character number `n` begins, or the end.
@@ -123,10 +121,10 @@ mod tests {
     fn nothing_breaks_or_hides_in_one_line() {
         let check = |text, max, expected: &str| assert_eq!(one_line(text, max), expected);
         check("a b", 3, "a b");
-        check("a\nb\tc\u{1b}", 9, "a b c ");
+        check("a\nb\tc\u{1b}", 9, "a b c␛");
         check("abcd", 3, "abc…");
         check("äöüß", 4, "äöüß");
-        check("a\u{202e}b", 9, "a b");
+        check("a\u{202e}b", 9, "a<U+202E>b");
         check("", 0, "");
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::shorten::one_line;
 use super::workspace::{Respect, Workspace};
 use super::{Access, Summary, ToolContext, ToolError};
+use crate::visible::visible_line;
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;
@@ -28,12 +29,12 @@ impl Target {
     pub(super) fn look_up(workspace: &Workspace, path: &str, respect: Respect) -> Self {
         match workspace.resolve(path) {
             Ok(real) => {
-                let label = one_line(&workspace.relative(&real), LABEL_CHARS);
+                let label = one_line(&visible_line(&workspace.relative(&real)), LABEL_CHARS);
                 let found = check(workspace, &real, respect);
                 Self { label, path: real, kept: false, found }
             }
             Err(error) => {
-                let label = one_line(path, LABEL_CHARS);
+                let label = one_line(&visible_line(path), LABEL_CHARS);
                 Self { label, path: PathBuf::new(), kept: false, found: Err(error) }
             }
         }
@@ -45,7 +46,7 @@ impl Target {
             return Self::look_up(&cx.workspace, path, respect);
         };
         let found = metadata(&kept);
-        Self { label: one_line(path, LABEL_CHARS), path: kept, kept: true, found }
+        Self { label: one_line(&visible_line(path), LABEL_CHARS), path: kept, kept: true, found }
     }
 
     /// The label, and the place if it is inside.

@@ -266,7 +266,14 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         Access::Fetch { urls } => {
             ConfirmationDetails::GenericDetails { description: urls.join("\n") }
         }
-        Access::Nothing | Access::Read | Access::ReadFiles { .. } | Access::Edit { .. } => {
+        Access::ReadFiles { paths } => {
+            let paths = paths.iter().map(|path| path.display().to_string());
+            let paths = paths.map(|path| visible_line(&path).into_owned());
+            ConfirmationDetails::GenericDetails {
+                description: paths.collect::<Vec<_>>().join("\n"),
+            }
+        }
+        Access::Nothing | Access::Read | Access::Edit { .. } => {
             ConfirmationDetails::GenericDetails { description: started.summary.label.clone() }
         }
     }

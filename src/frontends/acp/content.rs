@@ -3,6 +3,7 @@
 //! What a person approves shows every character that is in it; what came of a call is prose.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use crate::protocol::acp::{
     Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
@@ -60,10 +61,18 @@ pub(super) fn confirmation<'a>(
         Access::Other { description } => ToolCallConfirmation::Other {
             description: format!("{}\n\n{}", visible(description), because(question)),
         },
-        Access::Nothing | Access::Read | Access::ReadFiles { .. } => {
-            ToolCallConfirmation::Other { description: reason }
+        // The reason names one file only.
+        Access::ReadFiles { paths } => {
+            let paths: String = paths.iter().map(|path| shown_path(path) + "\n").collect();
+            let description = format!("{paths}\n{}", because(question));
+            ToolCallConfirmation::Other { description }
         }
+        Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
     }
+}
+
+fn shown_path(path: &Path) -> String {
+    visible_line(&path.display().to_string()).into_owned()
 }
 
 fn because(question: &Question) -> String {

@@ -168,7 +168,7 @@ fn what_cannot_be_read_says_why() {
         label: ../outside/file
         path_not_in_workspace: $ROOT/../outside/file (that is $OUTSIDE/file) is outside the workspace: $ROOT"#]].assert_eq(&see("../outside/file"));
     expect![[r#"
-        label: a b
+        label: a␀b
         invalid_path: "a\0b" has a NUL byte in it"#]]
     .assert_eq(&see("a\0b"));
     let kind = |path: &str| {

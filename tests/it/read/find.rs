@@ -174,10 +174,10 @@ fn what_cannot_be_looked_for_says_why() {
         "path_not_in_workspace: $ROOT/.. (that is $ABOVE) is outside the workspace: $ROOT",
     );
     expect![[r#"
-        label: '*  '
+        label: '* ␀'
         shown: No files found
         ---
-        No files found for '*  '."#]]
+        No files found for '* ␀'."#]]
     .assert_eq(&project.see("glob", json!({ "pattern": "*\n\0" })));
 }
 

@@ -148,7 +148,7 @@ fn what_is_not_read_says_why() {
         *.zzz: no such file
         [: This pattern cannot be used: unclosed character class; missing ']'.
         loop: $ROOT/loop cannot be looked up: Too many levels of symbolic links (os error 40)
-        a b: "a\0b" has a NUL byte in it
+        a␀b: "a\0b" has a NUL byte in it
         {a: This pattern cannot be used: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?).
 
         --- End of content ---"#]].assert_eq(&answer(json!({ "include": patterns })));
