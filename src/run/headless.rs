@@ -11,6 +11,7 @@ use super::a2a::Joined;
 use super::{End, LAST_WORDS, Making, Signals, unread};
 use crate::cli::Agent;
 use crate::config::Settings;
+use crate::frontends::a2a::CLOSING;
 use crate::frontends::headless::{self, Failure, Format, Options, Outputs};
 use crate::session::{PromptPart, Session};
 use crate::stdio;
@@ -62,7 +63,7 @@ pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
             End::Signal(came)
         }
     };
-    session.close();
+    session.close_because(CLOSING);
     let last_words = async {
         if matches!(end, End::Signal(_)) {
             // Its end is told.

@@ -57,12 +57,12 @@ pub(super) struct Effect {
 }
 
 impl Effect {
-    pub(super) fn of(streaming: &Streaming, content: &Content) -> Self {
+    pub(super) fn of(streaming: &Streaming, began: bool) -> Self {
         Self {
             context: Arc::downgrade(&streaming.context),
             turn: streaming.span.turn,
             from: streaming.span.from,
-            began: matches!(content, Content::Prompt(_)),
+            began,
             unknown: streaming.unknown,
         }
     }
@@ -70,7 +70,7 @@ impl Effect {
     /// The same stream from its beginning, if the session is still there.
     fn again(&self, dialect: Dialect) -> Option<Streaming> {
         let context = self.context.upgrade()?;
-        context.touch();
+        context.used();
         let span = if self.began {
             turns::joined(&context, self.turn, self.from, self.unknown, dialect)
         } else {

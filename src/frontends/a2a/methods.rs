@@ -148,7 +148,9 @@ impl Server {
         caller: &Caller,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
-        let Some(id) = sent.id.clone() else { return self.carry_out(sent, caller, dialect) };
+        let Some(id) = sent.id.clone() else {
+            return self.carry_out(sent, caller, dialect).map(|(streaming, _)| streaming);
+        };
         let scope = match (&sent.task, self.contexts.shared()) {
             (Some(task), _) => self.contexts.task(task)?.0.id.clone(),
             (None, Some(shared)) => shared.id.clone(),
@@ -156,16 +158,23 @@ impl Server {
         };
         let content = sent.content.clone();
         self.messages.once((&scope, &id), &content, dialect, || {
-            let streaming = self.carry_out(sent, caller, dialect)?;
-            let effect = Effect::of(&streaming, &content);
+            let (streaming, began) = self.carry_out(sent, caller, dialect)?;
+            let effect = Effect::of(&streaming, began);
             Ok((streaming, effect))
         })
     }
 
-    fn carry_out(&self, sent: Sent, caller: &Caller, dialect: Dialect) -> Result<Streaming, Error> {
+    /// Does what a message asks for. Also returns whether it began a turn, rather than answered what
+    /// one asks.
+    fn carry_out(
+        &self,
+        sent: Sent,
+        caller: &Caller,
+        dialect: Dialect,
+    ) -> Result<(Streaming, bool), Error> {
         let push = &sent.configuration;
         self.check_push(push)?;
-        if matches!(sent.content, Content::Prompt(_)) {
+        if matches!(sent.content, Content::Prompt(_)) && sent.task.is_none() {
             self.check_open()?;
         }
         let named = sent.context.as_deref().filter(|_| sent.task.is_none());
@@ -186,13 +195,14 @@ impl Server {
             Content::Answers(answers) => {
                 let span = turns::answer(&context, &answers, caller, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
-                Ok(Streaming { context, span, dialect, unknown: None })
+                Ok((Streaming { context, span, dialect, unknown: None }, false))
             }
             Content::Prompt(prompt) => {
+                self.check_open()?;
                 let target = MessageTarget { task: sent.task.is_some(), turn, unknown };
                 let span = turns::begin(&context, prompt, caller, &target, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
-                Ok(Streaming { context, span, dialect, unknown })
+                Ok((Streaming { context, span, dialect, unknown }, true))
             }
         }
     }

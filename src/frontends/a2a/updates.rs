@@ -339,7 +339,7 @@ pub(super) fn explanation(reason: &StopReason) -> Option<String> {
         StopReason::Closed { why, .. } => why.clone(),
         StopReason::Unanswered(waited) => format!(
             "Nobody answered the question within {} s (`--limit question-seconds=N`), so the task was \
-             canceled. Send the message again to go on.",
+             canceled. Send a new message to go on.",
             waited.as_secs()
         ),
         StopReason::MaxTokens => "The answer was cut at the model's output limit.".to_owned(),

@@ -143,6 +143,10 @@ impl Connection {
                 // What has come counts before it is judged that nothing has.
                 biased;
                 () = over.cancelled() => {
+                    // What has ended by now is answered.
+                    while let Some(Some((id, reply))) = self.calls.next().now_or_never() {
+                        self.reply(id, reply).await?;
+                    }
                     self.tell().await?;
                     return Err(self.out.close(GOING_AWAY, "the agent ends").await);
                 }

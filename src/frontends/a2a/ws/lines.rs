@@ -1,9 +1,11 @@
 //! A connection of lines over a WebSocket: a line a frame.
 
+use std::time::Duration;
+
 use axum::extract::ws::{Message, WebSocket};
 use futures::StreamExt as _;
 use futures::stream::SplitStream;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, WriteHalf};
 use tokio_util::sync::CancellationToken;
 
 use super::heartbeat::{Due, Heartbeat};
@@ -12,6 +14,9 @@ use super::{GOING_AWAY, SILENT};
 
 /// Bytes on their way between the socket and the connection.
 const BUFFER: usize = 64 << 10;
+
+/// Time in which what is open is answered when the agent ends.
+const LAST_LINES: Duration = Duration::from_millis(300);
 
 /// Carries lines between the socket and what serves them, until one of them ends or the agent does.
 /// `first`: what was read before.
@@ -23,25 +28,8 @@ pub(super) async fn carry<F: Future<Output = ()>>(
 ) {
     let (ours, theirs) = tokio::io::duplex(BUFFER);
     let serving = serve(theirs);
-    let (from, mut to) = tokio::io::split(ours);
-    let reading = async {
-        let mut text = first.unwrap_or_default();
-        loop {
-            let line = text.replace(['\r', '\n'], " ") + "\n";
-            if to.write_all(line.as_bytes()).await.is_err() {
-                return;
-            }
-            text = loop {
-                let message = input.next().await;
-                heartbeat.heard();
-                match message {
-                    Some(Ok(Message::Text(text))) => break text.as_str().to_owned(),
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                    _ => return drop(to.shutdown().await),
-                }
-            };
-        }
-    };
+    let (from, to) = tokio::io::split(ours);
+    let reading = read(first, input, heartbeat, to, over);
     let writing = async {
         let mut lines = BufReader::new(from).lines();
         loop {
@@ -63,13 +51,54 @@ pub(super) async fn carry<F: Future<Output = ()>>(
             }
         }
     };
-    let ends = tokio::select! {
-        ((), ()) = async { tokio::join!(serving, reading) } => false,
-        () = writing => false,
-        () = over.cancelled() => true,
+    let carrying = async {
+        tokio::pin!(writing);
+        tokio::select! {
+            // What was said last is still to be written.
+            ((), ()) = async { tokio::join!(serving, reading) } => writing.await,
+            () = &mut writing => {}
+        }
     };
-    if ends {
+    let too_long = async {
+        over.cancelled().await;
+        tokio::time::sleep(LAST_LINES).await;
+    };
+    tokio::select! {
+        () = carrying => {}
+        () = too_long => {}
+    }
+    if over.is_cancelled() {
         let _ = out.close(GOING_AWAY, "the agent ends").await;
     }
     out.farewell().await;
+}
+
+/// Hands on what the socket says, until it has no more to say or the agent ends: what serves it then
+/// answers what is open, and ends.
+async fn read(
+    first: Option<String>,
+    input: &mut SplitStream<WebSocket>,
+    heartbeat: &Heartbeat,
+    mut to: WriteHalf<DuplexStream>,
+    over: &CancellationToken,
+) {
+    let mut text = first.unwrap_or_default();
+    loop {
+        let line = text.replace(['\r', '\n'], " ") + "\n";
+        if to.write_all(line.as_bytes()).await.is_err() {
+            return;
+        }
+        text = loop {
+            let message = tokio::select! {
+                message = input.next() => message,
+                () = over.cancelled() => return drop(to.shutdown().await),
+            };
+            heartbeat.heard();
+            match message {
+                Some(Ok(Message::Text(text))) => break text.as_str().to_owned(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return drop(to.shutdown().await),
+            }
+        };
+    }
 }
