@@ -108,7 +108,7 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
         }
         _ => match &state.offer {
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
-                login::rows(offer, columns, now)
+                login::rows(offer, columns, room, now)
             }
             _ => composer(state, columns, room),
         },

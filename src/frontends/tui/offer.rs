@@ -138,8 +138,9 @@ impl Offer {
         choices
     }
 
-    /// Takes in what Ollama has. It is marked if nothing else has been.
-    pub(super) fn found_ollama(&mut self, models: Vec<String>) {
+    /// Takes in what Ollama has. It is marked if nothing else has been; keys that were meant for what
+    /// was marked before do not take it.
+    pub(super) fn found_ollama(&mut self, models: Vec<String>, now: Millis) {
         if models.is_empty() {
             return;
         }
@@ -148,6 +149,7 @@ impl Offer {
             let choices = self.choices();
             let ollama = choices.iter().position(|(_, choice, _)| *choice == Choice::Ollama);
             self.selected = ollama.unwrap_or(0);
+            self.opened = Some(now);
         }
     }
 

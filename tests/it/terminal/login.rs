@@ -88,6 +88,7 @@ async fn an_ollama_that_runs_is_offered_and_taken() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(&format!("OLLAMA_HOST={}", server.address()), "");
     terminal.until("› l  Ollama, which runs on this machine: ollama:qwen3:8b");
+    std::thread::sleep(GRACE);
     terminal.keys(&["Enter"]);
     terminal.until("› /model set ollama:qwen3:8b");
     terminal.until("ollama:qwen3:8b · default");

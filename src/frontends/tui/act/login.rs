@@ -80,7 +80,7 @@ impl Ui {
         let models = asked.map(|models| Ok(models.unwrap_or_default()));
         self.when(models.boxed(), |ui, models: Result<Vec<String>, String>| {
             if let Some(offer) = &mut ui.state.offer {
-                offer.found_ollama(models.unwrap_or_default());
+                offer.found_ollama(models.unwrap_or_default(), now());
             }
         });
     }

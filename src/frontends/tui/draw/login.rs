@@ -6,14 +6,39 @@ use ratatui::text::{Line, Span};
 use super::super::input::Input;
 use super::super::offer::{Cause, Offer, Row, Stage, Then};
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
-use super::super::wrap::{Margin, wrap};
+use super::super::whole::broken;
+use super::super::wrap::{Margin, cut, width_of, wrap};
 use super::{Frame, plain, rule, spinner};
 use crate::session::Millis;
 
-/// The rows of it.
-pub(super) fn rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
+/// Returns the rows of an offer, at most `height`: where there is less room, its title and the
+/// choices, a row each, the marked one among them.
+pub(super) fn rows(offer: &Offer, columns: usize, height: usize, now: Millis) -> Frame {
+    let frame = all_rows(offer, columns, now);
+    let over = frame.rows.len().saturating_sub(height);
+    if over == 0 {
+        return frame;
+    }
+    if !matches!(offer.stage, Stage::Choosing | Stage::Providers) {
+        let cursor = frame.cursor.map(|(row, column)| (row.saturating_sub(over), column));
+        return Frame { rows: frame.rows[over..].to_vec(), cursor };
+    }
+    let room = height.saturating_sub(1);
+    let choices = offer.choices().into_iter().enumerate().map(|(at, (key, _, what))| {
+        let (margin, style) = mark(offer, at, key);
+        let what = cut(&what, columns.saturating_sub(width_of(&margin.first)));
+        Line::from([margin.first, vec![Span::styled(what, style)]].concat())
+    });
+    let first = (offer.selected + 1).saturating_sub(room);
+    let mut rows = vec![Line::styled(cut(&title(offer), columns), BOLD)];
+    rows.extend(choices.skip(first).take(room));
+    rows.truncate(height);
+    Frame { rows, cursor: None }
+}
+
+fn all_rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
     let mut rows = vec![Line::default(), rule(ASKS, columns)];
-    let text = |text: &str, style| plain(text, &Margin::default(), style, columns);
+    let text = |text: &str, style| broken(plain(text, &Margin::default(), style, columns), columns);
     rows.extend(text(&title(offer), BOLD));
     if matches!(offer.then, Then::Say(_))
         && matches!(offer.stage, Stage::Choosing | Stage::Providers)
@@ -83,13 +108,18 @@ fn title(offer: &Offer) -> String {
 
 fn choices(offer: &Offer, columns: usize) -> Vec<Line<'static>> {
     let choice = |(at, (key, _, what)): (usize, Row)| {
-        let marked = at == offer.selected;
-        let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
-        let margin = Margin::mark(&format!("{mark}{key}  "), style);
-        let style = if marked { BOLD } else { Style::new() };
+        let (margin, style) = mark(offer, at, key);
         wrap(&[Span::styled(what, style)], &margin, columns)
     };
     offer.choices().into_iter().enumerate().flat_map(choice).collect()
+}
+
+/// Returns the margin of a choice, and the style of its words.
+fn mark(offer: &Offer, at: usize, key: char) -> (Margin, Style) {
+    let marked = at == offer.selected;
+    let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
+    let words = if marked { BOLD } else { Style::new() };
+    (Margin::mark(&format!("{mark}{key}  "), style), words)
 }
 
 /// How much is typed, not what.

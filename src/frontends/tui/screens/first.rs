@@ -52,13 +52,13 @@ fn with_nothing_set_up_all_providers_are_offered() {
 fn an_ollama_that_runs_is_marked() {
     let mut stage = providers(Cause::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
-    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()]);
+    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
     assert_eq!(offer.marked(), Some(Choice::Ollama));
     stage.check("login_ollama.txt");
     let mut stage = providers(Cause::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
     offer.select(true);
-    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()]);
+    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
     assert_eq!(offer.marked(), Some(Choice::Provider(1)), "the user has marked another");
 }
 
@@ -109,4 +109,20 @@ fn a_turn_of_this_terminal_that_a_refused_key_ends_is_to_go_on() {
     assert_eq!(stage.state.refused, Some((stage.now, Then::GoOn)));
     let stage = Stage::new().turn_of("go", json!({ "A2a": 1 })).see(end);
     assert_eq!(stage.state.refused, Some((stage.now, Then::Nothing)));
+}
+
+#[test]
+fn an_offer_fits_a_small_terminal_and_shows_what_is_marked() {
+    for (columns, rows) in [(40, 10), (40, 5), (20, 3)] {
+        let mut stage = providers(Cause::Missing).sized(columns, rows);
+        for _ in 0..stage.state.offer.as_ref().unwrap().choices().len() {
+            let frame = stage.frame();
+            assert!(frame.rows.len() <= rows.into(), "{columns}x{rows}: {:#?}", frame.rows);
+            let marked = frame.rows.iter().any(|row| row.to_string().starts_with('›'));
+            assert!(marked, "{columns}x{rows}: {:#?}", frame.rows);
+            let wide = frame.rows.iter().find(|row| row.width() > columns.into());
+            assert!(wide.is_none(), "{columns}x{rows}: {wide:?}");
+            stage.state.offer.as_mut().unwrap().select(true);
+        }
+    }
 }
