@@ -74,7 +74,8 @@ pub enum Command {
     Replay(Replay),
 }
 
-/// A record to play, and against whom.
+/// A record to play, and against whom. The agent really runs the commands of the record's script: play
+/// only records that you trust.
 #[derive(Args)]
 pub struct Replay {
     /// What --record has written, or a file of fixtures/acp. Paths in a record are compared as they
