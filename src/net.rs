@@ -83,7 +83,8 @@ pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Err
     }
 }
 
-/// Whether a request failed because this machine has no certificates; the sentence that says so.
+/// Returns the sentence that says that this machine has no certificates, if a request failed
+/// because of that.
 pub fn lacks_certificates(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let lacks = |error: &rustls::Error| matches!(error, rustls::Error::General(why) if why == NO_CERTIFICATES);
     tls_error(error).is_some_and(lacks).then_some(NO_CERTIFICATES)

@@ -205,7 +205,7 @@ pub struct Setup {
     pub can_save: bool,
     /// Why there is no mode in which everything is allowed, if there is none.
     pub no_yolo: Option<String>,
-    /// Which files are secret.
+    /// Files that are secret.
     pub secrets: Secrets,
 }
 

@@ -63,24 +63,24 @@ pub fn to_file(path: &Path) -> anyhow::Result<Tap> {
 /// A record, read.
 #[derive(Debug, PartialEq)]
 pub struct Record {
-    /// How the agent is started, if the record says so.
+    /// Setup that the agent is started with, if the record says so.
     pub setup: Option<Setup>,
-    /// What happened, in order, each with the number of its line.
+    /// Events of the connection, in order, each with the number of its line.
     pub steps: Vec<(usize, Step)>,
 }
 
-/// How the agent of a record is started.
+/// Setup that the agent of a record is started with.
 #[derive(Debug, PartialEq)]
 pub struct Setup {
     /// Its arguments.
     pub args: Vec<String>,
     /// The files of its workspace. A name that ends in `/` is a directory.
     pub files: BTreeMap<String, String>,
-    /// What its model says: the lines of a script for `--model replay:FILE`.
+    /// Answers of its model: the lines of a script for `--model replay:FILE`.
     pub script: Vec<Value>,
 }
 
-/// What happened in a connection.
+/// Event in a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// The client wrote a line.

@@ -50,7 +50,7 @@ pub struct Options {
     pub tap: Option<Tap>,
     /// Fires when the input has ended; fired from outside, it ends the input.
     pub input_ended: CancellationToken,
-    /// Whether text in place of the first message ends the connection with [`NoMessages`]. Any
+    /// `true` if text in place of the first message ends the connection with [`NoMessages`]. Any
     /// later line that is no message is answered by an error.
     pub refuse_text: bool,
 }

@@ -50,10 +50,10 @@ use crate::{record, rpc, stdio};
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What a run ends with that cannot be done as asked for.
+/// Exit code of a run that cannot be done as asked for.
 pub const BAD_INPUT: i32 = 42;
 
-/// What people are told who pipe a prompt to where an editor's messages are expected.
+/// Message to people who pipe a prompt to where an editor's messages are expected.
 const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the messages of an editor; to run \
     a prompt, use `tandem -p PROMPT` (what comes on standard input is put before it)";
 

@@ -239,8 +239,8 @@ impl Session {
         command::is_one(self, prompt)
     }
 
-    /// Whether a prompt cannot be answered without a model: it is no command, and does not look like
-    /// one either. May read files.
+    /// Returns whether a prompt cannot be answered without a model: it is no command, and does not
+    /// look like one either. May read files.
     pub fn needs_model(&self, prompt: &[PromptPart]) -> bool {
         !self.is_command(prompt) && command::unknown(self, prompt).is_none()
     }

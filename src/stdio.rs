@@ -29,7 +29,7 @@ const STDOUT: &str = "/proc/self/fd/1";
 #[cfg(target_os = "linux")]
 const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
 
-/// How much is read at once.
+/// Number of bytes read at once.
 const BUFFER: usize = 64 * 1024;
 
 /// Standard input.
@@ -101,7 +101,7 @@ pub async fn reader_gone() {
     std::future::pending::<()>().await;
 }
 
-/// Whether nobody can read standard output any more.
+/// Returns whether nobody can read standard output any more.
 pub fn nobody_reads() -> bool {
     let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
     state(io::stdout().as_fd(), PollFlags::OUT).intersects(gone)
@@ -110,9 +110,9 @@ pub fn nobody_reads() -> bool {
 /// Standard input whose state the system can tell.
 pub struct Reader {
     source: AsyncFd<Source>,
-    /// What was read last.
+    /// Bytes that were read last.
     buffer: Vec<u8>,
-    /// How much of that is handed out.
+    /// Number of those bytes that are handed out.
     handed_out: usize,
 }
 
@@ -123,11 +123,11 @@ pub struct Writer(AsyncFd<Source>);
 struct Source {
     fd: OwnedFd,
     kind: Kind,
-    /// Whether it is our own and non-blocking.
+    /// `true` if the descriptor is our own and non-blocking.
     own: bool,
 }
 
-/// What a descriptor leads to.
+/// Kind of file that a descriptor leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Pipe,
@@ -193,7 +193,8 @@ impl Source {
         Ok(written?)
     }
 
-    /// Whether it is in this state, or in one in which to read or write fails at once.
+    /// Returns whether the descriptor is in this state, or in one in which to read or write fails
+    /// at once.
     fn is(&self, flags: PollFlags) -> bool {
         !state(self.fd.as_fd(), flags).is_empty()
     }

@@ -21,7 +21,7 @@ const ELSEWHERE: [(&str, &str); 3] =
 /// Shorter names are too much like each other to be completed.
 const COMPLETED: usize = 3;
 
-/// Whether a prompt is nothing but a word that leaves.
+/// Returns whether a prompt is nothing but a word that leaves a program: one of [`LEAVES`].
 pub fn leaves(prompt: &str) -> bool {
     LEAVES.contains(&prompt.trim())
 }
@@ -64,7 +64,7 @@ impl Registry {
     }
 }
 
-/// Whether a word could name a command: a path, a comment or a part of a sentence could not.
+/// Returns whether a word could name a command, as no path, comment or part of a sentence could.
 fn is_name(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-');
     word == "?" || (!word.is_empty() && word.chars().all(plain))

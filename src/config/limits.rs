@@ -47,15 +47,15 @@ pub struct A2a {
     pub head_time: Duration,
     /// How long a client may take nothing of what it is sent.
     pub patience: Duration,
-    /// How long a WebSocket may be silent before it is asked for a sign of life.
+    /// Time that a WebSocket may be silent before its client is asked for a sign of life.
     pub ping: Duration,
-    /// How long the answer to that may take.
+    /// Time that the client has for that sign of life.
     pub pong: Duration,
     /// Sessions at once.
     pub sessions: usize,
     /// How long a session lives that nobody uses.
     pub session_idle: Duration,
-    /// How long a question waits for an answer that no person at a terminal is asked.
+    /// Time that a question waits for an answer while no person at a terminal is asked.
     pub question: Duration,
 }
 

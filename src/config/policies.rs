@@ -46,7 +46,8 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
     }
 }
 
-/// Which files are secret: wherever the agent keeps its keys and its state, these too.
+/// Returns the set of secret files, which includes the directories where the agent keeps its keys
+/// and its state, wherever those are.
 fn secrets(env: &Env) -> Secrets {
     Secrets::with([env.config_dir(), env.state_dir()].into_iter().flatten().collect())
 }

@@ -135,8 +135,8 @@ pub struct General {
     /// How often a request to the model is tried; at least 1.
     #[serde(deserialize_with = "take::attempts")]
     pub max_attempts: Option<u32>,
-    /// Whether the terminal calls the user with a bell, a notification (OSC 9) and its title when a
-    /// question waits or a long turn has ended. On here; Gemini CLI's own default is off.
+    /// `true` if the terminal calls the user with a bell, a notification (OSC 9) and its title when
+    /// a question waits or a long turn has ended. On here; Gemini CLI's own default is off.
     pub enable_notifications: bool,
 }
 

@@ -63,13 +63,13 @@ use crate::commands::Registry;
 use crate::net::Reach;
 use crate::session::Origin;
 
-/// How long turns may take to end that are ended with the server: a call may take a second.
+/// Maximum time for turns to end that are ended with the server: a call may take a second.
 const LAST_TURNS: Duration = Duration::from_secs(2);
 
 /// How long the last responses may take when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long the last notifications may take.
+/// Reason given for turns that are ended with the agent.
 const LAST_PUSHES: Duration = Duration::from_secs(2);
 
 /// Why turns end that are ended with the agent.
@@ -87,8 +87,8 @@ pub struct Options {
     pub token: Option<String>,
     /// Whether notifications may be sent to this machine.
     pub webhook_loopback: bool,
-    /// Whether clients' MCP servers may be on this machine and in private networks, as they always
-    /// may for a session that is shared.
+    /// `true` if clients' MCP servers may be on this machine and in private networks, as they
+    /// always may for a session that is shared.
     pub private_servers: bool,
     /// Bytes of a request's body, and of a frame.
     pub body: usize,
@@ -100,9 +100,9 @@ pub struct Options {
     pub head_time: Duration,
     /// How long a client may take nothing of what it is sent.
     pub patience: Duration,
-    /// How long a WebSocket may be silent before it is asked for a sign of life.
+    /// Time that a WebSocket may be silent before its client is asked for a sign of life.
     pub ping: Duration,
-    /// How long the answer to that may take.
+    /// Time that the client has for that sign of life.
     pub pong: Duration,
     /// Serves an ACP client on a WebSocket, if there is a session for it.
     pub acp: Option<ServeAcp>,
@@ -115,7 +115,7 @@ pub struct Options {
 /// Serves an ACP client at the other end of a stream, one message a line.
 pub type ServeAcp = Arc<dyn Fn(DuplexStream, Origin) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// How a server ends: first it begins nothing new, then it ends what runs.
+/// Signals for a server to end: one to begin nothing new, and one to end what runs.
 #[derive(Clone, Default)]
 pub struct Ending {
     drain: CancellationToken,
@@ -128,7 +128,7 @@ impl Ending {
         self.drain.cancel();
     }
 
-    /// What runs is ended.
+    /// Ends what runs.
     pub fn now(&self) {
         self.now.cancel();
     }
@@ -213,7 +213,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Where connections come in.
+/// Accepting end of the server, where connections come in.
 struct Door {
     server: Arc<Server>,
     listener: TcpListener,

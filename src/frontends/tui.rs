@@ -170,7 +170,7 @@ struct Ui {
     login: Option<LogIn>,
     providers: Option<KeyProviders>,
     ollama: Option<Ollama>,
-    /// Whether Ollama is to be asked for when what is shown is on the screen.
+    /// `true` if Ollama is to be asked for its models when what is shown is on the screen.
     look_for_ollama: bool,
     /// A key that is being got hold of.
     entering: Option<Entering>,
@@ -310,7 +310,8 @@ impl Ui {
         }
     }
 
-    /// What to write so that the title says how it goes; nothing if it does.
+    /// Returns the text to write so that the window's title says how the session goes; empty if the
+    /// title does already.
     fn retitle(&mut self) -> String {
         let Some(shown) = self.title.as_mut().filter(|_| !terminal::is_console()) else {
             return String::new();

@@ -18,7 +18,7 @@ pub fn redact(text: &mut String, secrets: &[&str]) {
     }
 }
 
-/// Whether a secret is in a text.
+/// Returns whether a secret is in a text.
 pub fn has_secret(text: &str, secret: &str) -> bool {
     find(text, secret).is_some()
 }

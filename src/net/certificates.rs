@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
-/// What people are told.
+/// Message to people whose machine has no certificates of authorities.
 pub(super) const NO_CERTIFICATES: &str = "this machine has no certificates of authorities, without \
     which no server can be trusted over https: install the package ca-certificates, or name a file \
     of them in SSL_CERT_FILE";

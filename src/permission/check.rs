@@ -22,7 +22,7 @@ pub(super) struct Check<'a> {
     /// The workspace's directories, real paths.
     pub(super) roots: &'a [PathBuf],
     pub(super) secrets: &'a Secrets,
-    /// What commands are started with.
+    /// Environment that commands are started with.
     pub(super) environment: &'a Environment,
 }
 
@@ -42,7 +42,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the call is a command line that does no more than read.
+    /// Returns whether the call is a command line that does no more than read.
     pub(super) fn only_reads(&self) -> bool {
         let Access::Execute { command, directory } = self.request.access else { return false };
         line::only_reads(self, command, directory)

@@ -81,7 +81,7 @@ pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> Verdic
     Verdict::Ask(question(check, &parts, asking, (line, directory)))
 }
 
-/// Whether a line does no more than read the workspace, whatever was allowed.
+/// Returns whether a line does no more than read the workspace, whatever was allowed.
 pub(super) fn only_reads(check: &Check<'_>, line: &str, directory: &Path) -> bool {
     let parts = rules::judge_in(check.environment, line, directory, check.roots, check.secrets);
     parts.is_ok_and(|parts| parts.iter().all(|part| part.risk == Risk::None))

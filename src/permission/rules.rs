@@ -27,7 +27,8 @@ use self::variables::assignments_risk;
 use super::shell::{self, Command, Direction, Dynamic, Redirect, Step, Word, brief};
 use crate::tools::secrets::Secrets;
 
-/// What each command of a line may do in this process's own environment; or why that cannot be said.
+/// Judges what each command of a line may do in this process's own environment; an error says why
+/// that cannot be said.
 pub fn judge(
     line: &str,
     directory: &Path,
@@ -119,7 +120,7 @@ fn idle_wrapper(
     (risk != Risk::None).then(|| Part::nameless(name, risk, "environment"))
 }
 
-/// What one command may do among loops; `reads`: it reads a line for one, and does nothing else.
+/// Judges one command among loops; `reads`: it reads a line for one, and does nothing else.
 fn looped_part(
     command: &Command,
     loops: &Loops,

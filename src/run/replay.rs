@@ -20,10 +20,10 @@ use crate::cli::Replay;
 use crate::record::{self, Record, Setup, Step};
 use crate::visible::visible_line;
 
-/// Where the workspace is in records with a setup.
+/// Path of the workspace in records with a setup.
 const WORKSPACE: &str = "/workspace";
 
-/// What stands for the script in an agent's arguments.
+/// Placeholder for the script in an agent's arguments.
 const SCRIPT: &str = "{script}";
 
 /// Plays a record against an agent; a difference is told to people.
@@ -44,7 +44,7 @@ pub async fn replay(replay: &Replay) -> anyhow::Result<End> {
     Ok(End::Failed(1))
 }
 
-/// Where an agent does otherwise than its record says.
+/// Difference between an agent and its record: a place where it does otherwise.
 struct Difference {
     /// The line of the record; none at its end.
     line: Option<usize>,
@@ -52,7 +52,7 @@ struct Difference {
     got: String,
 }
 
-/// What came in place of a line.
+/// Result of waiting for a line of the agent.
 enum Received {
     Line(String),
     /// The agent has closed its output.
@@ -71,7 +71,7 @@ struct Player {
     home: Option<TempDir>,
     /// The agent's ids for its requests, by those in the record.
     ids: HashMap<String, Value>,
-    /// How long each line of the agent may take.
+    /// Maximum time for each line of the agent.
     patience: Duration,
     show: bool,
 }

@@ -17,7 +17,7 @@ use crate::model::ollama;
 use crate::model::provider::Provider;
 use crate::session::{Origin, PromptPart};
 
-/// How long an Ollama of this machine may take to say which models it has.
+/// Maximum time for an Ollama of this machine to say which models it has.
 const OLLAMA: Duration = Duration::from_millis(500);
 
 /// Serves a person in the terminal, until they quit.

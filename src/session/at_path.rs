@@ -12,7 +12,7 @@ const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
 pub(super) struct AtPath {
     /// The path, without the escapes or quotes that it was written with.
     pub(super) path: String,
-    /// Whether it is in quotes, and so is a path for sure.
+    /// `true` if the path is in quotes, and so is a path for sure.
     pub(super) quoted: bool,
     /// Where it is in the text, `@` included.
     pub(super) place: Range<usize>,

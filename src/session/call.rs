@@ -167,9 +167,9 @@ async fn run(
     session.finish_call(id, outcome);
 }
 
-/// What the policy says, and the environment variables that the call is given besides if it runs
-/// without a question. A command line is taken apart and its paths are looked up, which may take a
-/// while.
+/// Returns the policy's verdict, and the environment variables that the call is given besides if it
+/// runs without a question. A command line is taken apart and its paths are looked up, which may
+/// take a while.
 async fn verdict(
     session: &Session,
     tool: Tooling,
@@ -266,7 +266,7 @@ async fn save(session: &Session, scope: Scope) {
     session.log.append(Event::Notice(notice));
 }
 
-/// What a call that may run is given.
+/// Content and variables that a call that may run is given.
 #[derive(Default)]
 struct Grant {
     /// Content that the user has put in the place of the model's.

@@ -300,7 +300,7 @@ fn looks_like_one(text: &str) -> bool {
     name.starts_with(|c: char| !c.is_whitespace() && c != '/')
 }
 
-/// Whether a prompt is a command.
+/// Returns whether a prompt is a command.
 pub(super) fn is_one(session: &Session, prompt: &[PromptPart]) -> bool {
     text(prompt).is_some_and(|text| session.commands.name(session, &text).is_some())
 }

@@ -178,7 +178,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether the call may run.
+    /// Returns whether the call may run.
     pub fn allows(&self) -> bool {
         match self {
             Self::Once { .. } | Self::Always(_) | Self::AlwaysAndSave(_) => true,
@@ -216,7 +216,7 @@ pub enum StopReason {
     },
     /// The session was closed before the turn had ended.
     Closed {
-        /// Whether the model was answering, rather than a call running or being asked about.
+        /// `true` if the model was answering, rather than a call running or being asked about.
         answering: bool,
         /// Why, for people.
         why: String,

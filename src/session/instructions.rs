@@ -205,8 +205,8 @@ fn written(files: &[MemoryFile]) -> String {
     if told.is_empty() { told } else { format!("{WRITTEN}{told}") }
 }
 
-/// What MCP servers say about themselves, if any do. Each line is marked, so that none can be taken
-/// for an end of it.
+/// Returns the texts of MCP servers about themselves, if there are any. Each line is marked, so
+/// that none can be taken for an end of the text.
 fn from_servers(servers: &BTreeMap<String, String>) -> String {
     let block = |(name, text): (&String, &String)| {
         let quoted: String = text.lines().map(|line| ["> ", line, "\n"].concat()).collect();

@@ -14,7 +14,7 @@ use crate::model::Call;
 use crate::tools::ToolError;
 use crate::tools::workspace::{Respect, Workspace};
 
-/// What the model is told first of what it mentions in vain.
+/// Heading of what the model is told of mentions in vain.
 const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
 
 /// How many mentions of a prompt are looked up.
@@ -35,7 +35,7 @@ impl Mention {
         self.certain || name.trim_start_matches('.').contains('.')
     }
 
-    /// Whether it may be a pattern of paths.
+    /// Returns whether the mention may be a pattern of paths.
     fn is_glob(&self) -> bool {
         let has = |chars: &[char]| chars.iter().all(|c| self.path.contains(*c));
         let glob = has(&['*']) || has(&['?']) || has(&['[', ']']) || has(&['{', '}']);
@@ -63,21 +63,21 @@ struct Reading {
     lines: Option<LineRange>,
 }
 
-/// What a mention leads to.
+/// Target of a mention.
 struct Target {
-    /// How the mention was read.
+    /// Way in which the mention was read.
     reading: Reading,
     /// The real path, or why there is none.
     found: Result<PathBuf, ToolError>,
 }
 
-/// What to read of a prompt's mentions.
+/// Files, directories and excerpts to read of a prompt's mentions.
 #[derive(Default)]
 struct Wanted {
     /// Whole files and directories, relative to the workspace where they can be.
     include: Vec<String>,
     excerpts: Vec<(String, LineRange)>,
-    /// What people are told of the mentions that lead nowhere.
+    /// Notices to people of the mentions that lead nowhere.
     notices: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ pub(super) async fn read(
     true
 }
 
-/// What a prompt mentions, each once; and how many more than are looked up.
+/// Returns the mentions of a prompt, each once; and the number of those beyond what is looked up.
 fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     let mut mentions: Vec<Mention> = Vec::new();
     let mut over = 0;

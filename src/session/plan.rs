@@ -12,7 +12,7 @@ use crate::sync::Mutex;
 #[derive(Default)]
 pub(super) struct Before(Mutex<Option<Mode>>);
 
-/// Whether the model was told last that plan mode is on.
+/// Flag, set if the model was told last that plan mode is on.
 #[derive(Default)]
 pub(super) struct PlanTold(AtomicBool);
 

@@ -43,7 +43,7 @@ pub(super) struct Pending {
     prompt: Arc<[PromptPart]>,
     pub(super) origin: Origin,
     cancel: CancellationToken,
-    /// How long a question of it has waited in vain, if that is why it is cancelled.
+    /// Time that a question of the turn has waited in vain, if that is why the turn is cancelled.
     unanswered: Option<Duration>,
 }
 

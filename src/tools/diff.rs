@@ -1,4 +1,4 @@
-//! What changed between two texts: cut to the limits for a model, whole for a person to read.
+//! Changes between two texts: cut to the limits for a model, whole for a person to read.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ fn compare<'a>(time: Duration, old: &'a [&'a str], new: &'a [&'a str]) -> TextDi
 /// Lines that are shown to people around each change.
 const AROUND: usize = 3;
 
-/// How long changed words may be looked for; lines after that are shown without such marks.
+/// Time to look for changed words; lines after that are shown without such marks.
 const MARKING: Duration = Duration::from_millis(200);
 
 /// A change of a text, line by line: all of it, and every character of its lines.
@@ -84,7 +84,7 @@ pub struct LineDiff {
     pub added: usize,
     /// Number of lines that are gone.
     pub removed: usize,
-    /// Whether every line of both texts ends in `\r\n`. If not, each `\r` is left in its line, so
+    /// `true` if every line of both texts ends in `\r\n`. If not, each `\r` is left in its line, so
     /// that a change of line endings is a change of lines.
     pub crlf: bool,
 }
@@ -99,7 +99,7 @@ pub struct DiffLine {
     /// The line without its ending, in pieces; `true` marks words that differ from those of the
     /// line whose place it takes.
     pub pieces: Vec<(bool, String)>,
-    /// Whether it is a last line without a newline.
+    /// `true` if the line is a last line without a newline.
     pub unended: bool,
 }
 

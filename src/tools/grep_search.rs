@@ -222,7 +222,7 @@ struct Place {
     dirs: Vec<PathBuf>,
     /// Instead of directories.
     file: Option<PathBuf>,
-    /// Whether it is long output that is kept for the model.
+    /// `true` if the place is long output that is kept for the model.
     kept: bool,
 }
 
@@ -231,7 +231,7 @@ impl Place {
         self.dirs.iter().chain(&self.file)
     }
 
-    /// Whether secrets are what is to be searched.
+    /// Returns whether secrets are to be searched.
     fn is_secret(&self, cx: &ToolContext) -> bool {
         !self.kept && self.paths().any(|path| cx.workspace.secrets().why(path).is_some())
     }

@@ -46,7 +46,8 @@ impl NameList {
         row.map(|row| row.why.as_str())
     }
 
-    /// Whether a file is named, or, of a directory, all below it. What is above it does not count.
+    /// Returns whether the list names a file, or, of a directory, all below it. The directories
+    /// above do not count.
     pub(crate) fn names(&self, path: &Path, is_directory: bool) -> bool {
         if is_directory { self.directory(path).is_some() } else { self.rows(path).next().is_some() }
     }
@@ -83,7 +84,7 @@ impl Row {
     }
 }
 
-/// Whether a name is one that `pattern` stands for.
+/// Returns whether a name is one that `pattern` stands for.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(start) else { return false };

@@ -50,7 +50,7 @@ pub enum Content {
     Server(Box<ServerAnswer>),
 }
 
-/// What an MCP server answered, without what the model is told around it.
+/// Answer of an MCP server, without what the model is told around it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerAnswer {
     /// For people: Markdown, or JSON. Cut, if it is very long.
@@ -60,7 +60,7 @@ pub struct ServerAnswer {
 }
 
 impl ServerAnswer {
-    /// Whether the text is data rather than Markdown.
+    /// Returns whether the text is data rather than Markdown.
     pub fn is_json(&self) -> bool {
         self.text.starts_with(['{', '[']) && serde_json::from_str::<Value>(&self.text).is_ok()
     }

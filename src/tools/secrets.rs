@@ -57,8 +57,8 @@ impl Secrets {
         lists.secret.why(path).filter(|_| !lists.public.names(path, false))
     }
 
-    /// Whether something that a walk meets is secret: a file, or a directory with all below it.
-    /// What is above it does not count.
+    /// Returns whether something that a walk meets is secret: a file, or a directory with all below
+    /// it. The directories above do not count.
     pub fn hides(&self, path: &Path, is_directory: bool) -> bool {
         let own = || is_directory && self.own().iter().any(|dir| path == dir);
         let lists = &*LISTS;

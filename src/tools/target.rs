@@ -18,7 +18,7 @@ pub(super) struct Target {
     pub(super) label: String,
     /// The real path, if it is inside the workspace; it need not exist.
     pub(super) path: PathBuf,
-    /// Whether it is long output that is kept for the model.
+    /// `true` if the path is of long output that is kept for the model.
     kept: bool,
     /// What is there, or why it cannot be used.
     pub(super) found: Result<Metadata, ToolError>,
@@ -58,12 +58,12 @@ impl Target {
         summary.at(&self.path, line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)))
     }
 
-    /// Whether it is long output that is kept for the model.
+    /// Returns whether the path is of long output that is kept for the model.
     pub(super) fn is_kept(&self) -> bool {
         self.kept
     }
 
-    /// What reading it touches.
+    /// Returns the access of a call that reads the target.
     pub(super) fn access(&self) -> Access {
         if self.kept { Access::Read } else { Access::ReadFiles { paths: vec![self.path.clone()] } }
     }

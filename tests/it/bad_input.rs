@@ -339,7 +339,8 @@ async fn an_editor_that_stops_reading_costs_bounded_memory_and_loses_nothing() {
     assert!(answered);
 }
 
-/// What becomes of this on standard input: the exit code, and what is written.
+/// Runs the agent with this on standard input, and returns the exit code, standard output and
+/// standard error.
 async fn piped(setup: Setup, input: &str) -> (Option<i32>, String, String) {
     let home = TempDir::new().unwrap();
     let mut child = setup.command(home.path()).stderr(Stdio::piped()).spawn().unwrap();

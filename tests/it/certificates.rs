@@ -38,7 +38,8 @@ fn tls_server() -> SocketAddr {
     address
 }
 
-/// What a prompt to Gemini at this address comes to on a machine that has no certificates.
+/// Asks Gemini at this address on a machine that has no certificates, and returns standard output,
+/// standard error and the exit code.
 async fn ask(address: &str) -> (String, String, Option<i32>) {
     let setup = Setup::default()
         .arg("--model")

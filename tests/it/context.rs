@@ -373,7 +373,8 @@ async fn what_came_on_standard_input_mentions_nothing() {
     assert!(told.contains("fn b") && !told.contains("fn a"), "{told}");
 }
 
-/// What is read of a file of these four lines that is mentioned so; `~` is where the workspace is.
+/// Returns the lines read of a file of these four lines that is mentioned so, and the notices; `~`
+/// is where the workspace is.
 async fn read_of(mention: &str) -> (Vec<String>, Vec<String>) {
     let files = [("r.md", "one\ntwo\nthree\nfour\n"), ("a#b?.md", "odd\n"), ("c.md#L1", "real\n")];
     let (told, notices) = mentioned_at(&files, |root| {

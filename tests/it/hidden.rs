@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// What a terminal obeys, and what turns the direction of writing.
+/// Characters that a terminal obeys, and characters that turn the direction of writing.
 const HIDING: &str = "\u{1b}[2K\u{7}\u{9b}31m\u{202e}\u{2066}\u{200f}";
 
 /// The same, as people see it.

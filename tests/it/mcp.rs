@@ -40,7 +40,7 @@ fn calls(name: &str, args: Value) -> Chunks {
     vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
 }
 
-/// What people are shown of a server's text.
+/// Returns the content that people are shown of a server's text.
 fn said(text: &str) -> Option<Content> {
     let answer = ServerAnswer { text: text.to_owned(), structured: None };
     Some(Content::Server(Box::new(answer)))
@@ -193,7 +193,7 @@ impl Stage {
         self.told.lock().unwrap().last().cloned().unwrap_or_default()
     }
 
-    /// Who the model was told to be.
+    /// Returns the system instruction that the model was given.
     fn system(&self) -> String {
         self.spy.system.lock().unwrap().clone()
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// What became of `tandem replay`: the exit code, standard output, standard error.
+/// Runs `tandem replay`, and returns the exit code, standard output and standard error.
 async fn replay(file: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
     command.arg("replay").arg(file).args(args).stdin(Stdio::null()).kill_on_drop(true);

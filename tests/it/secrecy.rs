@@ -1,4 +1,5 @@
-//! What programs that the agent starts, and models, can learn of keys without a question.
+//! Secrecy of keys: what programs that the agent starts, and models, can learn of them without a
+//! question.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -23,7 +24,8 @@ fn give(path: &Path, user: u32) {
     }
 }
 
-/// What a command of the agent's writes into `out`; the agent has the key, and no special rights.
+/// Runs a command of the agent's, and returns what it writes into `out`; the agent has the key, and
+/// no special rights.
 async fn out(command: &str, key: &str) -> String {
     let setup = Setup::answers(json!([[run(command)], [{ "text": "done" }]])).arg("-y");
     let setup = setup.var("GEMINI_API_KEY", key).var("MY_COPY", key);
@@ -64,7 +66,8 @@ async fn a_command_finds_no_key_in_the_environment_of_any_process() {
     assert!(found.contains("TANDEM_COMMAND=") && !found.contains(key), "{found}");
 }
 
-/// What the model reads, or a person names, with a question or without.
+/// Sends a prompt where there is a secret file (`.env`), rejects what is asked, and returns the
+/// number of questions and all messages.
 async fn asked(setup: Setup, prompt: &str) -> (usize, String) {
     let mut agent = setup.file(".env", "KEY=hush\n").start();
     let id = agent.prompt(prompt).await;

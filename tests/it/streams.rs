@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// What the model says so many times: in all, more than any of these streams takes at once.
+/// Line that the model says so many times: in all, more than any of these streams takes at once.
 const LINE: &str = "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 {n}\n";
 const TIMES: usize = 6000;
 
@@ -25,7 +25,7 @@ const TIMES: usize = 6000;
 struct Stream {
     agent: OwnedFd,
     editor: File,
-    /// What the editor writes to end it, if it is not enough to close it.
+    /// Bytes that the editor writes to end the stream, if it is not enough to close it.
     end: &'static [u8],
 }
 

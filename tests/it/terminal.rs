@@ -98,7 +98,7 @@ impl Terminal {
         self.tmux(&[&["send-keys", "-H"], &bytes[..]].concat());
     }
 
-    /// What tmux knows of the terminal.
+    /// Returns what tmux knows of the terminal, in this format.
     pub(crate) fn shown(&self, format: &str) -> String {
         let shown = self.tmux(&["display-message", "-p", format]).stdout;
         String::from_utf8_lossy(&shown).trim().to_owned()

@@ -106,10 +106,10 @@ pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
     ("extensions", is_set),
 ];
 
-/// Whether a value asks for something.
+/// Test that tells whether a value asks for something.
 type IsWanted = fn(&Value) -> bool;
 
-/// Whether a value is more than none, no or nothing.
+/// Returns whether a value is more than none, no or nothing.
 fn is_set(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -12,11 +12,11 @@ use tokio::sync::OwnedSemaphorePermit;
 /// When to try again, in seconds.
 const LATER: &str = "1";
 
-/// How long a connection stays that is refused: it may still be sending, and what it sends must be
-/// read, or the answer is lost.
+/// Maximum time that a refused connection stays open: the client may still be sending, and what it
+/// sends must be read, or the answer is lost.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How many connections are told at once that there are too many; of more, the rest is closed
+/// Number of connections that are told at once that there are too many; of more, the rest is closed
 /// without a word.
 pub(super) const REFUSALS: usize = 16;
 

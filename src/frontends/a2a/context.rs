@@ -20,7 +20,7 @@ use crate::protocol::development_tool::URI;
 use crate::session::{Session, TurnId};
 use crate::sync::Mutex;
 
-/// What became of a `contextId` that was not known.
+/// Outcome for a `contextId` that was not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnknownContext {
     /// It is the id of a new conversation.
@@ -61,7 +61,7 @@ pub(super) struct Context {
     asking: Mutex<HashMap<String, Instant>>,
     /// When a question expired, if nobody has asked for the session since.
     abandoned: Mutex<Option<Instant>>,
-    /// How many terminals are attached.
+    /// Number of terminals that are attached.
     pub(super) attached: AtomicUsize,
 }
 
@@ -102,7 +102,7 @@ impl Context {
         *self.abandoned.lock()
     }
 
-    /// Whether a turn runs or somebody follows it, who holds it too.
+    /// Returns whether a turn runs, or somebody follows the session, who holds the context too.
     pub(super) fn is_busy(self: &Arc<Self>) -> bool {
         let watched = Arc::strong_count(self) > 1 + self.push.len();
         watched || self.session.running().is_some()

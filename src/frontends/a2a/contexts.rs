@@ -39,7 +39,7 @@ pub enum Sessions {
         most: usize,
         /// How long one lives that nobody uses.
         idle: Duration,
-        /// How long a question waits for an answer while no terminal is attached.
+        /// Time that a question waits for an answer while no terminal is attached.
         question: Duration,
     },
 }
@@ -92,7 +92,7 @@ impl Contexts {
         Ok((context, turn))
     }
 
-    /// What becomes of a context that a client names, if it is not known.
+    /// Returns the outcome for a context that a client names, if that context is not known.
     pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
         let known = self.by_id.lock().contains_key(id?);
         let becomes = || match self.shared {
@@ -158,8 +158,8 @@ impl Contexts {
         Ok(Arc::clone(context))
     }
 
-    /// How long a session lives that nobody uses or answers, if sessions end before the server
-    /// does.
+    /// Returns the lifetime of a session that nobody uses or answers, if sessions end before the
+    /// server does.
     pub(super) fn patience(&self) -> Option<Duration> {
         match &self.sessions {
             Sessions::Shared(_) => None,

@@ -26,7 +26,7 @@ use crate::session::Origin;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// How to show that one may use the server.
+/// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
 
 /// The whole server.

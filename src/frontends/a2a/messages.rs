@@ -18,7 +18,7 @@ use crate::protocol::a2a::Error;
 use crate::session::TurnId;
 use crate::sync::Mutex;
 
-/// How many messages are remembered, of all sessions; the oldest are forgotten.
+/// Number of messages that are remembered, of all sessions; the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
 
 type Digest = [u8; 32];
@@ -45,13 +45,13 @@ struct Done {
     effect: Effect,
 }
 
-/// What a message has done.
+/// Effect of a message: the turn that it began, or whose question it answered.
 pub(super) struct Effect {
     context: Weak<Context>,
     turn: TurnId,
-    /// Where in the log that begins.
+    /// Position in the log where the effect begins.
     from: usize,
-    /// Whether it began the turn, rather than answered what that asks.
+    /// `true` if the message began the turn, `false` if it answered what the turn asks.
     began: bool,
     unknown: Option<UnknownContext>,
 }

@@ -79,7 +79,7 @@ pub(super) struct Streaming {
     pub(super) context: Arc<Context>,
     pub(super) span: Span,
     pub(super) dialect: Dialect,
-    /// What became of the context that the client named.
+    /// Outcome for the context that the client named, if that context was not known.
     pub(super) unknown: Option<UnknownContext>,
 }
 

@@ -14,7 +14,7 @@ use crate::session::PromptPart;
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]
 pub(super) struct Sent {
-    /// What the client calls it: the same message sent again has the same id.
+    /// Id that the client gives the message: the same message sent again has the same id.
     pub(super) id: Option<String>,
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,

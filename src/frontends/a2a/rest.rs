@@ -126,7 +126,7 @@ fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// What names the next page.
+/// Header that names the next page.
 const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
 /// `a2a-server.md`, "Task metadata".

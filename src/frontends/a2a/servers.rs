@@ -82,7 +82,7 @@ impl Brought {
 pub(super) struct Allowed {
     /// Programs, too, which are started for them.
     pub(super) programs: bool,
-    /// How far requests to the others may go.
+    /// Reach of requests to the other servers.
     pub(super) reach: Reach,
 }
 

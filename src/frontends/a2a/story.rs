@@ -11,7 +11,7 @@ use crate::session::{
 };
 use crate::sync::Mutex;
 
-/// How many events are folded in before others have their turn.
+/// Number of events that are folded in before others have their turn.
 const SLICE: usize = 256;
 
 /// Folds in what happens as it happens, so that little is left for whoever looks: a long log that
@@ -48,7 +48,7 @@ pub(super) struct Turn {
     pub(super) queued_at: Millis,
     pub(super) started: bool,
     pub(super) ended: Option<StopReason>,
-    /// Where in the log it ended.
+    /// Position in the log where the turn ended.
     pub(super) ended_at: Option<usize>,
     /// When the last of this happened.
     pub(super) at: Millis,

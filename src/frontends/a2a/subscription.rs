@@ -24,7 +24,7 @@ pub(super) struct Span {
     pub(super) again: bool,
     /// The event that the client has seen last: it and those before are left out.
     pub(super) after: Option<(usize, usize)>,
-    /// Whether it goes on where somebody is asked, to the turn's end.
+    /// `true` if the stream goes on where somebody is asked, to the turn's end.
     pub(super) to_the_end: bool,
 }
 

@@ -21,13 +21,13 @@ use crate::session::{
 /// How many prompts of a session may wait.
 const WAITING: usize = 1000;
 
-/// What a message names beside its content.
+/// Task and context that a message names beside its content.
 pub(super) struct MessageTarget {
-    /// Whether it names a task.
+    /// `true` if the message names a task.
     pub(super) task: bool,
     /// The turn of that task, if it is the task of one.
     pub(super) turn: Option<TurnId>,
-    /// What became of the context, if it was not known.
+    /// Outcome for the context, if it was not known.
     pub(super) unknown: Option<UnknownContext>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn joined(
     Span { first, again: true, ..Span::since(context, turn, from) }
 }
 
-/// What the stream of a turn begins with.
+/// Returns the task that the stream of a turn begins with, as JSON.
 fn first(
     context: &Context,
     turn: TurnId,
@@ -111,7 +111,7 @@ pub(super) fn answer(
     Ok(Span { again: false, ..span })
 }
 
-/// What comes of an answer that was given at a place in the log.
+/// Returns the stream of what follows an answer that was given at a place in the log.
 pub(super) fn answered(
     context: &Arc<Context>,
     turn: TurnId,

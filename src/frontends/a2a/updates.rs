@@ -33,7 +33,7 @@ pub(super) struct Update {
 pub(super) enum News {
     /// Where the task stands, with what was said or done.
     Status(Box<TaskStatusUpdateEvent>),
-    /// What came of it.
+    /// Artifact that came of the task.
     Artifact(TaskArtifactUpdateEvent),
 }
 
@@ -45,8 +45,8 @@ impl Update {
 }
 
 impl Update {
-    /// Whether receivers of notifications are told: where the task stands or what came of it,
-    /// rather than how it goes.
+    /// Returns whether receivers of notifications are told of this update: it says where the task
+    /// stands or what came of it, rather than how it goes.
     pub(super) fn is_notable(&self, dialect: Dialect) -> bool {
         match &self.news {
             News::Status(status) => {

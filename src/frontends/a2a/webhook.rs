@@ -95,7 +95,7 @@ struct Shared {
     courier: Courier,
     limits: Limits,
     lanes: Mutex<Lanes>,
-    /// How many lanes there are.
+    /// Number of lanes.
     open: watch::Sender<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! What calls look like in ACP 0.0.9: icons, questions, contents.
 //!
-//! What a person approves shows every character that is in it; what came of a call is prose.
+//! Every character is shown of what a person approves; what came of a call is prose.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -44,7 +44,7 @@ pub(super) struct View {
     todos: Vec<String>,
     /// What was said in other front ends, until its turn comes.
     elsewhere: HashMap<TurnId, (String, Origin)>,
-    /// Whether text has been shown of an answer that goes on.
+    /// `true` if text has been shown of an answer that goes on.
     in_answer: bool,
     _watching: Watching,
 }

@@ -7,7 +7,7 @@ use crate::visible::visible_prose;
 pub(super) struct Text {
     /// Whether a line has begun and not ended.
     in_line: bool,
-    /// Whether something has been printed of an answer that goes on.
+    /// `true` if something has been printed of an answer that goes on.
     in_answer: bool,
 }
 

@@ -27,15 +27,15 @@ pub(super) struct Dialog {
     /// The rows of what is asked about, for so many columns; with everything else that is said, or
     /// not.
     pub(super) content: Kept<(usize, bool), Content>,
-    /// How many of these rows the screen shows.
+    /// Number of these rows that the screen shows, and of those that there are.
     pub(super) window: Cell<Window>,
-    /// Whether the question has the whole screen.
+    /// `true` if the question has the whole screen.
     pub(super) reading: bool,
     /// The sentence that goes with a rejection, while it is typed.
     pub(super) saying: Option<Input>,
 }
 
-/// How much of what is asked about is shown.
+/// Numbers of rows of what is asked about: those shown, and all.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
     /// Rows on the screen.

@@ -18,7 +18,7 @@ use self::decode::Decoder;
 pub(super) use self::decode::{Code, Input, Key};
 use super::wait::until;
 
-/// How many bytes are read at once.
+/// Number of bytes read at once.
 const PIECE: usize = 4096;
 
 /// The keyboard of the terminal that is standard input.
@@ -100,7 +100,7 @@ fn read_all(ended: &PipeReader, tell: &UnboundedSender<Vec<u8>>) {
     }
 }
 
-/// Whether bytes wait to be read.
+/// Returns whether bytes wait to be read.
 fn waits() -> bool {
     let terminal = io::stdin();
     let mut fds = [PollFd::new(&terminal, PollFlags::IN)];

@@ -101,7 +101,8 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("?", "all keys"),
 ];
 
-/// What a key means, if anything. Whoever is only attached can leave at any time: nothing ends by it.
+/// Returns the meaning of a key, if it has one. Whoever is only attached can leave at any time:
+/// nothing ends by it.
 pub(super) fn intent(key: Key, focus: Focus, attached: bool) -> Option<Intent> {
     let Key { code, control, alt, shift } = key;
     if attached && control && code == Code::Char('d') {

@@ -288,7 +288,7 @@ impl Page {
         }
     }
 
-    /// Whether the mark of an item is still to be written.
+    /// Returns whether the mark of an item is still to be written.
     fn begins(&self) -> bool {
         self.margins.last().is_some_and(|margin| margin.first != margin.rest)
     }

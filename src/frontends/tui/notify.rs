@@ -1,4 +1,4 @@
-//! What reaches a person who looks at another window: a bell, a notification (OSC 9), a title.
+//! Signals to a person who looks at another window: a bell, a notification (OSC 9), a title.
 //!
 //! None of it has a word of a model or a peer in it.
 
@@ -10,10 +10,10 @@ use crate::visible::visible_line;
 /// A turn that took this long may have been left alone.
 pub(super) const LONG: Millis = 10_000;
 
-/// What has happened before was known before this terminal was there.
+/// Age up to which an event is news: what is older was known before this terminal was there.
 pub(super) const RECENT: Millis = 5_000;
 
-/// How wide a title is at most.
+/// Maximum width of a title.
 const TITLE: usize = 80;
 
 /// Something to call the person for.

@@ -48,7 +48,7 @@ pub(super) enum Cause {
 pub(super) enum Stage {
     /// Whose model it is to be is being chosen.
     Providers,
-    /// How the key is given is being chosen.
+    /// The user is choosing how to give the key.
     Choosing,
     /// The key is being typed.
     Typing(Input),
@@ -110,7 +110,7 @@ impl Offer {
         }
     }
 
-    /// What can be chosen now.
+    /// Returns the rows that can be chosen now.
     pub(super) fn choices(&self) -> Vec<Row> {
         let (key, demo, what) = DEMO;
         let demo = (key, demo, what.to_owned());

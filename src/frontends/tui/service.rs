@@ -18,13 +18,13 @@ pub struct Service {
     pub a2a: Option<(String, watch::Receiver<usize>)>,
     /// Where earlier prompts are kept.
     pub history: Option<PathBuf>,
-    /// What the user edits texts with.
+    /// Editor that the user edits texts with.
     pub editor: Editor,
     /// Whether colours are wanted.
     pub colour: bool,
-    /// Whether the user is called when they are wanted: by a bell, a notification, the title.
+    /// `true` if the user is called when they are wanted: by a bell, a notification, the title.
     pub notifies: bool,
-    /// Whether the terminal is one of tmux.
+    /// `true` if the terminal is one of tmux.
     pub in_tmux: bool,
     /// How the user can give a key, if that can be done here.
     pub login: Option<LogIn>,
@@ -39,7 +39,7 @@ pub struct Service {
 pub struct KeyProvider {
     /// As people write it.
     pub title: &'static str,
-    /// Where keys are made.
+    /// Site where keys are made.
     pub made_at: &'static str,
     /// The id of the model that a key is for.
     pub model: String,

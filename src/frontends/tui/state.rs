@@ -30,7 +30,7 @@ pub(super) struct Running {
     pub(super) since: Millis,
     /// Whether it was begun at this terminal.
     pub(super) own: bool,
-    /// Who began it, if it was not begun at this terminal and that is known.
+    /// Origin of the turn, if it was not begun at this terminal and its origin is known.
     pub(super) by: Option<Origin>,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum LongTurn {
 pub(super) struct LastAnswer {
     /// Markdown.
     pub(super) text: String,
-    /// Whether more of it may come.
+    /// `true` if more of the answer may come.
     open: bool,
 }
 

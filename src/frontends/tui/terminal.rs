@@ -30,7 +30,7 @@ pub(super) struct Terminal {
     /// Its settings as they were before it was taken, while it is: what comes later must not be
     /// written.
     before: Option<Termios>,
-    /// Whether the title will be another.
+    /// `true` if the title will be changed, and so the one before is kept.
     titled: bool,
     jobs: mpsc::Sender<Job>,
     /// What is being written.
@@ -133,7 +133,8 @@ pub(super) fn kind() -> String {
     std::env::var("TERM").unwrap_or_default()
 }
 
-/// Whether it is Linux's own console, which takes some sequences that it does not know for others.
+/// Returns whether the terminal is Linux's own console, which takes some sequences that it does not
+/// know for others.
 pub(super) fn is_console() -> bool {
     kind() == "linux"
 }

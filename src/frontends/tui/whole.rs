@@ -49,7 +49,7 @@ fn long_addresses(text: &str, room: usize) -> impl Iterator<Item = (usize, &str)
     words.map(move |word| (word.as_ptr() as usize - start, word))
 }
 
-/// What is between two bytes of the text.
+/// Returns the part of the text between two of its bytes.
 fn part(spans: &[Span<'static>], from: usize, to: usize) -> Vec<Span<'static>> {
     let mut begin = 0;
     let mut parts = Vec::new();

@@ -15,9 +15,9 @@ const LEAST: u64 = 1024;
 pub(super) struct Learnt {
     /// The thinking that has been refused, so that each is refused only once.
     pub(super) refused: Arc<Refused>,
-    /// Whether the `thinking` of a request is refused, as gateways to other models do.
+    /// `true` if the server refuses the `thinking` of a request, as gateways to other models do.
     no_thinking: bool,
-    /// Whether its `output_config` is.
+    /// `true` if the server refuses the `output_config` of a request.
     no_effort: bool,
     /// How many tokens an answer can have.
     most: Option<u64>,
@@ -41,8 +41,8 @@ impl Learnt {
         }
     }
 
-    /// Whether an error tells something new; `wanted` is how many tokens the answer could have,
-    /// `asked` the thinking that the user wants.
+    /// Learns from an error, and returns whether it told something new; `wanted` is the number of
+    /// tokens that the answer could have, `asked` the thinking that the user wants.
     pub(super) fn learn(
         &mut self,
         report: &Report,

@@ -35,7 +35,7 @@ struct Variable {
     reason: String,
 }
 
-/// What a variable's value is.
+/// Kind of value that a variable has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -64,7 +64,7 @@ struct Reading {
     _reason: String,
 }
 
-/// Where programs are looked for if nobody says: bash's own idea of it.
+/// Directories where programs are looked for if nobody names any: bash's own default.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";
 
 /// The environment that commands are started with.
@@ -87,14 +87,15 @@ impl Environment {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// What a command line is given besides if it only reads.
+    /// Returns the variables that a command line is given besides its own if it only reads.
     pub fn of_reading(&self) -> Vec<(String, String)> {
         let known = self.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok());
         let fixed = TABLES.reading.iter().map(|row| (row.name.clone(), row.value.clone()));
         fixed.chain(git_config::overrides(known.unwrap_or(0))).collect()
     }
 
-    /// What a command, and the programs that it is wrapped in, may run because of the environment.
+    /// Returns the risk of what a command, and the programs that it is wrapped in, may run because
+    /// of the environment.
     pub(super) fn risk(
         &self,
         command: &Command,
@@ -186,7 +187,7 @@ impl Environment {
         None
     }
 
-    /// Whether a command line names a path or a program of the workspace.
+    /// Returns whether a command line names a path or a program of the workspace.
     fn runs_from_here(&self, line: &str, place: &Place<'_>) -> bool {
         let ends_word = |c: char| c.is_whitespace() || "'\"=,:;".contains(c);
         line.split(ends_word).filter(|word| !word.is_empty()).any(|word| {
@@ -198,7 +199,7 @@ impl Environment {
         })
     }
 
-    /// Whether a path depends on where it is used, or is one of the workspace.
+    /// Returns whether a path depends on where it is used, or is one of the workspace.
     fn leads_here(&self, path: &str, place: &Place<'_>) -> bool {
         let is_number = path.chars().all(|c| c.is_ascii_digit());
         if path.is_empty() || is_number || path == "/dev/null" {
@@ -211,8 +212,8 @@ impl Environment {
         !path.starts_with('/') || self.is_project(Path::new(path), place)
     }
 
-    /// Whether a path is below one of the workspace's directories, links followed. The whole machine
-    /// and the user's home directory are no project, even if the agent works there.
+    /// Returns whether a path is below one of the workspace's directories, links followed. The
+    /// whole machine and the user's home directory are no project, even if the agent works there.
     fn is_project(&self, path: &Path, place: &Place<'_>) -> bool {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let home = self.get("HOME").map(|home| real(Path::new(home)));

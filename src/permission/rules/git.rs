@@ -249,7 +249,7 @@ pub(super) fn check(command: &Command, place: &Place<'_>) -> Result<(), String> 
     }
 }
 
-/// Whether `git config` prints settings: those that git itself would find.
+/// Returns whether `git config` prints settings: those that git itself would find.
 fn reads_config(args: &[Word]) -> bool {
     let is_option = |text: &str| {
         CONFIG_OPTIONS.contains(&text)

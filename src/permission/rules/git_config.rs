@@ -60,7 +60,7 @@ pub(super) struct Setting {
     value: String,
 }
 
-/// Where a configuration file belongs.
+/// Repository and workspace that a configuration file belongs to.
 pub(super) struct Owner<'a> {
     /// The repository's own directory.
     pub(super) git: &'a Path,
@@ -71,7 +71,7 @@ pub(super) struct Owner<'a> {
 }
 
 impl Setting {
-    /// Whether git does no more than read with this setting.
+    /// Returns whether git does no more than read with this setting.
     pub(super) fn is_harmless(&self, owner: &Owner<'_>) -> bool {
         CONFIG.harmless.iter().any(|row| {
             let values = row.values.as_ref();
@@ -95,7 +95,7 @@ impl Setting {
         }
     }
 
-    /// Whether the value is the path that it must be.
+    /// Returns whether the value is the path that the rule requires.
     fn names(&self, rule: PathRule, owner: &Owner<'_>) -> bool {
         // `~` and `%(prefix)` stand for directories elsewhere.
         if self.value.starts_with(['~', '%']) {

@@ -59,7 +59,8 @@ impl Loops {
         }
     }
 
-    /// What comes next runs in a shell that another program is: it has none of these variables.
+    /// Notes that what comes next runs in a shell that is another program, and has none of these
+    /// variables.
     pub(super) fn start(&mut self) {
         self.count += 1;
         if let Some(shell) = self.shells.last_mut() {
@@ -104,7 +105,7 @@ impl Loops {
         if changed { variants } else { Vec::new() }
     }
 
-    /// What a word may be that is the variable of a loop.
+    /// Returns the values of a word that is the variable of a loop, if they are known.
     fn values(&self, command: &Command, at: usize) -> Option<Vec<Word>> {
         let source = command.words[at].source.strip_prefix("\"$")?.strip_suffix('"')?;
         let inner = source.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
@@ -127,7 +128,7 @@ impl Loops {
     }
 }
 
-/// Whether nothing in a line but loops gives a variable its value.
+/// Returns whether nothing in a line but loops gives a variable its value.
 fn is_usable(name: &str, line: &str, steps: &[Step]) -> bool {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let expands = [format!("{{{name}:="), format!("{{{name}=")];

@@ -126,13 +126,13 @@ impl<'a> Place<'a> {
         self.here.iter().find_map(other)
     }
 
-    /// Whether a file of this name may be here or in a directory above.
+    /// Returns whether a file of this name may be here or in a directory above.
     pub(super) fn has_above(&self, name: &str) -> bool {
         let has = |dir: &Path| fs::symlink_metadata(dir.join(name)).is_ok();
         self.here.is_empty() || self.here.iter().any(|dir| dir.ancestors().any(has))
     }
 
-    /// Whether something that a word names may be a directory.
+    /// Returns whether something that a word names may be a directory.
     pub(super) fn may_be_directory(&self, word: &Word) -> bool {
         self.named(word).is_none_or(|named| {
             // The directory of a pattern is among them.
@@ -176,7 +176,7 @@ impl<'a> Place<'a> {
         reached.filter(|reached| !reached.is_empty())
     }
 
-    /// Whether a real path is inside.
+    /// Returns whether a real path is inside the workspace.
     pub(super) fn contains(&self, real: &Path) -> bool {
         self.roots.iter().any(|root| real.starts_with(root))
     }

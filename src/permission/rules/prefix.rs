@@ -21,7 +21,7 @@ struct Tables {
     program: Vec<Breadth>,
 }
 
-/// What an "always" for one call of a program covers.
+/// Later calls that an "always" for one call of a program covers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Breadth {
@@ -254,8 +254,8 @@ fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
 }
 
 impl Breadth {
-    /// What is remembered of the words behind those that say what a program does. None if that is
-    /// all of them.
+    /// Returns the part to remember of the words behind those that say what a program does. None if
+    /// that is all of them.
     fn remembered(&self, words: &[Word]) -> Option<String> {
         let mut operands = Vec::new();
         let mut rest = words.iter();
@@ -297,7 +297,7 @@ impl Breadth {
         Some(remembered)
     }
 
-    /// Whether later calls may have an option.
+    /// Returns whether later calls may have an option.
     fn has_option(&self, word: &Word) -> bool {
         let text = word.text.as_str();
         match self.options {
@@ -332,7 +332,7 @@ fn host(word: &Word) -> Option<String> {
     (plain && single).then(|| url.origin().ascii_serialization())
 }
 
-/// Whether a program is a file of the project by the look of its path.
+/// Returns whether a program is a file of the project by the look of its path.
 fn is_script(program: &str) -> bool {
     program.contains('/') && !program.starts_with(['/', '~']) && !program.contains("..")
 }

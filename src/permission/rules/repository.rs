@@ -83,7 +83,7 @@ fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
     Ok(may_be.then(|| Repository { git, worktree: Some(directory.to_owned()) }))
 }
 
-/// Whether git would take a directory for a repository because of what is in it.
+/// Returns whether git would take a directory for a repository because of what is in it.
 pub(super) fn is_bare(dir: &Path) -> bool {
     // Git is content with a link that leads nowhere, and with objects and refs elsewhere.
     let has = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();
@@ -91,13 +91,13 @@ pub(super) fn is_bare(dir: &Path) -> bool {
 }
 
 impl Repository {
-    /// What all worktrees of it have in common.
+    /// Returns the directory that all worktrees of the repository have in common.
     fn common(&self) -> Result<PathBuf, String> {
         let common = read(&self.git.join("commondir"), MAX_CONFIG)?;
         Ok(common.map_or_else(|| self.git.clone(), |path| self.git.join(path.trim_end())))
     }
 
-    /// Whether git surely takes it for a repository and looks no further.
+    /// Returns whether git surely takes the directory for a repository and looks no further.
     fn is_valid(&self) -> bool {
         let Ok(common) = self.common() else { return false };
         let head = fs::read_to_string(self.git.join("HEAD")).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Repository {
 /// The paths of other repositories in an index (versions 2 to 4, with SHA-1). None if it is another
 /// one, or in several files.
 fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
-    /// What comes before a path and its flags: times, numbers and the object's name.
+    /// Bytes of an entry before its path: times, numbers, the object's name and the path's flags.
     const FIXED: usize = 62;
     const MODE: usize = 24;
     const GITLINK: u32 = 0o160_000;

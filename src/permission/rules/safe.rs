@@ -162,7 +162,8 @@ fn known(name: &str) -> Option<&'static ReadOnly> {
     TABLES.program.iter().find(|known| known.names.iter().any(|known| known == name))
 }
 
-/// Whether all options of a command that only reads are known; none if it is no such command.
+/// Returns whether all options of a command that only reads are known; none if it is no such
+/// command.
 pub(super) fn is_plain(command: &Command) -> Option<bool> {
     let known = known(command.name()?)?;
     Some(known.operands == Operands::Texts || known.fitting(command).is_ok())
@@ -173,7 +174,7 @@ pub(super) fn operands(command: &Command) -> Option<Vec<&Word>> {
     Some(known(command.name()?)?.fitting(command).ok()?.operands)
 }
 
-/// Whether a program does no more than say which version it is.
+/// Returns whether a program does no more than say which version it is.
 fn says_version(command: &Command, place: &Place<'_>) -> bool {
     let (Some(name), [argument]) = (command.name(), command.args()) else { return false };
     let has = |list: &Vec<String>, text: &str| list.iter().any(|known| known == text);
@@ -265,7 +266,7 @@ impl ReadOnly {
         Ok(found)
     }
 
-    /// What belongs to an option; none if the option is not known.
+    /// Returns the value that belongs to an option; none if the option is not known.
     fn option(&self, text: &str) -> Option<OptionValue> {
         if text.starts_with("--") {
             let (name, value) = match text.split_once('=') {
@@ -308,7 +309,7 @@ impl ReadOnly {
     }
 }
 
-/// What belongs to an option.
+/// Value that belongs to an option.
 enum OptionValue {
     /// So many of the next words, which are texts.
     Texts(usize),
@@ -318,7 +319,7 @@ enum OptionValue {
     Glued(String),
 }
 
-/// Whether a filter of jq's may read more than its input: the environment, or modules.
+/// Returns whether a filter of jq's may read more than its input: the environment, or modules.
 fn reaches_out(filter: &str) -> bool {
     let mut names = filter.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     names.any(|name| {

@@ -25,7 +25,8 @@ const MAX_IGNORE_FILE: u64 = 1 << 20;
 /// A longer option has no file's name glued to it.
 const MAX_GLUED: usize = 256;
 
-/// What a command may do to what is secret: to be asked about if it may read or change some of it.
+/// Returns the risk of a command to what is secret: to be asked about if it may read or change some
+/// of it.
 pub(super) fn risk(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
     let redirected = command.redirects.iter().filter(|it| it.direction != Direction::Text);
     let mut redirected = redirected.map(|it| &it.target);
@@ -53,7 +54,7 @@ pub(super) fn risk(command: &Command, place: &Place<'_>, secrets: &Secrets) -> R
     if searches_below(command) { below(command, place, secrets) } else { Risk::None }
 }
 
-/// Whether a word names a directory of secrets, or something in one.
+/// Returns whether a word names a directory of secrets, or something in one.
 fn leads_below(word: &Word, place: &Place<'_>, secrets: &Secrets) -> bool {
     place
         .named(word)
@@ -100,7 +101,7 @@ fn glued(text: &str, place: &Place<'_>, secrets: &Secrets) -> Option<&'static st
     paths.filter(|path| path.exists()).find_map(|path| secrets.why(&path))
 }
 
-/// Whether a command reads all files below the directories that it is given.
+/// Returns whether a command reads all files below the directories that it is given.
 fn searches_below(command: &Command) -> bool {
     const SEARCH: [&str; 6] =
         ["-r", "-R", "-d", "--recursive", "--dereference-recursive", "--directories"];
@@ -112,7 +113,7 @@ fn searches_below(command: &Command) -> bool {
     }
 }
 
-/// What is below the directories that a command searches.
+/// Returns the risk from secrets below the directories that a command searches.
 fn below(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
     let operands = safe::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());

@@ -26,7 +26,7 @@ pub fn sensitive(path: &Path) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// What was once written without a question, and other names that people know.
+    /// Files that were once written without a question, and other names that people know.
     const LISTED: &[&str] = &[
         ".devcontainer.json",
         ".devcontainer/devcontainer.json",

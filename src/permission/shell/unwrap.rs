@@ -45,7 +45,7 @@ const WRAPPERS: &[Wrapper] = &[
 /// The shells whose language this is.
 const SHELLS: &[&str] = &["bash", "dash", "sh"];
 
-/// Whether a program is a shell whose language this is.
+/// Returns whether a program is a shell whose language is read here.
 pub(in crate::permission) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }

@@ -21,7 +21,7 @@ pub(super) struct Hits {
     pub(super) more: bool,
     /// How many files and directories could not be read.
     pub(super) unreadable: usize,
-    /// How many files were not searched because they may hold secrets.
+    /// Number of files that were not searched because they may hold secrets.
     pub(super) secret: usize,
 }
 

@@ -122,7 +122,7 @@ struct ConfinedRequests {
 /// Redirections of one request of a login.
 const REDIRECTS: usize = 5;
 
-/// How long a request of a login may take.
+/// Maximum time for a request of a login.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// Bytes of an answer to one.

@@ -29,7 +29,7 @@ pub struct ServerConfig {
     pub oauth: OAuth,
     /// Why it may not be reached, and what to do about it.
     pub held: Option<String>,
-    /// How far requests to it may go, if not the user but a peer on a port has named it. Such a
+    /// Reach of requests to the server, if not the user but a peer on a port has named it. Such a
     /// server could be any service: nobody is shown what it answers instead of MCP messages.
     pub confined: Option<net::Reach>,
 }

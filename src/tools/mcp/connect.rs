@@ -231,7 +231,7 @@ fn over_http(
 /// The way to begin with a server.
 #[derive(Clone, Copy)]
 struct Handshake {
-    /// How long a request may take without a word from the server.
+    /// Maximum time for a request without a word from the server.
     patience: Duration,
     /// As the protocol's versions since 2026 do.
     discover: bool,
@@ -316,7 +316,7 @@ fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
     }
 }
 
-/// What is said of an answer that is anything else than MCP.
+/// Text for an answer that is anything else than MCP.
 const NO_MESSAGE: &str = "it answers with no message of MCP";
 
 /// Returns why a server that a peer has named cannot be asked, without anything that it has

@@ -32,7 +32,7 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 /// The way of requests to one server.
 #[derive(Clone)]
 pub(super) struct Network {
-    /// How far they may go, if a peer has named the server.
+    /// Reach of the requests, if a peer has named the server.
     pub(super) confined: Option<Reach>,
     /// Finds addresses, if so.
     pub(super) lookup: Lookup,

@@ -18,7 +18,7 @@ pub(super) struct Gathered {
     media: Vec<Media>,
     /// A word for each of the media, for people.
     attached: Vec<String>,
-    /// What it says for programs.
+    /// Structured content of the answer, for programs.
     structured: Option<Value>,
 }
 

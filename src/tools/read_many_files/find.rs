@@ -66,7 +66,7 @@ pub(super) struct Plan {
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     pub(super) path: PathBuf,
-    /// Whether it is named one by one, rather than found in a directory or by a glob.
+    /// `true` if the file is named one by one, rather than found in a directory or by a glob.
     pub(super) named: bool,
     /// It may be an image or the like: somebody named it, or asked for its kind.
     pub(super) media: bool,

@@ -47,7 +47,7 @@ fn setup() -> Setup {
     Setup::answers(json!([[{ "text": "hi" }]]))
 }
 
-/// How it stands with a server that a client has named.
+/// Has a client name a server, and returns how it stands with that server.
 async fn named(client: Client, url: &str) -> Value {
     let servers = json!({ "s": { "httpUrl": url } });
     let body = json!({ "agentSettings": { "mcpServers": servers } });

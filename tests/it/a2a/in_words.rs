@@ -24,7 +24,8 @@ async fn asked(client: Client) -> Value {
     task["id"].clone()
 }
 
-/// What becomes of the call when this is said.
+/// Answers a question with this, and returns what becomes of the call: its last status, and whether
+/// the file was written.
 async fn answered(said: &str) -> (String, bool) {
     let it = serve(&writes()).await;
     let task = asked(it.client).await;

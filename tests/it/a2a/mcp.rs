@@ -147,7 +147,7 @@ async fn a_user_logs_in_to_a_server() {
     assert!(rest.contains("You are logged in to `web`. The MCP server `web` is ready."), "{rest}");
 }
 
-/// What a client is told at the end of a call of a server's tool.
+/// Calls a server's tool, and returns what a client is told at the end of the call.
 async fn told(tool: &str) -> Value {
     let call = call(&format!("mcp_s_{tool}"), json!({ "message": "one" }));
     let setup = Setup::answers(json!([call, [{ "text": "done" }]])).arg("-y");

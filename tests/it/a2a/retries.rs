@@ -20,7 +20,7 @@ fn in_context(context: &str, mut params: Value) -> Value {
     params
 }
 
-/// How often the user has said something in a task.
+/// Returns the number of times that the user has said something in a task.
 fn prompts(task: &Value) -> usize {
     let said = task["history"].as_array().unwrap().iter();
     said.filter(|it| ["user", "ROLE_USER"].contains(&it["role"].as_str().unwrap())).count()

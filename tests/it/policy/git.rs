@@ -176,7 +176,7 @@ impl Repository {
         permissions.check_in(&request, &Environment::new(self.environment())).0
     }
 
-    /// What a line runs of the repository's, with these variables besides.
+    /// Runs a line with these variables besides, and returns what it ran of the repository's.
     fn run(&self, directory: &Path, line: &str, variables: Vec<(String, String)>) -> String {
         // What git has looked at already it does not look at again.
         self.file("a", &format!("{}four\n", fs::read_to_string(self.root.join("a")).unwrap()));

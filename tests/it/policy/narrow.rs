@@ -1,4 +1,4 @@
-//! What "always" for the harmless form of a command does not cover.
+//! Calls that an "always" for the harmless form of a command does not cover.
 
 use tandem::permission::{Mode, Verdict};
 
@@ -161,7 +161,7 @@ fn always_for_the_harmless_form_covers_nothing_that_does_more() {
     }
 }
 
-/// What an "always" is for that covers more than one command.
+/// Shows the use of an "always" that covers more than one command.
 #[test]
 fn always_covers_what_is_the_same_program_at_the_same_work() {
     for (line, others) in [

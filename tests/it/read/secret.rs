@@ -1,4 +1,4 @@
-//! What the tools find of files with secrets in them.
+//! Findings of the tools in files with secrets in them.
 
 use serde_json::{Value, json};
 use tandem::tools::Access;
@@ -19,7 +19,8 @@ fn home() -> Project {
     ])
 }
 
-/// What a call touches, and what people are shown before it runs.
+/// Returns the files that a call touches, and the number of locations that people are shown before
+/// it runs.
 fn touched(project: &Project, tool: &str, args: Value) -> (Vec<String>, usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let cx = project.context();

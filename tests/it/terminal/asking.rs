@@ -1,4 +1,4 @@
-//! What a question shows in a real terminal: all of it, and every character.
+//! Questions in a real terminal: all of each is shown, and every character.
 
 use serde_json::{Value, json};
 

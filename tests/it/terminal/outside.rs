@@ -1,4 +1,4 @@
-//! What reaches beyond the screen: the title, bells and notifications, the clipboard; and what the
+//! Effects beyond the screen: the title, bells and notifications, the clipboard; and what the
 //! terminal is asked for and given back.
 
 use serde_json::json;

@@ -8,9 +8,9 @@ use crate::sync::Mutex;
 
 /// When a client was last heard of.
 pub(super) struct Heartbeat {
-    /// How long it may be silent before it is asked.
+    /// Time that the client may be silent before it is asked for a sign of life.
     silence: Duration,
-    /// How long the answer may take.
+    /// Time that the client has for that sign of life.
     answer: Duration,
     state: Mutex<State>,
 }
@@ -22,7 +22,7 @@ struct State {
     asked: Option<Instant>,
 }
 
-/// What is to be done.
+/// Action that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Ask for a sign of life.

@@ -85,7 +85,7 @@ impl Ui {
         });
     }
 
-    /// Whether whose model it is to be is being chosen.
+    /// Returns whether the user is choosing whose model is to answer.
     fn is_choosing(&self) -> bool {
         self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, Stage::Providers))
     }
@@ -190,7 +190,7 @@ impl Ui {
         self.go_on(offer.map_or(Then::Nothing, |offer| offer.then));
     }
 
-    /// What has waited goes on.
+    /// Goes on with what has waited.
     fn go_on(&mut self, then: Then) {
         match then {
             Then::Nothing => {}

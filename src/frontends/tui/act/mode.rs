@@ -1,4 +1,5 @@
-//! How much is allowed without a question: the next mode, or one by its name.
+//! Choice of the mode, which says how much is allowed without a question: the next one, or one by
+//! its name.
 
 use super::super::Ui;
 use crate::session::Mode;

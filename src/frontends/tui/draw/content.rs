@@ -1,4 +1,4 @@
-//! What a question is about: every character that would be written, run or sent.
+//! Content of a question: every character that would be written, run or sent.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -11,13 +11,14 @@ use super::diff;
 use crate::session::{Access, CallStarted};
 use crate::visible::{has_hidden, visible, visible_line};
 
-/// What a question is about, laid out.
+/// Content of a question, laid out.
 #[derive(Debug, Default)]
 pub(in super::super) struct Content {
     pub(super) rows: Vec<Line<'static>>,
     /// Of a change: how many lines it adds and removes.
     pub(super) counts: Vec<Span<'static>>,
-    /// Whether there are characters in it, or in what is said of it, that had to be written out.
+    /// `true` if there are characters in the content, or in what is said of it, that had to be
+    /// written out.
     pub(super) hidden: bool,
 }
 

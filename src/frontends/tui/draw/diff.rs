@@ -52,7 +52,7 @@ fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>
     rows
 }
 
-/// How much is new and how much is gone, and how the file is special.
+/// Returns the numbers of lines that are new and that are gone, and what is special about the file.
 pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
     let mut counts = vec![
         Span::styled(format!(" +{}", diff.added), GOOD),

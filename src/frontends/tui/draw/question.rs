@@ -22,16 +22,16 @@ const SAYING: usize = 4;
 /// left out; or else a third of what there is.
 const LEAST: usize = 5;
 
-/// How much of a question is shown beside what it is about. What is cut can be read in full screen.
+/// Amount of a question that is shown beside its content. What is cut can be read in full screen.
 #[derive(Debug, Clone, Copy)]
 struct Detail {
-    /// Whether a rule sets it apart.
+    /// `true` if a rule sets the question apart.
     apart: bool,
     title: usize,
     reason: usize,
     /// Rows of each choice; of none but the marked one if 0.
     choice: usize,
-    /// Whether the keys of the others are listed then.
+    /// `true` if the keys of the other choices are listed when `choice` is 0.
     keys: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> Frame {
     Frame { rows: [head.rows, content, vec![foot]].concat(), cursor: None }
 }
 
-/// What is asked.
+/// Returns the part of a question that says what is asked.
 fn head(dialog: &Dialog, content: &Content, open: usize, detail: Detail, columns: usize) -> Part {
     let mut head = Part { columns, ..Part::default() };
     if detail.apart {

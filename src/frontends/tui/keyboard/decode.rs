@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-/// How long the rest of an escape sequence may take. A lone escape character is the Esc key then.
+/// Maximum time for the rest of an escape sequence. A lone escape character is the Esc key then.
 const SEQUENCE: Duration = Duration::from_millis(30);
 
-/// How long a paste may be silent. Its end may never come, and until then keys would be text.
+/// Maximum silence within a paste. Its end may never come, and until then keys would be text.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long an escape sequence may be: no key has a longer one.
+/// Maximum length of an escape sequence, in bytes: no key has a longer one.
 const LONGEST: usize = 64;
 
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
@@ -74,7 +74,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
-    /// How many of them have been searched for the end of the paste that they are part of.
+    /// Number of these bytes already searched for the end of the paste that they are part of.
     paste: Option<usize>,
 }
 
@@ -159,7 +159,7 @@ impl Decoder {
     }
 }
 
-/// How many times Ctrl+C was pressed, if these bytes are nothing else.
+/// Returns the number of times that Ctrl+C was pressed, if these bytes are nothing else.
 fn interrupts(bytes: &[u8]) -> Option<usize> {
     if bytes.len() > LONGEST {
         return None;
@@ -215,7 +215,7 @@ fn wide(bytes: &[u8], expired: bool) -> Step {
     }
 }
 
-/// What follows an escape character.
+/// Decodes what follows an escape character.
 fn escape(rest: &[u8], expired: bool) -> Step {
     let alone = Step::Took(0, Some(Key::new(Code::Esc)));
     let step = match rest {
@@ -254,7 +254,7 @@ fn escape(rest: &[u8], expired: bool) -> Step {
     }
 }
 
-/// What follows `ESC O`.
+/// Decodes what follows `ESC O`.
 fn ss3(rest: &[u8]) -> Step {
     match rest {
         [] => Step::More,
@@ -267,7 +267,7 @@ fn ss3(rest: &[u8]) -> Step {
     }
 }
 
-/// What follows `ESC [`.
+/// Decodes what follows `ESC [`.
 fn csi(rest: &[u8]) -> Step {
     let length = rest.iter().take_while(|byte| (b' '..=b'?').contains(byte)).count();
     if length > LONGEST {
