@@ -16,15 +16,15 @@ pub mod retry;
 pub mod sse;
 pub mod tokens;
 
-mod again;
-mod asking;
 mod chat;
 mod emit;
 mod http;
 mod lenient;
 mod names;
 mod report;
+mod request_loop;
 mod stream;
+mod unusable;
 mod words;
 
 #[cfg(test)]

@@ -21,14 +21,14 @@ use self::answer::Answer;
 use self::learnt::Learnt;
 use self::messages::Listener;
 use self::request::Request;
-use super::asking::{self, Api, Client, Trouble};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
 use super::provider::Provider;
-use super::report::{Meaning, Report};
-use super::retry::Failure;
-use super::{Chunk, Error, Finish, FinishReason, Message, Model, Prompt, catalog, tokens};
+use super::report::Report;
+use super::request_loop::{self, Api, Client, Verdict, follows_results};
+use super::retry::{Failure, Trouble};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
 use crate::sync::Mutex;
 
 /// A model behind Anthropic's API.
@@ -89,7 +89,7 @@ impl Model for Anthropic {
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        asking::ask(Arc::clone(&self.inner), prompt)
+        request_loop::stream(Arc::clone(&self.inner), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
@@ -138,45 +138,33 @@ impl Api for Inner {
         Answer::new(self.client.options.max_answer)
     }
 
-    fn is_shown(answer: &Answer) -> bool {
-        answer.is_shown()
-    }
-
-    fn trouble(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         if self.learnt.lock().learn(report, prompt, self.max_tokens, &self.thinking) {
-            return Trouble::Learnt;
+            return Failure::adapted("").into();
         }
-        if let Some(error) = learnt::of_this_api(report, &prompt.tools) {
-            return Failure::terminal(error).into();
-        }
-        match report.meaning(call::asked(endpoint, &self.model.id)) {
-            Meaning::Failed(failure) => Trouble::Failed(failure),
-            Meaning::NoModel(error) => Trouble::NoModel(error),
+        match learnt::of_this_api(report, &prompt.tools) {
+            Some(error) => Failure::terminal(error).into(),
+            None => report.classify(call::asked(endpoint, &self.model.id)),
         }
     }
 
-    fn nobody(&self, endpoint: &Endpoint) -> String {
-        format!("Nothing answers at {}. Is the server running there?", endpoint.url)
+    fn judge(&self, answer: &mut Answer, prompt: &Prompt) -> Verdict {
+        finish::judge(answer, follows_results(prompt))
     }
 
-    fn judge(&self, mut answer: Answer, prompt: &Prompt) -> asking::Verdict<Answer> {
-        let last = prompt.messages.last().map(|last| &**last);
-        let reason = match finish::judge(&answer, matches!(last, Some(Message::Results(_)))) {
-            finish::Verdict::Whole(reason) => reason,
-            finish::Verdict::GoesOn => {
-                answer.go_on();
-                return asking::Verdict::GoesOn(answer);
-            }
-            finish::Verdict::Again(again) => return asking::Verdict::Again(again),
-            finish::Verdict::Failed(failure) => return asking::Verdict::Failed(failure),
-        };
+    fn finish(
+        &self,
+        answer: Answer,
+        prompt: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish) {
         // Calls are worth something only when the answer is whole: until then it may be refused.
         let calls = match reason {
             FinishReason::Refused(_) => Vec::new(),
             _ => answer.calls(&prompt.tools).map(Chunk::Call).collect(),
         };
         let (usage, native) = (answer.usage(), answer.native(&self.model.id));
-        asking::Verdict::Whole(calls, Finish { reason, usage, native })
+        (calls, Finish { reason, usage, native })
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

@@ -11,30 +11,27 @@ mod scan;
 mod spoken;
 mod think;
 
-use super::asking::Verdict;
-use super::{Call, Chunk, Finish, Message, Prompt, names};
+use super::request_loop::{Verdict, follows_results};
+use super::{Call, Chunk, Finish, FinishReason, Prompt, names};
 use answer::Answer;
 use calls::Whole;
 
-/// What to do with an answer that has ended; `made` tells whether the server is known to make calls
-/// of what its models write, and is told if it is.
-pub(super) fn judge<A>(
-    mut answer: Answer,
+/// Judges an answer that has ended; `makes_calls` if the server is known to make calls of what its
+/// models write.
+pub(super) fn judge(answer: &Answer, prompt: &Prompt, makes_calls: bool) -> Verdict {
+    let after_results = follows_results(prompt);
+    finish::judge(answer, finish::Asked { tools: &prompt.tools, after_results, makes_calls })
+}
+
+/// Ends a whole answer of a provider's model; returns its calls.
+pub(super) fn finish(
+    answer: Answer,
     prompt: &Prompt,
+    reason: FinishReason,
     said_by: (&str, &str),
-    made: &mut bool,
-) -> Verdict<A> {
-    let mut chunks = Vec::new();
-    answer.end(&mut chunks);
-    let after_results =
-        matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)));
-    let asked = finish::Asked { tools: &prompt.tools, after_results, makes_calls: *made };
-    let (reason, calls) = match finish::judge(&answer, asked) {
-        finish::Verdict::Whole(reason, calls) => (reason, calls),
-        finish::Verdict::Again(again) => return Verdict::Again(again),
-        finish::Verdict::Failed(failure) => return Verdict::Failed(failure),
-    };
-    *made |= !calls.is_empty();
+) -> (Vec<Chunk>, Finish) {
+    let calls = answer.calls().finish().unwrap_or_default();
+    let mut chunks = Vec::with_capacity(calls.len());
     let mut extras = Vec::with_capacity(calls.len());
     for Whole { call, extra } in calls {
         extras.push(extra);
@@ -43,5 +40,5 @@ pub(super) fn judge<A>(
     }
     let usage = answer.usage;
     let native = answer.into_native(said_by, extras);
-    Verdict::Whole(chunks, Finish { reason, usage, native })
+    (chunks, Finish { reason, usage, native })
 }

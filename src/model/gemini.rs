@@ -1,7 +1,6 @@
 //! The Gemini API: `streamGenerateContent` over server-sent events.
 
 mod answer;
-mod ask;
 mod call;
 mod contents;
 mod errors;
@@ -17,13 +16,18 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 
+use self::answer::Answer;
 use self::contents::{Listener, Refused};
-use self::errors::Asked;
+use self::request::Request;
 pub use self::search::Grounded;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
-use super::{Chunk, Error, Model, Prompt, catalog, emit, tokens};
+use super::provider::Provider;
+use super::report::{Asked, Report};
+use super::request_loop::{self, Api, Client, Verdict, follows_results};
+use super::retry::{Failure, Trouble};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
 use crate::sync::Mutex;
 
 /// A model behind the Gemini API.
@@ -31,11 +35,9 @@ pub struct Gemini(Arc<Inner>);
 
 struct Inner {
     model: catalog::Model,
-    connect: Connect,
-    options: Options,
+    client: Client,
     /// The `generationConfig`.
     generation: Map<String, Value>,
-    http: Http,
     /// The signatures that have been refused, so that each is refused only once.
     refused: Mutex<Arc<Refused>>,
 }
@@ -57,15 +59,8 @@ impl Gemini {
             generation.insert("thinkingConfig".to_owned(), thinking);
         }
         generation.extend(options.generation.clone());
-        let http = Http::new(options.connect_timeout);
-        Ok(Self(Arc::new(Inner {
-            model,
-            connect,
-            options,
-            generation,
-            http,
-            refused: Mutex::default(),
-        })))
+        let client = Client::new(connect, options);
+        Ok(Self(Arc::new(Inner { model, client, generation, refused: Mutex::default() })))
     }
 }
 
@@ -75,13 +70,11 @@ impl Model for Gemini {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        let endpoint = (self.0.connect)().map_err(Error::NotAuthenticated)?;
-        endpoint.check()
+        self.0.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        let inner = Arc::clone(&self.0);
-        emit::answer(|emit| ask::ask(inner, prompt, emit))
+        request_loop::stream(Arc::clone(&self.0), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
@@ -108,9 +101,86 @@ impl Inner {
         }
     }
 
-    fn asked<'a>(&'a self, prompt: &'a Prompt) -> Asked<'a> {
-        Asked { model: &self.model.id, tools: &prompt.tools }
+    /// Writes the plainest request for an answer to the prompt.
+    fn plain_request<'a>(&'a self, prompt: &'a Prompt, refused: &'a Refused) -> Request<'a> {
+        Request {
+            prompt,
+            listener: self.listener(refused),
+            generation: &self.generation,
+            nudge: None,
+            token: None,
+        }
     }
+
+    /// Leaves out the conversation's signatures from now on; they are at fault only if some are new.
+    fn refuse_signatures(&self, prompt: &Prompt, error: Error) -> Failure {
+        let mut refused = self.refused.lock();
+        let before = refused.len();
+        Arc::make_mut(&mut refused).extend(contents::signatures(&prompt.messages));
+        if refused.len() > before {
+            Failure::adapted("the model's signatures were refused")
+        } else {
+            Failure::terminal(error)
+        }
+    }
+}
+
+impl Api for Inner {
+    type Answer = Answer;
+
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn begin(&self) -> Answer {
+        Answer::new(self.client.options.max_answer)
+    }
+
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+        answer: &Answer,
+    ) -> Result<reqwest::Request, Error> {
+        let refused = Arc::clone(&self.refused.lock());
+        let plain = self.plain_request(prompt, &refused);
+        let body = Request { nudge, token: answer.token(), ..plain }.body()?;
+        call::post(endpoint, &self.model.id, "streamGenerateContent?alt=sse", body)
+    }
+
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+        match errors::refused_signatures(report) {
+            Some(error) => self.refuse_signatures(prompt, error).into(),
+            None => errors::classify(report, asked(endpoint, &self.model.id), &prompt.tools),
+        }
+    }
+
+    /// Gateways to the Gemini API on this machine come and go, so they are waited for.
+    fn not_running(&self, _: &Endpoint) -> Option<String> {
+        None
+    }
+
+    fn judge(&self, answer: &mut Answer, prompt: &Prompt) -> Verdict {
+        match finish::missing_signatures(answer) {
+            Some(error) => self.refuse_signatures(prompt, error).into(),
+            None => finish::judge(answer, follows_results(prompt)),
+        }
+    }
+
+    fn finish(&self, answer: Answer, _: &Prompt, reason: FinishReason) -> (Vec<Chunk>, Finish) {
+        let usage = answer.usage();
+        (Vec::new(), Finish { reason, usage, native: answer.into_native(&self.model.id) })
+    }
+
+    async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+        call::list(&self.client.http, endpoint, 1000).await
+    }
+}
+
+/// The request that an error answers, for messages.
+fn asked<'a>(endpoint: &'a Endpoint, model: &'a str) -> Asked<'a> {
+    Asked { provider: Provider::Gemini, model, url: &endpoint.url }
 }
 
 /// Whether the endpoint takes its key: asks for as little as can be asked for.

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use self::known::Known;
 use self::messages::Listener;
 use self::streamed::Streamed;
-use super::asking::{self, Api, Client, Trouble, Verdict};
 use super::chat::answer::Answer;
 use super::chat::{self, schema};
 use super::endpoint::{Connect, Endpoint};
@@ -21,9 +20,10 @@ use super::http::Http;
 use super::names::accepted;
 use super::options::Options;
 use super::provider::Provider;
-use super::report::{Asked, Meaning, Report};
-use super::retry::Failure;
-use super::{Chunk, Error, Model, Prompt, catalog};
+use super::report::{Asked, Report};
+use super::request_loop::{self, Api, Client, Verdict};
+use super::retry::{Failure, Trouble};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
 /// What native answers are marked with.
@@ -77,7 +77,7 @@ impl Model for Ollama {
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        asking::ask(Arc::clone(&self.inner), prompt)
+        request_loop::stream(Arc::clone(&self.inner), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
@@ -126,34 +126,37 @@ impl Api for Inner {
         Streamed(Answer::new(self.client.options.max_answer))
     }
 
-    fn is_shown(Streamed(answer): &Streamed) -> bool {
-        answer.is_shown()
-    }
-
-    fn trouble(&self, report: &Report, endpoint: &Endpoint, _: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, _: &Prompt) -> Trouble {
         if report.says(&["requires more system memory", "out of memory"]) {
             let what = "The model needs more memory than there is. Choose a smaller one, or give \
                         it a shorter context: `inputTokens` in `models.json`.";
             return Failure::terminal(Error::Unavailable(report.said(what))).into();
         }
         let asked = Asked { provider: Provider::Ollama, model: &self.model.id, url: &endpoint.url };
-        match report.meaning(asked) {
-            Meaning::Failed(failure) => Trouble::Failed(failure),
-            Meaning::NoModel(error) => Trouble::NoModel(error),
-        }
+        report.classify(asked)
     }
 
-    fn nobody(&self, endpoint: &Endpoint) -> String {
-        format!(
+    fn not_running(&self, endpoint: &Endpoint) -> Option<String> {
+        Some(format!(
             "Ollama does not answer at {}. Start it with `ollama serve`, or say in OLLAMA_HOST \
              where it is.",
             endpoint.url
-        )
+        ))
     }
 
-    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict<Streamed> {
-        let said_by = (BACKEND, self.model.id.as_str());
-        chat::judge(answer, prompt, said_by, &mut self.makes_calls.lock())
+    fn judge(&self, Streamed(answer): &mut Streamed, prompt: &Prompt) -> Verdict {
+        chat::judge(answer, prompt, *self.makes_calls.lock())
+    }
+
+    fn finish(
+        &self,
+        Streamed(answer): Streamed,
+        prompt: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish) {
+        let (calls, finish) = chat::finish(answer, prompt, reason, (BACKEND, &self.model.id));
+        *self.makes_calls.lock() |= !calls.is_empty();
+        (calls, finish)
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

@@ -16,15 +16,16 @@ use serde_json::{Map, Value, json};
 use self::quirks::Server;
 use self::request::Request;
 use self::streamed::Streamed;
-use super::asking::{self, Api, Client, Trouble, Verdict};
 use super::chat;
 use super::chat::answer::Answer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::Options;
 use super::provider::Provider;
-use super::report::{Asked, Meaning, Report};
-use super::{Chunk, Error, Model, Prompt, catalog};
+use super::report::{Asked, Report};
+use super::request_loop::{self, Api, Client, Verdict};
+use super::retry::{Failure, Trouble};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
 /// What native answers are marked with.
@@ -85,7 +86,7 @@ impl Model for OpenAi {
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        asking::ask(Arc::clone(&self.inner), prompt)
+        request_loop::stream(Arc::clone(&self.inner), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
@@ -101,7 +102,7 @@ impl Api for Inner {
         &self.client
     }
 
-    async fn look(&self) {
+    async fn probe(&self) {
         let Ok(endpoint) = self.client.endpoint() else { return };
         let known = self.model.input_tokens > 0 || self.window.lock().url == endpoint.url;
         if known || http::is_own(&endpoint.url, SILENT) {
@@ -136,29 +137,27 @@ impl Api for Inner {
         Streamed(Answer::new(self.client.options.max_answer))
     }
 
-    fn is_shown(Streamed(answer): &Streamed) -> bool {
-        answer.is_shown()
-    }
-
-    fn trouble(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         let asked = Asked { provider: Provider::OpenAi, model: &self.model.id, url: &endpoint.url };
         if report.lasting(asked).is_none() && self.learn(report, endpoint, prompt) {
-            return Trouble::Learnt;
+            return Failure::adapted("").into();
         }
-        match report.meaning(asked) {
-            Meaning::Failed(failure) => Trouble::Failed(failure),
-            Meaning::NoModel(error) => Trouble::NoModel(error),
-        }
+        report.classify(asked)
     }
 
-    fn nobody(&self, endpoint: &Endpoint) -> String {
-        format!("Nothing answers at {}. Is the server running there?", endpoint.url)
+    fn judge(&self, Streamed(answer): &mut Streamed, prompt: &Prompt) -> Verdict {
+        chat::judge(answer, prompt, self.server.lock().makes_calls)
     }
 
-    fn judge(&self, Streamed(answer): Streamed, prompt: &Prompt) -> Verdict<Streamed> {
-        let mut server = self.server.lock();
-        let makes_calls = &mut Arc::make_mut(&mut server).makes_calls;
-        chat::judge(answer, prompt, (BACKEND, &self.model.id), makes_calls)
+    fn finish(
+        &self,
+        Streamed(answer): Streamed,
+        prompt: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish) {
+        let (calls, finish) = chat::finish(answer, prompt, reason, (BACKEND, &self.model.id));
+        Arc::make_mut(&mut self.server.lock()).makes_calls |= !calls.is_empty();
+        (calls, finish)
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

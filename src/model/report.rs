@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Error;
 use super::http::{self, Head};
 use super::provider::Provider;
-use super::retry::{self, Advice, Failure};
+use super::retry::{self, Advice, Failure, Trouble};
 use super::words::{rounded, shortened};
 
 /// What to do about vLLM, if it makes no calls of what the model writes.
@@ -28,7 +28,10 @@ pub(super) struct Report {
     pub(super) message: String,
     /// Names for it: its code, its type, the field that is wrong; in lower case.
     names: Vec<String>,
+    /// Wait that a `retry-after` header asks for.
     retry_after: Option<Duration>,
+    /// `details` of the error: Google's APIs explain there what others have names for.
+    details: Vec<Value>,
     /// Whether the server says that it may be tried again.
     should_retry: Option<bool>,
 }
@@ -40,30 +43,6 @@ pub(super) struct Asked<'a> {
     pub(super) model: &'a str,
     /// Where.
     pub(super) url: &'a str,
-}
-
-/// A request that failed.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    Failed(Failure),
-    /// The model is unknown.
-    NoModel(Error),
-}
-
-impl From<Failure> for Meaning {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl Meaning {
-    /// The error without any hope.
-    pub(super) fn into_error(self) -> Error {
-        match self {
-            Self::Failed(failure) => failure.error,
-            Self::NoModel(error) => error,
-        }
-    }
 }
 
 impl Report {
@@ -95,7 +74,8 @@ impl Report {
         let code = error.get("code").and_then(number).or_else(|| number(error.get("status_code")?));
         let status = status.or(code).unwrap_or_else(|| status_of(&names));
         let message = shortened(&message(error).unwrap_or_default());
-        Self { status, message, names, ..Self::default() }
+        let details = error.get("details").and_then(Value::as_array).cloned().unwrap_or_default();
+        Self { status, message, names, details, ..Self::default() }
     }
 
     /// Whether its message has one of these, in lower case.
@@ -109,8 +89,8 @@ impl Report {
         self.names.iter().any(|name| names.contains(&name.as_str()))
     }
 
-    /// What it means.
-    pub(super) fn meaning(&self, asked: Asked<'_>) -> Meaning {
+    /// Classifies the error.
+    pub(super) fn classify(&self, asked: Asked<'_>) -> Trouble {
         if let Some(failure) = self.lasting(asked) {
             return failure.into();
         }
@@ -225,13 +205,13 @@ impl Report {
             .then_some("This model cannot call tools, so it cannot work here: choose another.")
     }
 
-    fn not_found(&self, asked: Asked<'_>) -> Meaning {
+    fn not_found(&self, asked: Asked<'_>) -> Trouble {
         let model = asked.model;
         if asked.provider == Provider::Ollama && self.says(&["not found"]) {
             let what = format!(
                 "Ollama does not have the model `{model}`. Get it with `ollama pull {model}`."
             );
-            return Meaning::NoModel(Error::Rejected(self.said(&what)));
+            return Trouble::NoModel(Error::Rejected(self.said(&what)));
         }
         let is_model = self.is(&["model_not_found"]) || self.says(&["model"]);
         let what = if is_model {
@@ -244,7 +224,7 @@ impl Report {
             )
         };
         let error = Error::Rejected(self.said(&what));
-        if is_model { Meaning::NoModel(error) } else { Failure::terminal(error).into() }
+        if is_model { Trouble::NoModel(error) } else { Failure::terminal(error).into() }
     }
 
     fn too_many(&self) -> Failure {
@@ -262,7 +242,7 @@ impl Report {
             let failure = Failure::passing("the server is loading the model", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
-        if matches!(self.status, 503 | 529) || self.says(&["overloaded", "no capacity"]) {
+        if self.is_overloaded() {
             let what = "The server is overloaded. Try again later, or try another model.";
             let error = Error::Unavailable(self.said(what));
             let failure = Failure::passing("the server is overloaded", error);
@@ -274,11 +254,30 @@ impl Report {
             .advised(wait.unwrap_or(Advice::Unknown))
     }
 
-    fn wait(&self) -> Option<Duration> {
-        self.retry_after.or_else(|| retry::asked_for(&self.message))
+    /// Returns the wait that the server asks for, wherever it says so.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        let mut info = self.details_of("RetryInfo");
+        let info = info.find_map(|info| retry::duration(info.get("retryDelay")?.as_str()?));
+        info.or(self.retry_after).or_else(|| retry::asked_for(&self.message))
     }
 
-    fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Meaning {
+    /// Returns the details of this type, as Google's APIs give them.
+    pub(super) fn details_of(&self, name: &str) -> impl Iterator<Item = &Value> {
+        self.details.iter().filter(move |detail| {
+            let kind = detail.get("@type").and_then(Value::as_str);
+            kind.and_then(|kind| kind.rsplit('.').next()) == Some(name)
+        })
+    }
+
+    /// Returns whether the server, or the model, has too much to do just now.
+    pub(super) fn is_overloaded(&self) -> bool {
+        let mut reasons = self.details_of("ErrorInfo").filter_map(|info| info.get("reason"));
+        matches!(self.status, 503 | 529)
+            || self.says(&["overloaded", "no capacity"])
+            || reasons.any(|reason| reason == "MODEL_CAPACITY_EXHAUSTED")
+    }
+
+    fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Trouble {
         Failure::terminal(kind(self.said(what))).into()
     }
 
@@ -324,15 +323,25 @@ fn number(value: &Value) -> Option<u16> {
 /// The status that goes with one of an error's names, where only those are known.
 fn status_of(names: &[String]) -> u16 {
     let status = names.iter().find_map(|name| match name.as_str() {
-        "invalid_request_error" | "bad_request" | "badrequesterror" => Some(400),
-        "authentication_error" => Some(401),
+        "invalid_request_error"
+        | "bad_request"
+        | "badrequesterror"
+        | "invalid_argument"
+        | "failed_precondition"
+        | "out_of_range" => Some(400),
+        "authentication_error" | "unauthenticated" => Some(401),
         "billing_error" => Some(402),
-        "permission_error" => Some(403),
-        "not_found_error" => Some(404),
+        "permission_error" | "permission_denied" => Some(403),
+        "not_found_error" | "not_found" => Some(404),
         "request_too_large" => Some(413),
-        "rate_limit_exceeded" | "rate_limit_error" | "tokens" | "requests" => Some(429),
-        "overloaded_error" | "engine_overloaded" => Some(503),
-        "timeout_error" => Some(504),
+        "rate_limit_exceeded"
+        | "rate_limit_error"
+        | "tokens"
+        | "requests"
+        | "resource_exhausted" => Some(429),
+        "cancelled" => Some(499),
+        "overloaded_error" | "engine_overloaded" | "unavailable" => Some(503),
+        "timeout_error" | "deadline_exceeded" => Some(504),
         _ => None,
     });
     status.unwrap_or(500)

@@ -71,11 +71,46 @@ impl Failure {
         Self { error, advice: Advice::Unknown, reason: reason.into() }
     }
 
+    /// The failure of a request whose next attempt leaves out what the server refused. It is
+    /// announced if there is a reason; else only if the beginning of an answer is void.
+    pub fn adapted(reason: &str) -> Self {
+        let error = Error::Rejected("The server did not accept the request.".to_owned());
+        Self { error, advice: Advice::Now, reason: reason.to_owned() }
+    }
+
     /// The same with other advice.
     #[must_use]
     pub fn advised(mut self, advice: Advice) -> Self {
         self.advice = advice;
         self
+    }
+}
+
+/// What went wrong with a request or its answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The request or the connection failed.
+    Failed(Failure),
+    /// The model is unknown.
+    NoModel(Error),
+    /// The stream breaks the rules of the API.
+    Garbled(Error),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Trouble {
+    /// The error, for a request that is not retried.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Failed(Failure { error, .. }) | Self::NoModel(error) | Self::Garbled(error) => {
+                error
+            }
+        }
     }
 }
 

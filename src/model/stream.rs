@@ -6,7 +6,7 @@ use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
-use super::emit::Emit;
+use super::emit::Emitter;
 use super::http;
 use super::options::Options;
 use super::retry::Failure;
@@ -26,6 +26,9 @@ pub(super) trait Assemble {
     /// Takes one event's data, and adds what is to be shown of it to `out`.
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong>;
 
+    /// Hands out what waited for more, once the stream has ended.
+    fn end(&mut self, _: &mut Vec<Chunk>) {}
+
     /// Whether the server has said that the answer is whole.
     fn has_ended(&self) -> bool;
 
@@ -33,6 +36,23 @@ pub(super) trait Assemble {
     fn is_over(&self) -> bool {
         false
     }
+
+    /// Returns whether chunks have been handed out that would have to be taken back.
+    fn is_shown(&self) -> bool;
+
+    /// Returns whether the running response has brought anything.
+    fn has_begun(&self) -> bool {
+        true
+    }
+
+    /// Returns the number of the last checkpoint, if another request can go on from there.
+    fn checkpoint(&self) -> Option<u32> {
+        None
+    }
+
+    /// Goes back to the last checkpoint, or to the beginning. If chunks are void that have been
+    /// handed out, returns those that replace everything handed out so far.
+    fn rewind(&mut self) -> Option<Vec<Chunk>>;
 }
 
 /// What is wrong with a stream.
@@ -66,7 +86,7 @@ impl From<Broken> for Wrong {
 pub(super) async fn read<A: Assemble>(
     mut response: Response,
     answer: &mut A,
-    emit: &mut Emit,
+    emitter: &mut Emitter,
     options: &Options,
 ) -> Result<(), Wrong> {
     if is_web_page(&response) {
@@ -96,7 +116,7 @@ pub(super) async fn read<A: Assemble>(
         while let Some(event) = events.next_event()? {
             answer.take(&event.data, &mut out)?;
             for chunk in out.drain(..) {
-                emit.send(chunk).await;
+                emitter.send(chunk).await;
             }
         }
     }
@@ -105,8 +125,9 @@ pub(super) async fn read<A: Assemble>(
         Err(broken) if !answer.has_ended() => return Err(broken.into()),
         Ok(None) | Err(_) => {}
     }
+    answer.end(&mut out);
     for chunk in out {
-        emit.send(chunk).await;
+        emitter.send(chunk).await;
     }
     Ok(())
 }

@@ -66,6 +66,16 @@ impl Assemble for Answer {
     fn has_ended(&self) -> bool {
         self.stop.stop_reason.is_some()
     }
+
+    fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        let shown = self.shown;
+        *self = Self::new(self.max_size);
+        shown.then(Vec::new)
+    }
 }
 
 impl Answer {
@@ -163,11 +173,6 @@ impl Answer {
     /// The calls that are whole.
     pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> impl Iterator<Item = Call> {
         self.blocks.iter().filter_map(|block| block.call(tools))
-    }
-
-    /// Whether something has been shown that would have to be taken back.
-    pub(super) fn is_shown(&self) -> bool {
-        self.shown
     }
 
     pub(super) fn has_calls(&self) -> bool {

@@ -61,7 +61,7 @@ pub(super) async fn list(
         if !response.status().is_success() {
             return Err(match Report::of(response, PATIENCE).await {
                 Report { status: 404, .. } => no_api(endpoint),
-                report => report.meaning(asked(endpoint, "")).into_error(),
+                report => report.classify(asked(endpoint, "")).into_error(),
             });
         }
         names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))

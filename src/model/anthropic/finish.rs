@@ -1,61 +1,48 @@
-//! What an answer's end means: it is whole, it goes on, it is asked for again, or it failed.
+//! Judges answers that have ended.
 
 use super::answer::Answer;
 use super::wire::Stop;
-use crate::model::again::{Again, EMPTY, MALFORMED, THOUGHT_ONLY};
-use crate::model::retry::Failure;
+use crate::model::request_loop::Verdict;
 use crate::model::stream::broke_off;
+use crate::model::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
 use crate::model::words::sentence;
 use crate::model::{Error, FinishReason};
 
-/// What to do when the server has ended an answer.
-#[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// It is whole.
-    Whole(FinishReason),
-    /// The server has made a pause: sent back as it is, the answer goes on.
-    GoesOn,
-    /// It is worthless; the model is asked again.
-    Again(Again),
-    /// It broke off, or that is all there will be.
-    Failed(Failure),
-}
-
 /// What to do with an answer that has ended. After the results of calls, saying nothing is an
 /// answer: the work is done.
-pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
-    let Some((reason, stop)) = answer.stop() else { return Verdict::Failed(broke_off()) };
+pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
+    let Some((reason, stop)) = answer.stop() else { return broke_off().into() };
     match reason {
         "refusal" => Verdict::Whole(FinishReason::Refused(refusal(stop))),
-        "model_context_window_exceeded" => failed(Error::ContextTooLong(
+        "model_context_window_exceeded" => Verdict::terminal(Error::ContextTooLong(
             "The conversation has filled all that the model can take. Compress it with /compress."
                 .to_owned(),
         )),
-        "pause_turn" if !answer.has_calls() => Verdict::GoesOn,
+        // The server has paused: sent back as it is, the answer goes on.
+        "pause_turn" if !answer.has_calls() => {
+            answer.go_on();
+            Verdict::GoesOn
+        }
         "max_tokens" if answer.has_calls() || answer.has_text() => {
             Verdict::Whole(FinishReason::MaxTokens)
         }
-        "max_tokens" if answer.has_unsound_calls() => failed(Error::BadAnswer(
+        "max_tokens" if answer.has_unsound_calls() => Verdict::terminal(Error::BadAnswer(
             "The model reached its output limit within a call, which was not made. Ask for less \
              at once."
                 .to_owned(),
         )),
-        "max_tokens" => failed(Error::BadAnswer(
+        "max_tokens" => Verdict::terminal(Error::BadAnswer(
             "The model reached its output limit before it said anything. Compress the \
              conversation with /compress, or ask for less thinking."
                 .to_owned(),
         )),
-        _ if answer.has_unsound_calls() => Verdict::Again(MALFORMED),
+        _ if answer.has_unsound_calls() => Verdict::Unusable(MALFORMED),
         _ if answer.has_calls() || answer.has_text() || after_results => {
             Verdict::Whole(FinishReason::Stop)
         }
-        _ if answer.has_thoughts() => Verdict::Again(THOUGHT_ONLY),
-        _ => Verdict::Again(EMPTY),
+        _ if answer.has_thoughts() => Verdict::Unusable(THOUGHT_ONLY),
+        _ => Verdict::Unusable(EMPTY),
     }
-}
-
-fn failed(error: Error) -> Verdict {
-    Verdict::Failed(Failure::terminal(error))
 }
 
 fn refusal(stop: &Stop) -> String {

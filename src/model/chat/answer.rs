@@ -140,6 +140,13 @@ impl Answer {
         self.shown
     }
 
+    /// Forgets everything; returns the chunks that replace what was handed out, which is none.
+    pub(in crate::model) fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        let shown = self.shown;
+        *self = Self::new(self.max_size);
+        shown.then(Vec::new)
+    }
+
     /// Whether the server has said that it is whole.
     pub(in crate::model) fn has_ended(&self) -> bool {
         self.finish.is_some() || self.over

@@ -1,24 +1,14 @@
-//! What an answer's end means: it is whole, it is asked for again, or it failed.
+//! Judges answers that have ended.
 
 use super::answer::Answer;
-use super::calls::{Malformed, Whole};
+use super::calls::Malformed;
 use super::spoken;
-use crate::model::again::{Again, CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY};
 use crate::model::report::{LLAMA_CPP_FLAG, VLLM_FLAG};
+use crate::model::request_loop::Verdict;
 use crate::model::retry::{Advice, Failure};
+use crate::model::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
 use crate::model::words::sentence;
 use crate::model::{Error, FinishReason, ToolDeclaration};
-
-/// What to do with an answer that has ended.
-#[derive(Debug, PartialEq)]
-pub(in crate::model) enum Verdict {
-    /// It is whole, with these calls.
-    Whole(FinishReason, Vec<Whole>),
-    /// It is worthless; the model is asked again.
-    Again(Again),
-    /// The request failed after all.
-    Failed(Failure),
-}
 
 /// What an answer answers.
 #[derive(Clone, Copy)]
@@ -30,7 +20,7 @@ pub(in crate::model) struct Asked<'a> {
     pub(in crate::model) makes_calls: bool,
 }
 
-const CUT_CALL: Again = Again {
+const CUT_CALL: Unusable = Unusable {
     reason: "the model's call was cut at its output limit",
     nudge: Some(
         "[System: Your previous answer was dropped, because it reached the output limit within a \
@@ -47,11 +37,11 @@ pub(in crate::model) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
         return with_calls(answer, reason);
     }
     match reason {
-        "" if !answer.is_over() || !answer.has_text() => Verdict::Again(CUT_OFF),
+        "" if !answer.is_over() || !answer.has_text() => Verdict::Unusable(CUT_OFF),
         "length" | "max_tokens" | "model_length" if answer.has_text() => {
-            Verdict::Whole(FinishReason::MaxTokens, Vec::new())
+            Verdict::Whole(FinishReason::MaxTokens)
         }
-        "length" | "max_tokens" | "model_length" => failed(Error::BadAnswer(
+        "length" | "max_tokens" | "model_length" => Verdict::terminal(Error::BadAnswer(
             "The model reached its output limit, or the end of its context, before it said \
              anything. Compress the conversation with /compress, or ask for less thinking."
                 .to_owned(),
@@ -59,12 +49,12 @@ pub(in crate::model) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
         "content_filter" => {
             let why = "The answer was stopped by the provider's filter";
             let why = format!("{} Say it another way.", sentence(why, reason, None));
-            Verdict::Whole(FinishReason::Refused(why), Vec::new())
+            Verdict::Whole(FinishReason::Refused(why))
         }
         "error" | "insufficient_system_resource" | "abort" | "cancelled" => {
             let why = sentence("The server gave the answer up", reason, None);
             let failure = Failure::passing("the server gave up", Error::Unavailable(why));
-            Verdict::Failed(failure.advised(Advice::Soon))
+            failure.advised(Advice::Soon).into()
         }
         _ => said(answer, reason, asked),
     }
@@ -74,35 +64,31 @@ fn with_calls(answer: &Answer, reason: &str) -> Verdict {
     let limit = matches!(reason, "length" | "max_tokens" | "model_length");
     let ended = !reason.is_empty() || answer.is_over() || answer.calls().are_whole();
     match answer.calls().finish() {
-        Ok(_) if !ended => Verdict::Again(CUT_OFF),
-        Ok(calls) => Verdict::Whole(FinishReason::Stop, calls),
-        Err(Malformed::Cut) if limit => Verdict::Again(CUT_CALL),
-        Err(Malformed::Cut) if !ended => Verdict::Again(CUT_OFF),
-        Err(_) => Verdict::Again(MALFORMED),
+        Ok(_) if !ended => Verdict::Unusable(CUT_OFF),
+        Ok(_) => Verdict::Whole(FinishReason::Stop),
+        Err(Malformed::Cut) if limit => Verdict::Unusable(CUT_CALL),
+        Err(Malformed::Cut) if !ended => Verdict::Unusable(CUT_OFF),
+        Err(_) => Verdict::Unusable(MALFORMED),
     }
 }
 
 /// An answer of text, or of nothing.
 fn said(answer: &Answer, reason: &str, asked: Asked<'_>) -> Verdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
-        return Verdict::Again(MALFORMED);
+        return Verdict::Unusable(MALFORMED);
     }
     if let Some(tool) = spoken::called(answer.text(), asked.tools) {
         return if asked.makes_calls {
             // The server can do it: this time the model got it wrong.
-            Verdict::Again(MALFORMED)
+            Verdict::Unusable(MALFORMED)
         } else {
-            failed(Error::BadAnswer(not_a_call(tool)))
+            Verdict::terminal(Error::BadAnswer(not_a_call(tool)))
         };
     }
     if answer.has_text() || asked.after_results {
-        return Verdict::Whole(FinishReason::Stop, Vec::new());
+        return Verdict::Whole(FinishReason::Stop);
     }
-    Verdict::Again(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
-}
-
-fn failed(error: Error) -> Verdict {
-    Verdict::Failed(Failure::terminal(error))
+    Verdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
 }
 
 fn not_a_call(tool: &str) -> String {

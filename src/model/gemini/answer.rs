@@ -84,6 +84,37 @@ impl Assemble for Answer {
     fn has_ended(&self) -> bool {
         self.finish.is_some()
     }
+
+    fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    fn checkpoint(&self) -> Option<u32> {
+        self.checkpoint.as_ref().map(|_| self.checkpoints)
+    }
+
+    fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        let Some(checkpoint) = &mut self.checkpoint else {
+            let shown = self.shown;
+            *self = Self::new(self.max_size);
+            return shown.then(Vec::new);
+        };
+        let shown_since = mem::take(&mut checkpoint.shown_since);
+        self.pieces.truncate(checkpoint.pieces);
+        self.text.truncate(checkpoint.text);
+        if let Some(Piece::Text(range)) = self.pieces.last_mut() {
+            range.end = range.end.min(checkpoint.text);
+        }
+        self.calls = checkpoint.calls;
+        self.thoughts = checkpoint.thoughts;
+        self.size = checkpoint.size;
+        self.go_on();
+        shown_since.then(|| self.shown_so_far())
+    }
 }
 
 impl Answer {
@@ -221,11 +252,6 @@ impl Answer {
         self.finish.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str()))
     }
 
-    /// Whether the request that runs has brought something.
-    pub(super) fn has_begun(&self) -> bool {
-        self.begun
-    }
-
     pub(super) fn has_calls(&self) -> bool {
         self.calls > 0
     }
@@ -248,54 +274,20 @@ impl Answer {
         is_visible(&text)
     }
 
-    /// Whether something has been shown that would have to be taken back.
-    pub(super) fn is_shown(&self) -> bool {
-        self.shown
-    }
-
     /// From where the answer can go on.
     pub(super) fn token(&self) -> Option<&str> {
         self.checkpoint.as_ref().map(|checkpoint| checkpoint.token.as_str())
     }
 
-    /// How many places there have been from where it can go on.
-    pub(super) fn checkpoints(&self) -> u32 {
-        self.checkpoints
-    }
-
-    /// Begins another request for the same answer.
-    pub(super) fn begin_request(&mut self) {
+    /// Makes ready for the response to another request for the same answer.
+    pub(super) fn go_on(&mut self) {
         self.begun = false;
         self.finish = None;
         self.spent = mem::take(&mut self.usage).added_to(self.spent);
     }
 
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        *self = Self::new(self.max_size);
-    }
-
-    /// Goes back to the last checkpoint, or to the beginning. What has been shown since is made
-    /// again; if there is such, all that was shown before is returned, to be shown anew.
-    pub(super) fn rewind(&mut self) -> Option<Vec<Chunk>> {
-        let Some(checkpoint) = &mut self.checkpoint else {
-            let shown = self.shown;
-            self.clear();
-            return shown.then(Vec::new);
-        };
-        let shown_since = mem::take(&mut checkpoint.shown_since);
-        self.pieces.truncate(checkpoint.pieces);
-        self.text.truncate(checkpoint.text);
-        if let Some(Piece::Text(range)) = self.pieces.last_mut() {
-            range.end = range.end.min(checkpoint.text);
-        }
-        self.calls = checkpoint.calls;
-        self.thoughts = checkpoint.thoughts;
-        self.size = checkpoint.size;
-        shown_since.then(|| self.again())
-    }
-
-    fn again(&self) -> Vec<Chunk> {
+    /// Returns the chunks that show the answer as far as it has come.
+    fn shown_so_far(&self) -> Vec<Chunk> {
         let mut calls = 0;
         let pieces = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(range) => Some(Chunk::Text(self.text[range.clone()].to_owned())),

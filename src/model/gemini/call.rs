@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderValue;
-use reqwest::{Method, Request, Response};
+use reqwest::{Method, Request};
 use serde::Deserialize;
 
-use super::errors::{Asked, Report, Trouble};
-use super::{Inner, KEY_HEADER};
+use super::{Inner, KEY_HEADER, asked, errors};
 use crate::model::endpoint::Endpoint;
-use crate::model::http::{self, AGENT, Head, Http};
-use crate::model::retry::Failure;
+use crate::model::http::{self, AGENT, Http};
+use crate::model::report::Report;
+use crate::model::retry::{Failure, Trouble};
 use crate::model::{Error, Prompt, tokens};
 
 /// What stays as it is in a model's id.
@@ -36,29 +36,16 @@ fn path(model: &str, method: &str) -> String {
     format!("/{}:{method}", utf8_percent_encode(id, ID))
 }
 
-/// Asks a model; the response may be an error.
-pub(super) async fn post(
-    inner: &Inner,
+/// Writes a request to a model.
+pub(super) fn post(
     endpoint: &Endpoint,
+    model: &str,
     method: &str,
     body: Vec<u8>,
-) -> Result<Response, Failure> {
-    let rest = path(&inner.model.id, method);
-    let mut request = request(endpoint, Method::POST, &rest).map_err(Failure::terminal)?;
+) -> Result<Request, Error> {
+    let mut request = request(endpoint, Method::POST, &path(model, method))?;
     *request.body_mut() = Some(body.into());
-    inner.http.send(request, inner.options.idle).await
-}
-
-/// What an error response says.
-pub(super) async fn report(response: Response, patience: Duration) -> Report {
-    let Head { status, retry_after, location, .. } = Head::of(&response);
-    let location = location.map(|to| format!("see {to}"));
-    let mut report = Report::read(Some(status), &http::error_body(response, patience).await);
-    report.retry_after = retry_after;
-    if report.message.is_empty() {
-        report.message = location.unwrap_or_default();
-    }
-    report
+    Ok(request)
 }
 
 /// The ids of models that hold conversations, no more than `most`.
@@ -72,8 +59,8 @@ pub(super) async fn list(
         let failed = |failure: Failure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
-            let asked = Asked { model: "", tools: &[] };
-            return Err(match report(response, PATIENCE).await.meaning(asked) {
+            let report = Report::of(response, PATIENCE).await;
+            return Err(match errors::classify(&report, asked(endpoint, ""), &[]) {
                 Trouble::NoModel(_) => no_api(endpoint),
                 trouble => trouble.into_error(),
             });
@@ -122,10 +109,11 @@ pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
         total_tokens: u64,
     }
     let ask = async {
-        let endpoint = (inner.connect)().ok()?;
+        let endpoint = inner.client.endpoint().ok()?;
         let refused = Arc::clone(&inner.refused.lock());
-        let body = inner.request(prompt, &refused).count_body().ok()?;
-        let response = post(inner, &endpoint, "countTokens", body).await.ok()?;
+        let body = inner.plain_request(prompt, &refused).count_body().ok()?;
+        let request = post(&endpoint, &inner.model.id, "countTokens", body).ok()?;
+        let response = inner.client.http.send(request, PATIENCE).await.ok()?;
         let success = response.status().is_success();
         let body = http::body(response, LIST, PATIENCE).await;
         serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)

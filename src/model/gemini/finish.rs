@@ -1,30 +1,13 @@
-//! What an answer's end means: it is whole, it goes on, it is asked for again, or it failed.
+//! Judges answers that have ended.
 
 use super::answer::Answer;
-use crate::model::again::{Again, CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::model::request_loop::Verdict;
+use crate::model::stream::broke_off;
+use crate::model::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
 use crate::model::words::sentence;
 use crate::model::{Error, FinishReason};
 
-/// What to do when the server has ended an answer.
-#[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// It is whole.
-    Whole(FinishReason),
-    /// It is whole, but the server took only some of the calls.
-    TooManyCalls,
-    /// It goes on in another request.
-    GoesOn,
-    /// It goes on, but the server did not say so: the connection was lost.
-    BrokeOff,
-    /// It is worthless; the model is asked again.
-    Again(Again),
-    /// The server missed signatures.
-    Unsigned(Error),
-    /// That is all there will be.
-    Failed(Error),
-}
-
-const TOO_MANY: Again = Again {
+const TOO_MANY: Unusable = Unusable {
     reason: "the model made too many calls at once",
     nudge: Some(
         "[System: Your previous answer was dropped, because it made too many function calls at \
@@ -35,35 +18,36 @@ const TOO_MANY: Again = Again {
 };
 
 /// What the model is told of calls that were left out.
-pub(super) const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them were \
+const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them were \
     taken. Those that are still needed must be made again, fewer at a time.]";
 
 /// What to do with an answer that has ended. After the results of calls, saying nothing is an
 /// answer: the work is done.
-pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
+pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
     let Some((reason, message)) = answer.finish() else {
         return match (answer.token(), answer.has_calls()) {
-            (Some(_), _) => Verdict::BrokeOff,
+            (Some(_), _) => broke_off().into(),
             (None, true) => Verdict::Whole(FinishReason::Stop),
-            (None, false) => Verdict::Again(CUT_OFF),
+            (None, false) => Verdict::Unusable(CUT_OFF),
         };
     };
     match reason {
-        "CONTINUATION" if answer.token().is_some() => Verdict::GoesOn,
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
-            Verdict::Again(MALFORMED)
+        "CONTINUATION" if answer.token().is_some() => {
+            answer.go_on();
+            Verdict::GoesOn
         }
-        "MISSING_THOUGHT_SIGNATURE" => Verdict::Unsigned(Error::Rejected(sentence(
-            "The server missed the signatures of the model's thoughts",
-            reason,
-            Some(message),
-        ))),
-        "TOO_MANY_TOOL_CALLS" if answer.has_calls() => Verdict::TooManyCalls,
-        "TOO_MANY_TOOL_CALLS" => Verdict::Again(TOO_MANY),
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
+            Verdict::Unusable(MALFORMED)
+        }
+        "TOO_MANY_TOOL_CALLS" if answer.has_calls() => {
+            answer.note(LEFT_OUT);
+            Verdict::Whole(FinishReason::Stop)
+        }
+        "TOO_MANY_TOOL_CALLS" => Verdict::Unusable(TOO_MANY),
         "MAX_TOKENS" | "CONTINUATION" if answer.has_calls() || answer.has_text() => {
             Verdict::Whole(FinishReason::MaxTokens)
         }
-        "MAX_TOKENS" | "CONTINUATION" => Verdict::Failed(Error::BadAnswer(
+        "MAX_TOKENS" | "CONTINUATION" => Verdict::terminal(Error::BadAnswer(
             "The model reached its output limit before it said anything. Compress the \
              conversation with /compress, or ask for less thinking."
                 .to_owned(),
@@ -74,13 +58,21 @@ pub(super) fn judge(answer: &Answer, after_results: bool) -> Verdict {
     }
 }
 
+/// Returns the error of a server that missed signatures in the conversation.
+pub(super) fn missing_signatures(answer: &Answer) -> Option<Error> {
+    let (reason, message) = answer.finish()?;
+    let what = "The server missed the signatures of the model's thoughts";
+    (reason == "MISSING_THOUGHT_SIGNATURE")
+        .then(|| Error::Rejected(sentence(what, reason, Some(message))))
+}
+
 fn stopped(answer: &Answer, after_results: bool) -> Verdict {
     if answer.has_text() || after_results {
         Verdict::Whole(FinishReason::Stop)
     } else if answer.has_thoughts() {
-        Verdict::Again(THOUGHT_ONLY)
+        Verdict::Unusable(THOUGHT_ONLY)
     } else {
-        Verdict::Again(EMPTY)
+        Verdict::Unusable(EMPTY)
     }
 }
 
@@ -125,7 +117,7 @@ mod tests {
 
     #[track_caller]
     fn check(parts: &str, reason: &str, expected: &Verdict) {
-        assert_eq!(judge(&answer(parts, reason), false), *expected, "{parts} {reason}");
+        assert_eq!(judge(&mut answer(parts, reason), false), *expected, "{parts} {reason}");
     }
 
     fn whole(reason: FinishReason) -> Verdict {
@@ -140,19 +132,19 @@ mod tests {
     fn stop_ends_an_answer_that_says_something() {
         check(TEXT, "STOP", &whole(FinishReason::Stop));
         check(CALL, "STOP", &whole(FinishReason::Stop));
-        check(THOUGHT, "STOP", &Verdict::Again(THOUGHT_ONLY));
-        check("", "STOP", &Verdict::Again(EMPTY));
-        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &Verdict::Again(EMPTY));
-        check(r#"{"text":"","thoughtSignature":"x"}"#, "STOP", &Verdict::Again(EMPTY));
+        check(THOUGHT, "STOP", &Verdict::Unusable(THOUGHT_ONLY));
+        check("", "STOP", &Verdict::Unusable(EMPTY));
+        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &Verdict::Unusable(EMPTY));
+        check(r#"{"text":"","thoughtSignature":"x"}"#, "STOP", &Verdict::Unusable(EMPTY));
         check(r#"{"text":"a","thoughtSignature":"x"}"#, "STOP", &whole(FinishReason::Stop));
     }
 
     #[test]
     fn after_results_nothing_is_an_answer() {
         for parts in ["", THOUGHT] {
-            assert_eq!(judge(&answer(parts, "STOP"), true), whole(FinishReason::Stop));
+            assert_eq!(judge(&mut answer(parts, "STOP"), true), whole(FinishReason::Stop));
         }
-        assert_eq!(judge(&Answer::new(1), true), Verdict::Again(CUT_OFF));
+        assert_eq!(judge(&mut Answer::new(1), true), Verdict::Unusable(CUT_OFF));
     }
 
     #[test]
@@ -160,7 +152,7 @@ mod tests {
         check(TEXT, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
         check(CALL, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
         check(TEXT, "CONTINUATION", &whole(FinishReason::MaxTokens));
-        assert!(matches!(judge(&answer(THOUGHT, "MAX_TOKENS"), false), Verdict::Failed(_)));
+        assert!(matches!(judge(&mut answer(THOUGHT, "MAX_TOKENS"), false), Verdict::Failed(_)));
     }
 
     #[test]
@@ -168,15 +160,18 @@ mod tests {
         for reason in ["SAFETY", "OTHER", "RECITATION", "IMAGE_SAFETY", "NEW"] {
             check(CALL, reason, &whole(FinishReason::Stop));
         }
-        check(CALL, "TOO_MANY_TOOL_CALLS", &Verdict::TooManyCalls);
-        check("", "TOO_MANY_TOOL_CALLS", &Verdict::Again(TOO_MANY));
+        let mut some = answer(CALL, "TOO_MANY_TOOL_CALLS");
+        assert_eq!(judge(&mut some, false), whole(FinishReason::Stop));
+        let native = some.into_native("m").unwrap();
+        assert_eq!(native.parts.last().unwrap()["text"], LEFT_OUT);
+        check("", "TOO_MANY_TOOL_CALLS", &Verdict::Unusable(TOO_MANY));
     }
 
     #[test]
     fn malformed_calls_are_asked_for_again() {
         for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"] {
             for parts in ["", TEXT, CALL] {
-                check(parts, reason, &Verdict::Again(MALFORMED));
+                check(parts, reason, &Verdict::Unusable(MALFORMED));
             }
         }
     }
@@ -187,13 +182,13 @@ mod tests {
             IMAGE_SAFETY IMAGE_OTHER NO_IMAGE";
         for reason in refusals.split_whitespace() {
             for parts in ["", TEXT] {
-                let verdict = judge(&answer(parts, reason), false);
+                let verdict = judge(&mut answer(parts, reason), false);
                 assert!(is_refused(&verdict), "{reason}: {verdict:?}");
                 let said = format!("({reason}): so.");
                 assert!(format!("{verdict:?}").contains(&said), "{verdict:?}");
             }
         }
         check(TEXT, "SOMETHING_NEW", &whole(FinishReason::Stop));
-        assert!(is_refused(&judge(&answer("", "SOMETHING_NEW"), false)));
+        assert!(is_refused(&judge(&mut answer("", "SOMETHING_NEW"), false)));
     }
 }

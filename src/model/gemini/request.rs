@@ -87,11 +87,6 @@ impl Request<'_> {
             contents::speaks(answer, native, self.listener)
         })
     }
-
-    /// Whether what the model is told last is what came of its calls.
-    pub(super) fn answers_calls(prompt: &Prompt) -> bool {
-        matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
-    }
 }
 
 fn declaration(tool: &ToolDeclaration) -> Declaration<'_> {

@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::errors::{Asked, Trouble};
-use super::{Gemini, Inner, call};
+use super::{Gemini, Inner, asked, call, errors};
 use crate::model::Error;
 use crate::model::endpoint::Endpoint;
 use crate::model::http;
-use crate::model::retry::{Failure, Policy};
+use crate::model::report::Report;
+use crate::model::request_loop::Client;
+use crate::model::retry::{Failure, Policy, Trouble};
 
 /// Bytes of an answer, and of an address or a title in it.
 const ANSWER: usize = 4 << 20;
@@ -37,10 +38,10 @@ impl Gemini {
     /// What Google Search finds, as the model puts it.
     pub async fn search(&self, query: &str) -> Result<Grounded, Error> {
         let inner = Arc::clone(&self.0);
-        let policy = Policy { attempts: ATTEMPTS, ..inner.options.retry.clone() };
+        let policy = Policy { attempts: ATTEMPTS, ..inner.client.options.retry.clone() };
         let mut failed = 0;
         loop {
-            let endpoint = (inner.connect)().map_err(Error::NotAuthenticated)?;
+            let endpoint = inner.client.endpoint().map_err(Error::NotAuthenticated)?;
             let Failure { mut error, advice, .. } = match ask(&inner, &endpoint, query).await {
                 Ok(found) => return Ok(found),
                 Err(failure) => failure,
@@ -61,11 +62,13 @@ async fn ask(inner: &Inner, endpoint: &Endpoint, query: &str) -> Result<Grounded
         "contents": [{ "role": "user", "parts": [{ "text": query }] }],
         "tools": [{ "googleSearch": {} }],
     });
-    let response = call::post(inner, endpoint, "generateContent", body.to_string().into()).await?;
+    let model = &inner.model.id;
+    let request = call::post(endpoint, model, "generateContent", body.to_string().into());
+    let Client { options, http: sender, .. } = &inner.client;
+    let response = sender.send(request.map_err(Failure::terminal)?, options.idle).await?;
     if !response.status().is_success() {
-        let report = call::report(response, PATIENCE).await;
-        let asked = Asked { model: &inner.model.id, tools: &[] };
-        return Err(match report.meaning(asked) {
+        let report = Report::of(response, PATIENCE).await;
+        return Err(match errors::classify(&report, asked(endpoint, model), &[]) {
             Trouble::Failed(failure) => failure,
             trouble => Failure::terminal(trouble.into_error()),
         });

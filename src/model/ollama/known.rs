@@ -119,7 +119,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
             ask(http, endpoint, (Method::GET, "/api/tags"), None).await.map_err(failed)?;
         if !response.status().is_success() {
             let asked = Asked { provider: Provider::Ollama, model: "", url: &endpoint.url };
-            return Err(Report::of(response, PATIENCE).await.meaning(asked).into_error());
+            return Err(Report::of(response, PATIENCE).await.classify(asked).into_error());
         }
         let list = read(response).await;
         let names = list.as_ref().and_then(|list| list.get("models")?.as_array());

@@ -36,12 +36,24 @@ impl Assemble for Streamed {
         Ok(())
     }
 
+    fn end(&mut self, out: &mut Vec<Chunk>) {
+        self.0.end(out);
+    }
+
     fn has_ended(&self) -> bool {
         self.0.has_ended()
     }
 
     fn is_over(&self) -> bool {
         self.0.is_over()
+    }
+
+    fn is_shown(&self) -> bool {
+        self.0.is_shown()
+    }
+
+    fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        self.0.rewind()
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
             let asked = Asked { provider: Provider::OpenAi, model: "", url: &endpoint.url };
-            return Err(Report::of(response, PATIENCE).await.meaning(asked).into_error());
+            return Err(Report::of(response, PATIENCE).await.classify(asked).into_error());
         }
         let body = http::body(response, LIST, PATIENCE).await;
         let list = serde_json::from_slice(&body).ok();

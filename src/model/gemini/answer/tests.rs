@@ -192,7 +192,7 @@ fn the_last_count_of_a_request_counts_and_requests_are_summed() {
     usage(json!({"candidatesTokenCount": 5, "thoughtsTokenCount": 3})).unwrap();
     usage(json!({"trafficType": "ON_DEMAND"})).unwrap();
     assert_eq!(answer.usage(), Usage { input: 10, cached: 0, output: 5, thoughts: 3 });
-    answer.begin_request();
+    answer.go_on();
     let more = json!({"promptTokenCount": 12, "cachedContentTokenCount": 8,
         "candidatesTokenCount": 1});
     answer.take(json!({ "usageMetadata": more }).to_string().as_bytes(), &mut Vec::new()).unwrap();
@@ -211,7 +211,7 @@ fn an_answer_goes_back_to_its_checkpoint() {
         answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
     };
     text(&mut answer, "b", Some("T1"));
-    assert_eq!((answer.token(), answer.checkpoints()), (Some("T1"), 1));
+    assert_eq!((answer.token(), answer.checkpoint()), (Some("T1"), Some(1)));
     assert_eq!(answer.rewind(), None, "nothing has come since");
     text(&mut answer, "c", None);
     let lost = event(&json!({"functionCall": {"name": "lost"}}));

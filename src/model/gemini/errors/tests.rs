@@ -2,9 +2,12 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "the cases are shorter so")]
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;
+use crate::model::provider::Provider;
 
 fn tools() -> Vec<ToolDeclaration> {
     let tool = |name: &str, parameters| ToolDeclaration {
@@ -18,10 +21,13 @@ fn tools() -> Vec<ToolDeclaration> {
     ]
 }
 
+fn report(code: u16, error: &Value) -> Report {
+    Report::read(Some(code), json!({ "error": error }).to_string().as_bytes())
+}
+
 fn meaning(code: u16, error: &Value) -> Trouble {
-    let body = json!({ "error": error }).to_string();
-    let tools = tools();
-    Report::read(Some(code), body.as_bytes()).meaning(Asked { model: "gemini-x", tools: &tools })
+    let asked = Asked { provider: Provider::Gemini, model: "gemini-x", url: "https://x.test" };
+    classify(&report(code, error), asked, &tools())
 }
 
 /// An error that is final: its kind and a part of what it says.
@@ -99,12 +105,13 @@ fn refused_requests_say_why() {
 #[test]
 fn signatures_and_unknown_models_are_told_apart() {
     let message = json!({"message": "Corrupted thought signature."});
-    assert!(matches!(meaning(400, &message), Trouble::Signatures(_)));
+    assert!(refused_signatures(&report(400, &message)).is_some());
     let message =
         json!({"message": "Function call is missing a thought_signature in functionCall"});
-    assert!(matches!(meaning(400, &message), Trouble::Signatures(_)));
+    assert!(refused_signatures(&report(400, &message)).is_some());
     let message = json!({"message": "models/gemini-x is not found"});
     assert!(matches!(meaning(404, &message), Trouble::NoModel(_)));
+    assert_eq!(refused_signatures(&report(404, &message)), None);
 }
 
 #[test]
@@ -164,7 +171,7 @@ fn faults_of_the_server_pass() {
 #[track_caller]
 fn read(status: Option<u16>, body: &str, code: u16, message: &str) {
     let report = Report::read(status, body.as_bytes());
-    assert_eq!((report.code, report.message.as_str()), (code, message), "{body}");
+    assert_eq!((report.status, report.message.as_str()), (code, message), "{body}");
 }
 
 #[test]

@@ -1,16 +1,17 @@
-//! Answers that are worth nothing, and what a model is told when it is asked again.
+//! Answers that cannot be used, and what the model reads when it is asked again.
 
-/// Why the model is asked again, and with which words.
+/// An answer that cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Again {
+pub(super) struct Unusable {
+    /// Reason for the retry, in a few words.
     pub(super) reason: &'static str,
-    /// Added to the last message of the user.
+    /// Text for the model, behind the last message of the user.
     pub(super) nudge: Option<&'static str>,
-    /// If that does not help.
+    /// Error for people, once no retry is left.
     pub(super) error: &'static str,
 }
 
-pub(super) const THOUGHT_ONLY: Again = Again {
+pub(super) const THOUGHT_ONLY: Unusable = Unusable {
     reason: "the model only thought",
     nudge: Some(
         "[System: You previously generated thoughts but failed to give an answer. Answer now, or \
@@ -20,14 +21,14 @@ pub(super) const THOUGHT_ONLY: Again = Again {
             try another model.",
 };
 
-pub(super) const EMPTY: Again = Again {
+pub(super) const EMPTY: Unusable = Unusable {
     reason: "the answer was empty",
     nudge: Some("[System: Your previous answer was empty. Answer now, or call a tool.]"),
     error: "The model gave empty answers several times in a row. Say it another way, or try \
             another model.",
 };
 
-pub(super) const MALFORMED: Again = Again {
+pub(super) const MALFORMED: Unusable = Unusable {
     reason: "the model's call was malformed",
     nudge: Some(
         "[System: Your previous answer was dropped, because its function call was malformed. Call \
@@ -37,7 +38,7 @@ pub(super) const MALFORMED: Again = Again {
             another model.",
 };
 
-pub(super) const CUT_OFF: Again = Again {
+pub(super) const CUT_OFF: Unusable = Unusable {
     reason: "the answer was cut off",
     nudge: None,
     error: "The model's answer was cut off several times in a row. Try again later, or try \

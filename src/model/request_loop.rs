@@ -1,0 +1,380 @@
+//! The request loop: sends requests to a provider's API until there is an answer, or none to be had.
+//!
+//! Everything that all providers share is here: retries, backoff, half answers, answers that cannot
+//! be used, answers that go on over several responses. A provider is an [`Api`]: it writes the
+//! request, reads the stream, and says what its errors mean.
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use reqwest::Request;
+
+use super::emit::{self, Emitter};
+use super::endpoint::{Connect, Endpoint};
+use super::http::{self, Http};
+use super::options::Options;
+use super::report::Report;
+use super::retry::{Advice, Failure, Policy, Trouble};
+use super::stream::{self, Assemble, Wrong};
+use super::unusable::Unusable;
+use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
+
+/// Maximum number of responses that one answer may go on over; no model says more.
+const MAX_RESPONSES: u32 = 64;
+/// Maximum number of models that an error about an unknown one lists.
+const LISTED: usize = 30;
+
+/// A provider's API: what differs between providers.
+pub(super) trait Api: Send + Sync + 'static {
+    /// An answer as far as it has been received.
+    type Answer: Assemble + Send;
+
+    /// Returns the HTTP client, the options and the endpoint.
+    fn client(&self) -> &Client;
+
+    /// Finds out, beside the running request, what later ones may need; dropped when that ends.
+    fn probe(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// Finds out what must be known before a request can be written.
+    fn prepare(&self, _: &Endpoint) -> impl Future<Output = Result<(), Failure>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Returns an answer of which nothing has been received.
+    fn begin(&self) -> Self::Answer;
+
+    /// Writes the request for an answer, or for the rest of one. The model reads `nudge` behind the
+    /// last message of the user.
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+        answer: &Self::Answer,
+    ) -> Result<Request, Error>;
+
+    /// Classifies an error that the server reports, and remembers what it tells of the server.
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble;
+
+    /// Returns the message for a server on this machine that does not answer; `None` if such a
+    /// server is waited for like any other.
+    fn not_running(&self, endpoint: &Endpoint) -> Option<String> {
+        Some(format!("Nothing answers at {}. Is the server running there?", endpoint.url))
+    }
+
+    /// Decides what to do with an answer whose response has ended.
+    fn judge(&self, answer: &mut Self::Answer, prompt: &Prompt) -> Verdict;
+
+    /// Ends a whole answer. Returns the chunks that wait for that: calls, where half an answer must
+    /// not make them.
+    fn finish(
+        &self,
+        answer: Self::Answer,
+        prompt: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish);
+
+    /// Fetches the ids of the endpoint's models.
+    fn models(
+        &self,
+        endpoint: &Endpoint,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
+}
+
+/// HTTP client, options and endpoint of one model.
+pub(super) struct Client {
+    connect: Connect,
+    pub(super) options: Options,
+    pub(super) http: Http,
+}
+
+impl Client {
+    /// Connects to nothing yet.
+    pub(super) fn new(connect: Connect, options: Options) -> Self {
+        let http = Http::new(options.connect_timeout);
+        Self { connect, options, http }
+    }
+
+    /// Looks up the current endpoint. The error says what is missing and what to do.
+    pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
+        (self.connect)()
+    }
+
+    /// Checks, without the network, that requests can be sent.
+    pub(super) fn ready(&self) -> Result<(), Error> {
+        self.endpoint().map_err(Error::NotAuthenticated)?.check()
+    }
+}
+
+/// What to do with an answer whose response has ended.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// The answer is whole.
+    Whole(FinishReason),
+    /// The answer goes on in the response to another request.
+    GoesOn,
+    /// The answer is dropped, and the model asked again.
+    Unusable(Unusable),
+    /// The request failed after all.
+    Failed(Trouble),
+}
+
+impl From<Failure> for Verdict {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+impl Verdict {
+    /// The verdict for an answer that will be no better the next time.
+    pub(super) fn terminal(error: Error) -> Self {
+        Failure::terminal(error).into()
+    }
+}
+
+/// Returns whether the prompt ends with the results of calls. Saying nothing is an answer then: the
+/// work is done.
+pub(super) fn follows_results(prompt: &Prompt) -> bool {
+    matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
+}
+
+/// Streams the answer to a prompt.
+pub(super) fn stream<A: Api>(
+    api: Arc<A>,
+    prompt: Prompt,
+) -> BoxStream<'static, Result<Chunk, Error>> {
+    emit::answer(|emitter| run(api, prompt, emitter))
+}
+
+async fn run<A: Api>(api: Arc<A>, prompt: Prompt, emitter: Emitter) -> Result<Finish, Error> {
+    let probed = Arc::clone(&api);
+    let mut requests = Requests {
+        prompt,
+        emitter,
+        nudge: None,
+        endpoint: None,
+        failed: 0,
+        unusable: 0,
+        broken: (0, 0),
+        api,
+    };
+    let result = {
+        let done = requests.until_done();
+        tokio::pin!(done);
+        tokio::select! {
+            // The answer first: nobody waits for the probe.
+            biased;
+            result = &mut done => result,
+            () = probed.probe() => done.await,
+        }
+    };
+    // Servers repeat what they were sent, keys too.
+    match result {
+        Ok(mut finish) => {
+            if let FinishReason::Refused(why) = &mut finish.reason {
+                requests.redact(why);
+            }
+            Ok(finish)
+        }
+        Err(mut error) => {
+            requests.redact(error.text_mut());
+            Err(error)
+        }
+    }
+}
+
+/// The requests for one answer.
+struct Requests<A> {
+    api: Arc<A>,
+    prompt: Prompt,
+    emitter: Emitter,
+    nudge: Option<&'static str>,
+    /// Endpoint and key used by the last request.
+    endpoint: Option<Endpoint>,
+    /// Number of failed requests since the last progress that no failure takes back.
+    failed: u32,
+    /// Number of answers that could not be used.
+    unusable: u32,
+    /// Number of times that the answer broke off after a checkpoint, and that checkpoint.
+    broken: (u32, u32),
+}
+
+impl<A: Api> Requests<A> {
+    async fn until_done(&mut self) -> Result<Finish, Error> {
+        let api = Arc::clone(&self.api);
+        let mut answer = api.begin();
+        let mut responses = 0;
+        loop {
+            let verdict = match self.exchange(&mut answer).await {
+                Ok(()) => api.judge(&mut answer, &self.prompt),
+                Err(trouble) => Verdict::Failed(trouble),
+            };
+            match verdict {
+                Verdict::Whole(reason) => {
+                    let (chunks, finish) = api.finish(answer, &self.prompt, reason);
+                    for chunk in chunks {
+                        self.emitter.send(chunk).await;
+                    }
+                    return Ok(finish);
+                }
+                Verdict::GoesOn => {
+                    responses += 1;
+                    if responses == MAX_RESPONSES {
+                        return Err(endless());
+                    }
+                    // Without a checkpoint the next failure takes this progress back, so that
+                    // failures before it still count.
+                    if answer.checkpoint().is_some() {
+                        self.failed = 0;
+                    }
+                }
+                Verdict::Unusable(unusable) => {
+                    self.ask_again(unusable, answer.is_shown()).await?;
+                    answer = api.begin();
+                }
+                Verdict::Failed(trouble) => self.recover(trouble, &mut answer).await?,
+            }
+        }
+    }
+
+    /// Sends one request and reads its response.
+    async fn exchange(&mut self, answer: &mut A::Answer) -> Result<(), Trouble> {
+        let api = Arc::clone(&self.api);
+        let Client { options, http, .. } = api.client();
+        // Anew for each request: a login in the meantime counts at once.
+        let endpoint = api.client().endpoint();
+        let endpoint = endpoint.map_err(|why| Failure::terminal(Error::NotAuthenticated(why)))?;
+        self.endpoint = Some(endpoint.clone());
+        api.prepare(&endpoint).await.map_err(|failure| self.unanswered(failure, &endpoint))?;
+        let request = api.request(&endpoint, &self.prompt, self.nudge, answer);
+        let request = request.map_err(Failure::terminal)?;
+        let sent = http.send(request, options.idle).await;
+        let response = sent.map_err(|failure| self.unanswered(failure, &endpoint))?;
+        if !response.status().is_success() {
+            let report = Report::of(response, options.idle).await;
+            return Err(api.classify(&report, &endpoint, &self.prompt));
+        }
+        let read = stream::read(response, answer, &mut self.emitter, options).await;
+        read.map_err(|wrong| match wrong {
+            Wrong::Reported(json) => {
+                let report = Report::read(None, json.as_bytes());
+                api.classify(&report, &endpoint, &self.prompt)
+            }
+            Wrong::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
+                "What the server sent is not what its API sends: {why}."
+            ))),
+            Wrong::Failed(failure) => failure.into(),
+        })
+    }
+
+    /// Makes the failure final if a server on this machine is not running: no waiting starts it.
+    fn unanswered(&self, failure: Failure, endpoint: &Endpoint) -> Failure {
+        if failure.reason != http::NO_CONNECTION || !http::is_here(&endpoint.url) {
+            return failure;
+        }
+        match self.api.not_running(endpoint) {
+            Some(why) => Failure::terminal(Error::Unavailable(why)),
+            None => failure,
+        }
+    }
+
+    /// Waits for the next attempt and rewinds the answer, or gives up.
+    async fn recover(&mut self, trouble: Trouble, answer: &mut A::Answer) -> Result<(), Error> {
+        let api = Arc::clone(&self.api);
+        let options = &api.client().options;
+        // Before the rewind, which forgets what the failed request has brought.
+        let resumes = answer.checkpoint().filter(|_| answer.has_begun());
+        let void = answer.rewind();
+        match trouble {
+            Trouble::Failed(failure) if failure.advice == Advice::Now => {
+                if failure.reason.is_empty() && void.is_none() {
+                    return Ok(());
+                }
+                self.adapt(failure, void).await
+            }
+            Trouble::NoModel(error) => Err(self.with_models(error).await),
+            Trouble::Garbled(error) => {
+                self.unusable += 1;
+                let failure = Failure::passing("the answer was garbled", error);
+                self.emitter.retry(failure, &options.content_retry, self.unusable, void).await
+            }
+            Trouble::Failed(mut failure) => {
+                self.redact(&mut failure.reason);
+                match resumes {
+                    Some(checkpoint) => self.resume(failure, checkpoint, void).await,
+                    None => {
+                        self.failed += 1;
+                        self.emitter.retry(failure, &options.retry, self.failed, void).await
+                    }
+                }
+            }
+        }
+    }
+
+    /// Announces a request that leaves out what the server refused. It does not count as a retry:
+    /// each thing is left out only once, so this ends.
+    async fn adapt(&mut self, mut failure: Failure, void: Option<Vec<Chunk>>) -> Result<(), Error> {
+        if failure.reason.is_empty() {
+            "the server wants it otherwise".clone_into(&mut failure.reason);
+        }
+        let retry = self.api.client().options.retry.clone();
+        let policy = Policy { attempts: self.failed + 2, ..retry };
+        self.emitter.retry(failure, &policy, self.failed + 1, void).await
+    }
+
+    /// Waits until an answer that broke off can go on at its checkpoint. Attempts count from the
+    /// last progress: long answers break off more often than short ones.
+    async fn resume(
+        &mut self,
+        failure: Failure,
+        checkpoint: u32,
+        void: Option<Vec<Chunk>>,
+    ) -> Result<(), Error> {
+        let (broken, since) = self.broken;
+        let broken = if since == checkpoint { broken + 1 } else { 1 };
+        self.broken = (broken, checkpoint);
+        let options = &self.api.client().options;
+        let policy = Policy { attempts: options.reconnects + 1, ..options.retry.clone() };
+        let advice = match failure.advice {
+            Advice::Unknown => Advice::Soon,
+            advice => advice,
+        };
+        self.emitter.retry(failure.advised(advice), &policy, broken, void).await
+    }
+
+    /// Waits before the model is asked again, with a nudge, for an answer that can be used.
+    async fn ask_again(&mut self, unusable: Unusable, shown: bool) -> Result<(), Error> {
+        self.unusable += 1;
+        self.nudge = unusable.nudge;
+        let error = Error::BadAnswer(unusable.error.to_owned());
+        let failure = Failure::passing(unusable.reason, error);
+        let policy = &self.api.client().options.content_retry;
+        self.emitter.retry(failure, policy, self.unusable, shown.then(Vec::new)).await
+    }
+
+    /// Adds the ids of the endpoint's models to an error, if they can be fetched.
+    async fn with_models(&self, mut error: Error) -> Error {
+        let Some(endpoint) = &self.endpoint else { return error };
+        let models = self.api.models(endpoint).await.unwrap_or_default();
+        if !models.is_empty() {
+            let more = if models.len() > LISTED { ", …" } else { "" };
+            let names = models[..models.len().min(LISTED)].join(", ");
+            error.text_mut().push_str(&format!(" There are: {names}{more}."));
+        }
+        error
+    }
+
+    fn redact(&self, text: &mut String) {
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.redact(text);
+        }
+    }
+}
+
+fn endless() -> Error {
+    Error::BadAnswer(format!(
+        "The model's answer did not end within {MAX_RESPONSES} requests, and was given up."
+    ))
+}
