@@ -4,6 +4,7 @@
 //! A name is looked up once, what it leads to is judged, and the connection is made to that: a name
 //! that leads elsewhere the next time is of no use.
 
+mod backoff;
 mod certificates;
 mod place;
 
@@ -15,9 +16,11 @@ use std::sync::Arc;
 
 use futures::future::{self, BoxFuture};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, redirect};
 use tokio::net::lookup_host;
 
+pub use self::backoff::{Backoff, retry_after};
 use self::certificates::{NO_CERTIFICATES, no_certificates};
 pub use self::place::{Reach, is_this_machine, judge, judge_host};
 
@@ -59,6 +62,14 @@ pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
         .redirect(redirect::Policy::none())
         .referer(false)
         .dns_resolver(Judged { lookup, reach })
+}
+
+/// Makes a header whose value is not shown in logs; `None` if its name or value cannot be sent.
+pub fn secret_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    let name = HeaderName::try_from(name).ok()?;
+    let mut value = HeaderValue::try_from(value).ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
 }
 
 /// Why a request was not made, if what its name leads to is out of reach.

@@ -12,11 +12,8 @@ use reqwest::{Client, Request, Response, Url, redirect};
 use tokio::time::timeout;
 
 use super::Error;
-use super::retry::{self, Failure};
-use crate::net;
-
-/// Sent as `User-Agent`, and wherever an API wants to know its client.
-pub(super) const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
+use super::retry::Failure;
+use crate::net::{self, AGENT};
 
 /// How many bytes of an error's body are read, and how long it may take.
 pub(super) const ERROR_BODY: usize = 64 * 1024;
@@ -96,7 +93,7 @@ impl Head {
         let millis = millis.and_then(|it| Duration::try_from_secs_f64(it / 1000.0).ok());
         Self {
             status: response.status().as_u16(),
-            retry_after: millis.or_else(|| retry::retry_after(header("retry-after")?)),
+            retry_after: millis.or_else(|| net::retry_after(header("retry-after")?)),
             should_retry: header("x-should-retry").and_then(|it| it.trim().parse().ok()),
             location: header("location").map(str::to_owned),
         }
@@ -186,17 +183,13 @@ pub(super) fn is_near(url: &str) -> bool {
 
 /// A header whose value is not shown.
 pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
-    let bad = || {
+    net::secret_header(name, value).ok_or_else(|| {
         Error::Rejected(format!(
             "The header `{}` cannot be sent: its name or value has characters that no header can \
              have.",
             name.escape_debug()
         ))
-    };
-    let name = HeaderName::try_from(name).map_err(|_| bad())?;
-    let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
-    value.set_sensitive(true);
-    Ok((name, value))
+    })
 }
 
 fn host(url: &Url) -> Arc<str> {

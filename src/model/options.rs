@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::retry::Policy;
+use crate::net::Backoff;
 
 /// How a model is asked, and how much is too much.
 #[derive(Debug, Clone)]
@@ -40,8 +41,7 @@ impl Default for Options {
             retry: Policy::default(),
             content_retry: Policy {
                 attempts: 4,
-                first: Duration::from_secs(1),
-                jitter: 0.0,
+                backoff: Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30)),
                 ..Policy::default()
             },
             reconnects: 3,

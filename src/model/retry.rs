@@ -1,34 +1,27 @@
 //! When a request that failed is tried again: arithmetic only, nothing waits here.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::Error;
+use crate::net::Backoff;
 
-/// How often and how patiently requests are tried.
+/// Retry policy: the number of attempts and the waits between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// How many in all, the first included.
+    /// Maximum number of attempts, the first included.
     pub attempts: u32,
-    /// How long to wait before the second.
-    pub first: Duration,
-    /// How much longer each time.
-    pub factor: u32,
-    /// No longer than this, unless the server asks for it.
-    pub cap: Duration,
-    /// How much a wait may be longer or shorter by chance, as a share of it.
-    pub jitter: f64,
-    /// What the server may ask for; whoever must wait longer is told instead.
+    /// Waits, unless the server asks for others.
+    pub backoff: Backoff,
+    /// Longest wait that the server may ask for; a longer one is an error that says so.
     pub patience: Duration,
 }
 
 impl Default for Policy {
     fn default() -> Self {
+        let usual = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(30));
         Self {
             attempts: 10,
-            first: Duration::from_secs(5),
-            factor: 2,
-            cap: Duration::from_secs(30),
-            jitter: 0.3,
+            backoff: Backoff { jitter: 0.7..1.3, ..usual },
             patience: Duration::from_mins(5),
         }
     }
@@ -118,38 +111,29 @@ impl Trouble {
 const SOON: u32 = 3;
 
 impl Policy {
-    /// How long to wait when `failed` attempts have failed; `None` if that is the end. `chance` is
-    /// a random number from 0 to 1.
+    /// Returns the wait after so many failed attempts; `None` if none is left. `chance` is a random
+    /// number from 0 to 1.
     pub fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
         if failed >= self.attempts {
             return None;
         }
-        let usual = self.grown(self.first, self.factor, failed);
-        match advice {
-            Advice::Never => None,
-            Advice::Now => Some(Duration::ZERO),
-            Advice::After(wait) if wait > self.patience => None,
-            // Never shorter than asked for, and never at once.
-            Advice::After(wait) => Some(scaled(wait.max(self.first / 5), 1.0 + 0.2 * chance)),
-            Advice::Soon if failed <= SOON => {
-                Some(self.jittered(self.grown(self.first / 5, 3, failed), chance))
+        let soon = self.backoff.first / 5;
+        let backoff = match advice {
+            Advice::Never => return None,
+            Advice::Now => return Some(Duration::ZERO),
+            Advice::After(wait) if wait > self.patience => return None,
+            Advice::After(wait) => {
+                // Never shorter than asked for, and never at once.
+                let wait = wait.max(soon);
+                Backoff { first: wait, factor: 1, longest: wait, jitter: 1.0..1.2 }
             }
-            Advice::Soon | Advice::Unknown => Some(self.jittered(usual, chance)),
-        }
+            Advice::Soon if failed <= SOON => {
+                Backoff { first: soon, factor: 3, ..self.backoff.clone() }
+            }
+            Advice::Soon | Advice::Unknown => self.backoff.clone(),
+        };
+        Some(backoff.delay_at(failed, chance))
     }
-
-    fn grown(&self, first: Duration, factor: u32, failed: u32) -> Duration {
-        let factor = factor.saturating_pow(failed.saturating_sub(1));
-        first.saturating_mul(factor).min(self.cap)
-    }
-
-    fn jittered(&self, delay: Duration, chance: f64) -> Duration {
-        scaled(delay, 1.0 + self.jitter * (2.0 * chance - 1.0))
-    }
-}
-
-fn scaled(delay: Duration, by: f64) -> Duration {
-    Duration::try_from_secs_f64(delay.as_secs_f64() * by).unwrap_or(delay)
 }
 
 /// Reads `34.07s`, `900ms`, `1h2m3.5s`.
@@ -183,16 +167,6 @@ pub fn asked_for(message: &str) -> Option<Duration> {
         .find_map(|phrase| lower.find(phrase).map(|at| at + phrase.len()))?;
     let word = lower[begin..].split_whitespace().next()?;
     duration(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
-}
-
-/// Reads a `retry-after` header: seconds, or a date.
-pub fn retry_after(header: &str) -> Option<Duration> {
-    if let Ok(seconds) = header.trim().parse() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = httpdate::parse_http_date(header.trim()).ok()?;
-    // What is over by now is over.
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 /// What the name of an exceeded quota tells.
@@ -253,9 +227,10 @@ mod tests {
         let max = u32::MAX;
         let policy = Policy {
             attempts: max,
-            first: Duration::MAX,
-            factor: max,
-            cap: Duration::from_secs(1),
+            backoff: Backoff {
+                factor: max,
+                ..Backoff::doubling(Duration::MAX, Duration::from_secs(1))
+            },
             ..Policy::default()
         };
         assert_eq!(policy.delay(max - 1, Advice::Unknown, 0.5), Some(Duration::from_secs(1)));
@@ -291,11 +266,6 @@ mod tests {
         assert_eq!(millis("Please retry in a while"), None);
         assert_eq!(millis("Please retry in "), None);
         assert_eq!(millis("no"), None);
-        assert_eq!(retry_after("7").map(|wait| wait.as_secs()), Some(7));
-        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
-        let later = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
-        assert!(retry_after(&later).is_some_and(|wait| (90..=100).contains(&wait.as_secs())));
-        assert_eq!(retry_after("later"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tandem::model::retry::Policy;
 use tandem::model::{
     Chunk, Finish, FinishReason, Message, Model, Native, Part, Prompt, ToolDeclaration, Usage,
 };
+use tandem::net::Backoff;
 
 use self::server::{Reply, Server};
 
@@ -20,10 +21,9 @@ const CUTS: u64 = 40;
 
 /// Waits as short as they can be, and everything else as it is.
 pub(crate) fn options() -> Options {
-    let quick = |policy: Policy| Policy {
-        first: Duration::from_millis(5),
-        cap: Duration::from_millis(20),
-        ..policy
+    let quick = |Policy { attempts, backoff, patience }| {
+        let (first, longest) = (Duration::from_millis(5), Duration::from_millis(20));
+        Policy { attempts, backoff: Backoff { first, longest, ..backoff }, patience }
     };
     let usual = Options::default();
     Options {

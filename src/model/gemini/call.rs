@@ -10,10 +10,11 @@ use serde::Deserialize;
 
 use super::{Inner, KEY_HEADER, asked, errors};
 use crate::model::endpoint::Endpoint;
-use crate::model::http::{self, AGENT, Http};
+use crate::model::http::{self, Http};
 use crate::model::report::Report;
 use crate::model::retry::{Failure, Trouble};
 use crate::model::{Error, Prompt, tokens};
+use crate::net::AGENT;
 
 /// What stays as it is in a model's id.
 const ID: &AsciiSet =

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion, RootsCapabilities,
 };
@@ -15,7 +14,7 @@ use rmcp::service::{
 };
 use rmcp::transport::AuthClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
     StreamableHttpError,
@@ -38,7 +37,7 @@ use super::http::{self, Headers, OLD, Web, is_old};
 use super::lines::Capped;
 use super::listener::{Changes, Listener};
 use super::login::has_token;
-use crate::net;
+use crate::net::{self, Backoff};
 use crate::sync::Mutex;
 
 /// How long a program that hung up may take to end, to be asked how.
@@ -51,7 +50,10 @@ const LAST_WORDS: usize = 2048;
 const TOLD: usize = 300;
 
 /// How often a stream of messages that broke off is opened again.
-const REOPENED: usize = 5;
+const REOPENED: u32 = 5;
+
+/// Waits before that.
+const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// A server that is ready.
 pub(super) struct Live {
@@ -203,13 +205,21 @@ impl Body {
 /// Headers as they are sent.
 fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
     let header = |(name, value): &(String, String)| {
-        let wrong = || format!("its header `{}` cannot be sent", name.escape_debug());
-        let name = HeaderName::try_from(name).map_err(|_| wrong())?;
-        let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        Ok((name, value))
+        net::secret_header(name, value)
+            .ok_or_else(|| format!("its header `{}` cannot be sent", name.escape_debug()))
     };
     headers.iter().map(header).collect()
+}
+
+/// The policy for streams of messages that broke off.
+#[derive(Debug)]
+struct Reopening;
+
+impl SseRetryPolicy for Reopening {
+    fn retry(&self, times: usize) -> Option<Duration> {
+        let times = u32::try_from(times).ok().filter(|times| *times < REOPENED)?;
+        Some(REOPENING.delay(times + 1))
+    }
 }
 
 fn over_http(
@@ -218,12 +228,10 @@ fn over_http(
     headers: Headers,
     world: &World,
 ) -> impl Transport<RoleClient> + 'static {
-    let mut again = ExponentialBackoff::default();
-    again.max_times = Some(REOPENED);
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
         .max_sse_event_size(world.limits.message_bytes);
-    config.retry_config = Arc::new(again);
+    config.retry_config = Arc::new(Reopening);
     let transport = StreamableHttpClientTransport::with_client(client, config);
     IntoTransport::<RoleClient, _, _>::into_transport(transport)
 }

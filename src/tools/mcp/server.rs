@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::listener::{Changes, listen};
 use super::login::has_token;
 use super::offer::Offer;
+use crate::net::Backoff;
 
 /// How often in a row a server is tried again by itself.
 const RETRIES: u32 = 6;
@@ -168,6 +169,8 @@ impl Server {
     /// Keeps it ready, for ever.
     pub(super) async fn keep(self: Arc<Self>) {
         let limits = &self.world.limits;
+        // No longest wait: `RETRIES` bounds them.
+        let backoff = Backoff::doubling(limits.again, Duration::MAX);
         let mut failures = 0;
         let mut discover = false;
         loop {
@@ -193,9 +196,8 @@ impl Server {
                 Trouble::OtherWay => discover = true,
                 Trouble::Passing(why) if failures < RETRIES => {
                     let why = self.config.concealed(&why);
-                    let pause = limits.again * 2u32.pow(failures);
                     failures += 1;
-                    self.pause(why, pause, failures == 1).await;
+                    self.pause(why, backoff.delay(failures), failures == 1).await;
                 }
                 Trouble::Passing(why) | Trouble::Lasting(why) => {
                     failures = 0;

@@ -1,5 +1,7 @@
 //! Dropping the stream ends everything at once.
 
+use tandem::net::Backoff;
+
 use super::server::event;
 use super::*;
 
@@ -26,11 +28,8 @@ async fn dropping_a_stream_that_hangs_closes_its_connection() {
 #[tokio::test]
 async fn dropping_a_stream_that_waits_asks_no_more() {
     let server = Server::start(vec![Reply::error(500, "{}"), Reply::text("ok")]).await;
-    let hours = Policy {
-        first: Duration::from_hours(2),
-        cap: Duration::from_hours(2),
-        ..Policy::default()
-    };
+    let backoff = Backoff::doubling(Duration::from_hours(2), Duration::from_hours(2));
+    let hours = Policy { backoff, ..Policy::default() };
     let gemini = gemini(&server, Options { retry: hours, ..options() });
     let mut chunks = gemini.stream(prompt(vec![user("hi")]));
     let Some(Ok(Chunk::Retry(retry))) = chunks.next().await else { panic!("no retry") };

@@ -1,14 +1,14 @@
 //! One attempt to deliver a notification, and when another may follow.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::{Delivery, Limits};
-use crate::net::{self, Lookup, Reach};
+use crate::net::{self, Backoff, Lookup, Reach};
 
 /// How long a connection may stay open with nothing to send. Connections are kept to save the next
 /// notification a handshake; they lead to an address that has been judged.
@@ -89,10 +89,7 @@ fn judge_response(response: &Response) -> Result<(), Failure> {
         return Err(Failure::Final(why));
     }
     let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    Err(Failure::Passing {
-        why,
-        asked: asked.and_then(|text| retry_after(text, SystemTime::now())),
-    })
+    Err(Failure::Passing { why, asked: asked.and_then(net::retry_after) })
 }
 
 fn lost(error: &reqwest::Error) -> Failure {
@@ -118,29 +115,17 @@ fn headers(headers: &[(String, String)]) -> Result<HeaderMap, String> {
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let bad = || format!("The header `{}` cannot be sent.", name.escape_debug());
-    let name = HeaderName::try_from(name).map_err(|_| bad())?;
-    let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
-    value.set_sensitive(true);
-    Ok((name, value))
+    net::secret_header(name, value)
+        .ok_or_else(|| format!("The header `{}` cannot be sent.", name.escape_debug()))
 }
 
-/// How long to wait when this many attempts have failed; `chance` is a random number from 0 to 1.
+/// Returns the wait after so many failed attempts; `asked` is what the server asks for, and `chance`
+/// a random number from 0 to 1.
 pub(super) fn wait(limits: &Limits, failed: u32, asked: Option<Duration>, chance: f64) -> Duration {
-    let factor = 2_u32.saturating_pow(failed.saturating_sub(1));
-    let grown = limits.first_wait.saturating_mul(factor).min(limits.longest_wait);
-    // From half of it to all of it: many that fail together do not come back together.
-    let usual = grown / 2 + (grown / 2).mul_f64(chance);
-    asked.map_or(usual, |asked| asked.min(limits.longest_retry_after).max(usual))
-}
-
-/// Reads a `Retry-After` header: seconds, or a date.
-fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
-    let text = text.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    httpdate::parse_http_date(text).ok()?.duration_since(now).ok()
+    let Limits { first_wait, longest_wait, longest_retry_after, .. } = *limits;
+    let backoff = Backoff { jitter: 0.5..1.0, ..Backoff::doubling(first_wait, longest_wait) };
+    let usual = backoff.delay_at(failed, chance);
+    asked.map_or(usual, |asked| asked.min(longest_retry_after).max(usual))
 }
 
 #[cfg(test)]
@@ -169,16 +154,5 @@ mod tests {
         assert_eq!(millis(1, Some(20), 0.0), 20_000);
         assert_eq!(millis(1, Some(61), 0.0), 60_000);
         assert_eq!(millis(1, Some(u64::MAX), 0.0), 60_000);
-    }
-
-    #[test]
-    fn a_server_asks_for_seconds_or_names_a_time() {
-        let now = httpdate::parse_http_date("Wed, 21 Oct 2015 07:28:00 GMT").unwrap();
-        let read = |text| retry_after(text, now).map(|wait| wait.as_secs());
-        assert_eq!(read(" 7 "), Some(7));
-        assert_eq!(read("Wed, 21 Oct 2015 07:28:30 GMT"), Some(30));
-        assert_eq!(read("Wed, 21 Oct 2015 07:27:30 GMT"), None);
-        assert_eq!(read("-1"), None);
-        assert_eq!(read("soon"), None);
     }
 }

@@ -14,15 +14,13 @@ use tokio::sync::{mpsc, oneshot};
 use super::super::conversation::News;
 use super::Agent;
 use super::socket::{Connection, Failure};
+use crate::net::Backoff;
 use crate::protocol::attach::{self, EVENTS, Happened, OPEN, Open, Opening, REFUSED, Since};
 use crate::rpc::{CallError, Peer};
 use crate::session::{Entry, Event};
 
-/// How long it is waited before the first attempt to connect again; the next waits twice as long.
-const FIRST: Duration = Duration::from_millis(100);
-
-/// How long, at most.
-const LONGEST: Duration = Duration::from_secs(5);
+/// Waits before attempts to connect again.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Something that is asked of the session. It may be asked again if the answer was lost.
 pub(super) struct Ask {
@@ -170,9 +168,10 @@ impl Link {
 
     /// Connects again, however long that takes. The error says why it cannot be done.
     async fn again(&self) -> Result<Connection, String> {
-        let mut wait = FIRST;
+        let mut failures = 0;
         loop {
-            tokio::time::sleep(wait).await;
+            failures += 1;
+            tokio::time::sleep(BACKOFF.delay(failures)).await;
             match self.connect().await {
                 Ok(connection) => return Ok(connection),
                 Err(Failure::Nobody) => {
@@ -181,7 +180,6 @@ impl Link {
                 Err(Failure::Final(why)) => return Err(why),
                 Err(Failure::ForNow(why)) => tracing::debug!("not connected again: {why}"),
             }
-            wait = (wait * 2).min(LONGEST);
         }
     }
 
