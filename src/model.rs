@@ -1,4 +1,5 @@
-//! What a session needs of a language model: it is told a conversation and streams an answer.
+//! Language models: one trait, four providers behind one request loop, and a model that replays a
+//! script.
 
 pub mod anthropic;
 pub mod catalog;
@@ -44,53 +45,54 @@ use crate::media::Media;
 
 /// A language model behind some API.
 pub trait Model: Send + Sync {
-    /// The model's id, as `--model` takes it.
+    /// Returns the model's id, as `--model` takes it.
     fn id(&self) -> &str;
 
-    /// Whether it can be called, as far as is known without the network. The error says what is
-    /// missing and what to do.
+    /// Checks, without the network, that the model can be called. The error says what is missing
+    /// and what to do.
     fn ready(&self) -> Result<(), Error>;
 
-    /// Asks for the next message. Retries by itself; dropping the stream drops the request.
+    /// Streams the next message. Retries are included; dropping the stream drops the request.
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>>;
 
-    /// How many tokens it can be told, if that is known.
+    /// Returns the size of the context window in tokens, if known.
     fn input_limit(&self) -> Option<u64> {
         None
     }
 
-    /// How many tokens a prompt has: an estimate, unless the API must be asked.
+    /// Counts the tokens of a prompt: an estimate, unless the API must be asked.
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
         std::future::ready(tokens::of_prompt(&prompt)).boxed()
     }
 }
 
-/// The models that there are to choose from.
+/// The models to choose from.
 pub trait Models: Send + Sync {
-    /// The ids of those that are known by name. May read files.
+    /// Lists the ids of the models that are known by name. May read files.
     fn known(&self) -> Result<Vec<String>, String>;
 
-    /// The model with this id. May read files; the error is for people.
+    /// Opens the model with this id. May read files; the error is for people.
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String>;
 }
 
-/// All a model is told.
+/// Input of one request to a model.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
-    /// Who it is and how to work.
+    /// System text: the model's role and how to work.
     pub system: Arc<str>,
     /// The conversation so far, oldest first.
     pub messages: Vec<Arc<Message>>,
-    /// The tools it may call, always in the same order.
+    /// Tools that the model may call, always in the same order: a provider's prompt cache depends
+    /// on it.
     pub tools: Arc<[ToolDeclaration]>,
 }
 
-/// A tool as a model is told of it.
+/// Declaration of a tool for a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDeclaration {
-    /// Unique.
+    /// Name, unique among the tools.
     pub name: String,
-    /// When to call it, and what comes of it.
+    /// Description for the model: when to call the tool, and what it returns.
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
@@ -99,11 +101,11 @@ pub struct ToolDeclaration {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// What the user said.
+    /// A message of the user.
     User(Vec<Part>),
     /// What the model said.
     Assistant(Assistant),
-    /// What came of the calls in the assistant's message before, in their order.
+    /// Results of the calls in the preceding message of the model, in their order.
     Results(Vec<ToolResult>),
 }
 
@@ -123,75 +125,75 @@ pub struct Assistant {
     pub text: String,
     /// In the order asked for.
     pub calls: Vec<Call>,
-    /// The same as the provider sent it, if there is more in it than text and calls.
+    /// The message as the provider sent it, if there is more in it than text and calls.
     pub native: Option<Native>,
 }
 
-/// A model's answer as its provider sent it: what must be echoed exactly (signatures, ids), and
-/// what this program does not know.
+/// A model's answer as its provider sent it: parts that must be echoed exactly (signatures, ids),
+/// and parts unknown to this program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Native {
-    /// Which backend understands it.
+    /// Name of the backend that understands the parts.
     pub backend: String,
-    /// Which model said it.
+    /// Id of the model that gave the answer.
     pub model: String,
     /// The provider's own parts.
     pub parts: Vec<Value>,
 }
 
-/// The model asks for a tool to be run.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Unique in the session.
     pub id: String,
-    /// Of the tool.
+    /// Name of the tool.
     pub name: String,
-    /// As the tool's schema has it, if the model is right.
+    /// Arguments; not checked against the tool's schema yet.
     pub args: Value,
 }
 
-/// What came of one call.
+/// Result of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// [`Call::id`].
     pub call: String,
     /// [`Call::name`].
     pub name: String,
-    /// For the model to read.
+    /// Text for the model.
     pub text: String,
-    /// Whether `text` says why it failed.
+    /// `true` if the call failed; `text` says why.
     pub failed: bool,
-    /// For the model to look at.
+    /// Images and documents for the model.
     pub media: Vec<Media>,
 }
 
 /// A piece of the model's answer, as it arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Chunk {
-    /// More of the message.
+    /// A piece of the message.
     Text(String),
     /// More of the reasoning; usually begins with `**Subject**`.
     Thought(String),
     /// One whole call.
     Call(Call),
-    /// The request failed and is tried again.
+    /// The request failed and is retried.
     Retry(Retry),
     /// The last chunk of a whole answer.
     Finish(Finish),
 }
 
-/// A request that is tried again.
+/// Announcement of a retry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
-    /// In few words: `rate limited`.
+    /// Reason in a few words: `rate limited`.
     pub reason: String,
-    /// How long it waits first.
+    /// Wait before the next attempt.
     pub delay: Duration,
-    /// Which attempt follows, from 2.
+    /// Number of the next attempt, from 2.
     pub attempt: u32,
-    /// How many there are at most.
+    /// Maximum number of attempts.
     pub of: u32,
-    /// Whether what has been streamed of this answer is void.
+    /// `true` if everything streamed of this answer so far is void.
     pub discard: bool,
 }
 
@@ -211,48 +213,48 @@ impl fmt::Display for Retry {
     }
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finish {
-    /// Why.
+    /// Reason for the end.
     pub reason: FinishReason,
-    /// What it cost.
+    /// Tokens used.
     pub usage: Usage,
     /// The answer as the provider sent it.
     pub native: Option<Native>,
 }
 
-/// Why an answer ended.
+/// Reason for the end of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The model had said what it wanted, calls included.
+    /// The model ended the answer, calls included.
     #[default]
     Stop,
-    /// It was cut at the output limit.
+    /// The answer was cut at the output limit.
     MaxTokens,
-    /// The provider would not have it said; why.
+    /// The provider refused to give the answer; a sentence says why.
     Refused(String),
 }
 
 /// Tokens of one request, as the provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// What the model was told, the cached part included.
+    /// Tokens of the prompt, cached ones included.
     pub input: u64,
-    /// The part of the input that was cached.
+    /// Cached tokens of the prompt.
     pub cached: u64,
-    /// What it said, without its reasoning.
+    /// Tokens of the answer, without reasoning.
     pub output: u64,
-    /// Its reasoning.
+    /// Tokens of reasoning.
     pub thoughts: u64,
 }
 
-/// Why no answer, or no whole one, came. Retries are over when this is seen.
+/// Reason for no answer, or for half of one. No retry follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
-    /// There is nothing to authenticate with; what to do.
+    /// There is no key, or the server refuses it; the text says what to do.
     NotAuthenticated(String),
     /// Too many requests, or the quota is used up.
     RateLimited(String),
@@ -260,11 +262,11 @@ pub enum Error {
     Refused(String),
     /// The conversation is longer than the model can take.
     ContextTooLong(String),
-    /// The request was not acceptable.
+    /// The server does not accept the request.
     Rejected(String),
     /// The provider could not be reached, or had a fault of its own.
     Unavailable(String),
-    /// What came was no answer.
+    /// The response is no answer that can be used.
     BadAnswer(String),
 }
 
@@ -285,7 +287,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// What it says, to be changed.
+    /// Returns the message, to be changed.
     fn text_mut(&mut self) -> &mut String {
         match self {
             Self::NotAuthenticated(why)
@@ -299,17 +301,17 @@ impl Error {
     }
 }
 
-/// A key that is never shown.
+/// A key that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Without the white space that comes with copying.
+    /// Wraps a key, without the white space that comes with copying.
     pub fn new(key: &str) -> Self {
         Self(key.trim().to_owned())
     }
 
-    /// The key itself, to be sent and nothing else.
+    /// Returns the key itself, to be sent and nothing else.
     pub fn expose(&self) -> &str {
         &self.0
     }

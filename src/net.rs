@@ -1,8 +1,8 @@
-//! Requests to addresses that others have named: they reach what everybody reaches, not what only
-//! this machine does.
+//! HTTP clients, and requests to addresses that others have named: those reach what everybody can
+//! reach, and nothing that only this machine can.
 //!
-//! A name is looked up once, what it leads to is judged, and the connection is made to that: a name
-//! that leads elsewhere the next time is of no use.
+//! A name is resolved once, its addresses are checked, and the connection is made to one of those:
+//! a name that resolves differently the next time (DNS rebinding) gains nothing.
 
 mod backoff;
 mod certificates;
@@ -24,15 +24,15 @@ pub use self::backoff::{Backoff, retry_after};
 use self::certificates::{NO_CERTIFICATES, no_certificates};
 pub use self::place::{Reach, is_this_machine, judge, judge_host};
 
-/// Sent as `User-Agent`.
+/// Value of the `User-Agent` header.
 pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
 
-/// Finds the addresses of a name.
+/// A DNS resolver.
 pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
-/// The addresses of a name, in the order in which they are tried.
+/// Future addresses of a name, in the order in which they are tried.
 pub type Found = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
-/// Asks the operating system.
+/// Returns the operating system's resolver.
 pub fn system_lookup() -> Lookup {
     Arc::new(|name| {
         Box::pin(async move {
@@ -42,8 +42,8 @@ pub fn system_lookup() -> Lookup {
     })
 }
 
-/// Builds a client from what `begin` begins. On a machine without certificates of authorities `http:`
-/// works all the same, and a request with `https:` fails with an error that says what to do.
+/// Builds a client from the builder that `begin` returns. On a machine without root certificates,
+/// `http:` still works, and a request with `https:` fails with an error that says what to do.
 pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
     // Fails only if a provider is installed, which will do.
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -54,8 +54,8 @@ pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
     })
 }
 
-/// A client that connects to nothing out of reach and follows no redirects. Literal addresses are
-/// the caller's to judge, with [`judge_host`]. To be built with [`build`].
+/// Returns the builder of a client that connects to nothing out of reach and follows no redirects.
+/// Literal addresses are checked by the caller, with [`judge_host`]. The builder is for [`build`].
 pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
     Client::builder()
         .user_agent(AGENT)
@@ -72,7 +72,7 @@ pub fn secret_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue
     Some((name, value))
 }
 
-/// Why a request was not made, if what its name leads to is out of reach.
+/// Returns the reason why a request was not sent, if its name resolves to nothing within reach.
 pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a Refused> {
     loop {
         if let Some(refused) = error.downcast_ref() {
@@ -82,7 +82,7 @@ pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a Refused> 
     }
 }
 
-/// The error of TLS in an error, if that is what went wrong.
+/// Returns the TLS error in an error's chain of sources.
 pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(error) = error.downcast_ref() {
         return Some(error);
@@ -101,7 +101,8 @@ pub fn lacks_certificates(error: &(dyn Error + 'static)) -> Option<&'static str>
     tls_error(error).is_some_and(lacks).then_some(NO_CERTIFICATES)
 }
 
-/// The innermost error: the outer ones say the whole address, and only that something failed.
+/// Returns the message of the innermost error: the outer ones repeat the address, and say only that
+/// something failed.
 pub fn cause(error: &reqwest::Error) -> String {
     if let Some(why) = lacks_certificates(error) {
         return why.to_owned();
@@ -113,8 +114,8 @@ pub fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Finds a name's addresses once and lets none through that may not be connected to: the
-/// connection is made to what is let through, and the name is not looked up again.
+/// A resolver that drops addresses out of reach. The client connects to one of those that are left
+/// and does not resolve the name again.
 struct Judged {
     lookup: Lookup,
     reach: Reach,
@@ -155,7 +156,7 @@ fn let_through(
     Err(why.map_or_else(|| format!("{name} has no address").into(), Into::into))
 }
 
-/// Why no address of a name may be connected to.
+/// Reason why no address of a name may be connected to.
 #[derive(Debug)]
 pub struct Refused(String);
 

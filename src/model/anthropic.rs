@@ -1,4 +1,4 @@
-//! Anthropic's API, and what speaks like it: Messages over server-sent events.
+//! Anthropic's Messages API and compatible ones, over server-sent events.
 
 mod answer;
 mod block;
@@ -41,24 +41,24 @@ struct Inner {
     model: catalog::Model,
     client: Client,
     thinking: thinking::Asked,
-    /// How many tokens an answer may have.
+    /// Maximum number of tokens of an answer.
     max_tokens: u64,
-    /// What else the user wants in every request.
+    /// The user's other fields for every request.
     more: Map<String, Value>,
     learnt: Mutex<Learnt>,
 }
 
-/// What native answers are marked with.
+/// Backend name of native answers.
 const BACKEND: &str = "anthropic";
-/// How many tokens an answer may have where nobody knows: every model can do as much.
+/// Maximum number of tokens of an answer of an unknown model: every model can do as much.
 const MAX_TOKENS: u64 = 8192;
-/// The fields of a request that are made here.
+/// Fields of a request that the user cannot set.
 const OWN: [&str; 8] =
     ["model", "max_tokens", "stream", "thinking", "output_config", "tools", "system", "messages"];
 
 impl Anthropic {
-    /// The model, as the catalog has it. Nothing is connected yet. The error says which thinking
-    /// levels there are, if the one that is asked for is none of them.
+    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
+    /// level lists the levels.
     pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
         let known = Some(model.output_tokens).filter(|tokens| *tokens > 0).unwrap_or(MAX_TOKENS);
         let asked = options.generation.get("max_tokens").and_then(Value::as_u64);
@@ -172,7 +172,7 @@ impl Api for Inner {
     }
 }
 
-/// Whether the endpoint takes its key: asks for as little as can be asked for.
+/// Checks that the endpoint accepts its key, with the smallest request there is.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     let http = Http::new(Options::default().connect_timeout);
     call::list(&http, endpoint, 1).await.map(drop)

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
 use crate::media::Media;
 
-/// The model that most native answers are of.
+/// Model of most native answers.
 pub(super) const MODEL: &str = "gemini-3.8-flash";
 
-/// Any sequence of messages.
+/// Returns any sequence of messages.
 pub(super) fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
     vec(message().prop_map(Arc::new), 0..12)
 }

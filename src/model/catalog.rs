@@ -1,8 +1,8 @@
-//! What is known of models: a table as data, which a file can add to and correct.
+//! The catalog of models: a table as data, which a file can extend and correct.
 //!
-//! A row says only what its model does not share with a row of a shorter id. An id that ends in
-//! `*` stands for a family; any other also stands for its variants, such as dated ones. So every
-//! id has an answer, known or not.
+//! A row has only the fields in which its model differs from a row with a shorter id. An id that
+//! ends in `*` stands for a family; any other also stands for its variants, such as dated ones. So
+//! every id has an entry, known or not.
 
 use std::collections::BTreeMap;
 
@@ -17,42 +17,42 @@ const EMBEDDED: &str = include_str!("catalog.json");
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalog {
     default: String,
-    /// By the names of providers.
+    /// Default models by the names of providers.
     defaults: BTreeMap<String, String>,
     rows: Vec<Row>,
 }
 
-/// What is known of one model.
+/// Properties of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
-    /// As its API has it, without the provider.
+    /// Id in the provider's API, without the provider.
     pub id: String,
-    /// How many tokens it can be told; 0 if that is not known.
+    /// Size of the context window in tokens; 0 if unknown.
     pub input_tokens: u64,
-    /// How many tokens one answer can have; 0 if that is not known.
+    /// Maximum number of tokens of one answer; 0 if unknown.
     pub output_tokens: u64,
-    /// How it is told how much to think.
+    /// Ways to say how much to think.
     pub thinking: Thinking,
-    /// Whether the result of a call can hold images.
+    /// `true` if the result of a call can hold images.
     pub media_in_responses: bool,
-    /// Whether it insists on the signatures of its calls.
+    /// `true` if the API insists on the signatures of the model's calls.
     pub signatures: bool,
-    /// Whether an answer can go on over several requests.
+    /// `true` if an answer can go on over several requests.
     pub continuation: bool,
 }
 
-/// How a model is told how much to think: by level or by budget, or not at all.
+/// Ways to say how much to think: by level, by budget, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thinking {
-    /// The levels that it knows. Of Anthropic's models those that think as much as they find right
-    /// have them: `OFF`, if they can do without, and their efforts.
+    /// Levels. Those of Anthropic's models with adaptive thinking are their efforts, and `OFF` if
+    /// they can do without.
     #[serde(default)]
     pub levels: Vec<String>,
-    /// Names for budgets of tokens.
+    /// Names of budgets in tokens.
     #[serde(default)]
     pub budgets: BTreeMap<String, i64>,
-    /// What it does if it is told nothing.
+    /// Level or budget if a request says nothing.
     #[serde(default)]
     pub default: Option<String>,
 }
@@ -80,15 +80,15 @@ struct Row {
 }
 
 impl Catalog {
-    /// The table that comes with the program.
+    /// Returns the table that comes with the program.
     pub fn embedded() -> Self {
         let empty = Self { default: String::new(), defaults: BTreeMap::new(), rows: Vec::new() };
         // A test reads it: it cannot be wrong here.
         empty.clone().with_overrides(EMBEDDED).unwrap_or(empty)
     }
 
-    /// The table with the rows of `json` added. Where both say something, the new row counts. The
-    /// error names the line and the field.
+    /// Adds the rows of `json`, which override those of the table. The error names the line and the
+    /// field.
     pub fn with_overrides(mut self, json: &str) -> Result<Self, String> {
         let file: File = serde_json::from_str(json).map_err(|error| {
             // Read again for the name of the field: to keep track of it takes time.
@@ -106,12 +106,12 @@ impl Catalog {
         Ok(self)
     }
 
-    /// The model that is used unless another is asked for.
+    /// Returns the id of the default model.
     pub fn default_model(&self) -> &str {
         &self.default
     }
 
-    /// The model of a provider that is used unless another is asked for, if one is known.
+    /// Returns the id of a provider's default model, if there is one.
     pub fn default_of(&self, provider: Provider) -> Option<String> {
         if Provider::of(&self.default, Provider::Gemini).0 == provider {
             return Some(self.default.clone());
@@ -119,7 +119,7 @@ impl Catalog {
         self.defaults.get(provider.name()).map(|id| provider.qualify(id))
     }
 
-    /// The models that are known by name.
+    /// Lists the ids of the models that are known by name.
     pub fn ids(&self) -> Vec<&str> {
         let ids = self.rows.iter().map(|row| row.id.as_str());
         let mut ids: Vec<_> = ids.filter(|id| !id.ends_with('*')).collect();
@@ -129,14 +129,14 @@ impl Catalog {
         ids
     }
 
-    /// Whether anything is known of a model but what holds for all.
+    /// Returns whether a row matches the model, other than the rows for all models.
     pub fn knows(&self, id: &str) -> bool {
         let id = qualified(id);
         self.rows.iter().any(|row| !row.prefix().is_empty() && id.starts_with(row.prefix()))
     }
 
-    /// What is known of a model. Whatever the id is, there is an answer. Unless the id says
-    /// otherwise (`openai:gpt-5`), it is one of the Gemini API.
+    /// Looks up a model; every id has an entry. Unless the id names its provider (`openai:gpt-5`),
+    /// it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> Model {
         let (_, own) = Provider::of(id, Provider::Gemini);
         let mut model = Model { id: own.to_owned(), ..Model::default() };
@@ -148,7 +148,7 @@ impl Catalog {
     }
 }
 
-/// The id as rows have it.
+/// Returns the id as rows have it.
 fn qualified(id: &str) -> String {
     let (provider, id) = Provider::of(id, Provider::Gemini);
     provider.qualify(id)
@@ -172,15 +172,15 @@ impl Row {
 }
 
 impl Model {
-    /// A level that the user asked for, as the model has it. The error lists what can be asked for.
+    /// Returns the model's spelling of a thinking level. The error lists the levels.
     pub fn level(&self, asked: &str) -> Result<&str, String> {
         let is_it = |level: &&String| level.eq_ignore_ascii_case(asked.trim());
         let found = self.thinking.levels.iter().find(is_it);
         found.map(String::as_str).ok_or_else(|| self.no_such_level(asked.trim()))
     }
 
-    /// The `thinkingConfig` for a level that the user asked for, or for none; nothing if the model
-    /// does not think. The error lists what can be asked for.
+    /// Returns the `thinkingConfig` for a level, or for the default; `None` if the model does not
+    /// think. The error lists the levels.
     pub fn thinking_config(&self, asked: Option<&str>) -> Result<Option<Value>, String> {
         let Thinking { levels, budgets, .. } = &self.thinking;
         let Some(asked) = asked.map(str::trim) else {
@@ -200,7 +200,7 @@ impl Model {
         Err(self.no_such_level(asked))
     }
 
-    /// The error that lists the levels that can be asked for.
+    /// Returns the error that lists the levels.
     pub(super) fn no_such_level(&self, asked: &str) -> String {
         let Thinking { levels, budgets, .. } = &self.thinking;
         let mut allowed: Vec<_> = levels.iter().chain(budgets.keys()).map(String::as_str).collect();

@@ -1,5 +1,5 @@
-//! What chat completions and Ollama's API share: text, reasoning and calls that servers stream
-//! each in its own way, and what becomes of them.
+//! Answers of chat completions and Ollama's API: text, reasoning and calls, which each server
+//! streams in its own way.
 
 pub(super) mod answer;
 pub(super) mod calls;

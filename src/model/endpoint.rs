@@ -1,4 +1,4 @@
-//! Where an API is, and as whom it is called.
+//! Address and key of an API.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,32 +8,32 @@ use reqwest::{Method, Request};
 
 use super::{Error, Secret, http, redact};
 
-/// Where an API is, and as whom it is called.
+/// Address and key of an API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What comes before the path of every request, without a slash at the end: of the Gemini API
-    /// with the collection of models, `https://generativelanguage.googleapis.com/v1beta/models`;
-    /// of others with the version if they have one, `https://api.openai.com/v1`.
+    /// Base URL of every request, without a slash at the end: of the Gemini API up to the
+    /// collection of models, `https://generativelanguage.googleapis.com/v1beta/models`; of others
+    /// up to the version if they have one, `https://api.openai.com/v1`.
     pub url: String,
-    /// Goes into the API's own header, or is a bearer token. A gateway may need none.
+    /// Key for the API's own header, or bearer token. A gateway may need none.
     pub key: Option<Secret>,
-    /// Whether the key goes into `Authorization: Bearer`.
+    /// `true` if the key goes into `Authorization: Bearer`.
     pub bearer: bool,
-    /// Sent with every request.
+    /// Headers of every request.
     pub headers: Vec<(String, String)>,
 }
 
-/// Looks up the endpoint; asked anew for each request, so that a login counts at once. The error
-/// says what is missing and what to do.
+/// A function that looks up the endpoint; called for each request, so that a login counts at once.
+/// The error says what is missing and what to do.
 pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
 
 impl Endpoint {
-    /// Whether it may be called: nobody listens in where something secret is sent.
+    /// Checks that the endpoint may be called: secrets are never sent in the clear.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.address("").map(drop)
     }
 
-    /// A request without its body; `rest` is what follows the address. `own` is the API's header
+    /// Writes a request without a body; `rest` follows the base URL, and `own` is the API's header
     /// for the key.
     pub(super) fn request(&self, method: Method, rest: &str, own: &str) -> Result<Request, Error> {
         let mut request = Request::new(method, self.address(rest)?);
@@ -75,7 +75,7 @@ impl Endpoint {
         self.key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
     }
 
-    /// Takes everything secret out of what is said to people.
+    /// Removes the endpoint's secrets from a message to people.
     pub(super) fn redact(&self, text: &mut String) {
         let values = self.headers.iter().map(|(_, value)| value.as_str());
         let secrets: Vec<_> = self.key().into_iter().chain(values).collect();

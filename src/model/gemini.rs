@@ -38,20 +38,20 @@ struct Inner {
     client: Client,
     /// The `generationConfig`.
     generation: Map<String, Value>,
-    /// The signatures that have been refused, so that each is refused only once.
+    /// Signatures that the server has refused, so that each is refused only once.
     refused: Mutex<Arc<Refused>>,
 }
 
-/// Where the key goes.
+/// Header for the key.
 const KEY_HEADER: &str = "x-goog-api-key";
-/// What native answers are marked with.
+/// Backend name of native answers.
 const BACKEND: &str = "gemini";
-/// The field of a part that must go back with it unchanged.
+/// Field of a part that must go back unchanged.
 const SIGNATURE: &str = "thoughtSignature";
 
 impl Gemini {
-    /// The model, as the catalog has it. Nothing is connected yet. The error says which thinking
-    /// levels there are, if the one that is asked for is none of them.
+    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
+    /// level lists the levels.
     pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
         let thinking = model.thinking_config(options.thinking.as_deref());
         let mut generation = Map::new();
@@ -178,18 +178,18 @@ impl Api for Inner {
     }
 }
 
-/// The request that an error answers, for messages.
+/// Describes a request, for messages.
 fn asked<'a>(endpoint: &'a Endpoint, model: &'a str) -> Asked<'a> {
     Asked { provider: Provider::Gemini, model, url: &endpoint.url }
 }
 
-/// Whether the endpoint takes its key: asks for as little as can be asked for.
+/// Checks that the endpoint accepts its key, with the smallest request there is.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     let http = Http::new(Options::default().connect_timeout);
     call::list(&http, endpoint, 1).await.map(drop)
 }
 
-/// The ids of the models that the endpoint has to offer for conversations.
+/// Fetches the ids of the endpoint's models for conversations.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let http = Http::new(Options::default().connect_timeout);
     call::list(&http, endpoint, 1000).await

@@ -1,4 +1,4 @@
-//! Makes of any conversation one that every provider accepts.
+//! Repairs conversations, so that every provider accepts them.
 //!
 //! Sessions end in the middle of a call, are cut, edited and carried to another provider;
 //! providers refuse a conversation for one missing answer. What [`harden`] returns
@@ -16,20 +16,20 @@ use std::sync::Arc;
 
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
 
-/// Said by the model where its answer to results is missing.
+/// Stands for the model's missing answer to results.
 pub const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
-/// Said by the user where the model spoke first.
+/// Stands for the user's missing first message.
 pub const BEGINNING: &str = "[The beginning of this conversation is not shown.]";
-/// Said by the user where the model should go on.
+/// Stands for the user's missing message between two answers.
 pub const CONTINUE: &str = "Please continue.";
-/// What came of a call that nothing is known of.
+/// Result of a call whose result was lost.
 pub const LOST: &str = "The result of this call was lost. It may have had all, part or none of \
     its effect.";
 
-/// The conversation, made acceptable. What is right already is shared, not copied.
+/// Repairs a conversation. Messages that are right already are shared, not copied.
 ///
-/// `speaks` tells whether the provider that is asked makes anything of an answer's native parts:
-/// such a message is not empty, even without text and calls.
+/// `speaks` returns whether the target provider sends anything of an answer's native parts: such a
+/// message is not empty, even without text and calls.
 pub fn harden(
     messages: &[Arc<Message>],
     speaks: impl Fn(&Assistant, &Native) -> bool,
@@ -52,12 +52,12 @@ pub fn harden(
 
 struct Hardened<'a, F> {
     messages: Vec<Arc<Message>>,
-    /// The calls of the last message, while results may follow.
+    /// Calls of the last message, while results may follow.
     open: Option<Open<'a>>,
     speaks: F,
 }
 
-/// Calls, and what has come of them so far.
+/// Calls and their results so far.
 struct Open<'a> {
     calls: &'a [Call],
     /// The results, if they came in one message.
@@ -136,7 +136,7 @@ impl<'a, F: Fn(&Assistant, &Native) -> bool> Hardened<'a, F> {
         });
     }
 
-    /// Joins an answer to the answer before, if no provider's own words are lost by it.
+    /// Joins an answer to the answer before, unless native parts would be lost.
     fn joined(&mut self, answer: &Assistant) -> bool {
         let Some(last) = self.messages.last_mut() else { return false };
         let Message::Assistant(before) = &**last else { return false };
@@ -174,7 +174,7 @@ fn native<'b>(
     answer.native.as_ref().filter(|native| speaks(answer, native))
 }
 
-/// One result for each call, in the calls' order.
+/// Returns one result for each call, in the calls' order.
 fn answered(calls: &[Call], results: &[&ToolResult]) -> Vec<ToolResult> {
     let mut by_call: HashMap<&str, VecDeque<&ToolResult>> = HashMap::new();
     for result in results {

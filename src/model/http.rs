@@ -1,5 +1,5 @@
-//! What the models' APIs share of HTTP: one client, made when it is first needed, and failures
-//! that people understand.
+//! HTTP for the models' APIs: a client that is built when first needed, and failures in words for
+//! people.
 
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -15,14 +15,14 @@ use super::Error;
 use super::retry::Failure;
 use crate::net::{self, AGENT};
 
-/// How many bytes of an error's body are read, and how long it may take.
+/// Maximum size in bytes of an error's body, and maximum time to read it.
 pub(super) const ERROR_BODY: usize = 64 * 1024;
 const ERROR_TIME: Duration = Duration::from_secs(10);
 const REDIRECTS: usize = 5;
-/// Why a request failed that nobody answered.
+/// Reason of a failure to connect.
 pub(super) const NO_CONNECTION: &str = "the connection failed";
 
-/// A client that is made when it is first needed: loading certificates takes a while.
+/// A client that is built when first needed: loading certificates takes a while.
 pub(super) struct Http {
     client: OnceLock<Client>,
     connect_timeout: Duration,
@@ -64,7 +64,7 @@ impl Http {
     }
 }
 
-/// Keys go to the host they are meant for, and nowhere else.
+/// Follows redirects on the same host only: no other host gets the key.
 fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let next = attempt.url();
     let same = attempt.previous().last().is_some_and(|last| {
@@ -75,14 +75,14 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
-/// What the head of a response says, if it is an error.
+/// Headers of an error response.
 pub(super) struct Head {
     pub(super) status: u16,
-    /// When the server takes requests again.
+    /// Wait until the server takes requests again.
     pub(super) retry_after: Option<Duration>,
-    /// Whether it says that the request may be tried again.
+    /// The server's word on whether to retry.
     pub(super) should_retry: Option<bool>,
-    /// Where it redirects to.
+    /// Target of a redirect.
     pub(super) location: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Head {
     }
 }
 
-/// The next bytes of a body; `None` at its end.
+/// Reads the next bytes of a body; `None` at its end.
 pub(super) async fn next_bytes(
     response: &mut Response,
     patience: Duration,
@@ -112,12 +112,12 @@ pub(super) async fn next_bytes(
     }
 }
 
-/// The body of an error, as much of it as comes soon and is not too long.
+/// Reads the body of an error, up to the limits of size and time.
 pub(super) async fn error_body(response: Response, patience: Duration) -> Vec<u8> {
     body(response, ERROR_BODY, patience.min(ERROR_TIME)).await
 }
 
-/// A short body; what exceeds the limit, or comes too late, is left out.
+/// Reads a short body; bytes over the limit or too late are left out.
 pub(super) async fn body(mut response: Response, max: usize, patience: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -133,7 +133,7 @@ pub(super) async fn body(mut response: Response, max: usize, patience: Duration)
     body
 }
 
-/// Reads an address. If something `secret` is sent there, nobody may listen in on the way.
+/// Parses an address. A `secret` request must be encrypted, unless it stays on this machine.
 pub(super) fn address(text: &str, secret: bool) -> Result<Url, Error> {
     let url = Url::parse(text)
         .map_err(|error| Error::Rejected(format!("`{text}` is no address of an API: {error}.")))?;
@@ -155,17 +155,17 @@ fn is_loopback(host: &str) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether an address is of this host.
+/// Returns whether an address is on this host.
 pub(super) fn is_own(url: &str, host: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str() == Some(host))
 }
 
-/// Whether an address is of this very machine.
+/// Returns whether an address is on this machine.
 pub(super) fn is_here(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback))
 }
 
-/// Whether an address is of this machine or of its own network: a server that somebody set up
+/// Returns whether an address is on this machine or in its network: a server that people run
 /// themselves.
 pub(super) fn is_near(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
@@ -181,7 +181,7 @@ pub(super) fn is_near(url: &str) -> bool {
     }
 }
 
-/// A header whose value is not shown.
+/// Makes a header whose value is not shown in logs.
 pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
     net::secret_header(name, value).ok_or_else(|| {
         Error::Rejected(format!(
@@ -234,7 +234,7 @@ fn lost(host: &str, error: &reqwest::Error) -> Failure {
     Failure::passing(reason, error)
 }
 
-/// Why a certificate was not accepted, if that is what went wrong.
+/// Returns the reason why a certificate was not accepted, if that is the error.
 fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     match net::tls_error(error)? {
         rustls::Error::InvalidCertificate(reason) => Some(reason.to_string()),
@@ -242,7 +242,7 @@ fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
 }
 
-/// The innermost error: the outer ones only say that something failed.
+/// Returns the message of the innermost error: the outer ones only say that something failed.
 fn cause(error: &reqwest::Error) -> String {
     let mut cause = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! A model that is put together when it is first asked: nothing is to come before the answer to
-//! `initialize`.
+//! A model that is built when it is first asked: loading its certificates must not delay the answer
+//! to `initialize`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 
 use super::{Chunk, Error, Model, Prompt};
 
-/// Stands in for a model, and makes it when there is something to ask.
+/// A model that is built when it is first asked.
 pub struct Lazy {
     ready: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
     make: Box<dyn Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync>,
@@ -17,7 +17,8 @@ pub struct Lazy {
 }
 
 impl Lazy {
-    /// `make` makes the model, once; `ready` says before that whether it could be called.
+    /// Wraps `make`, which builds the model once, and `ready`, which checks before that whether it
+    /// can be called.
     pub fn new(
         ready: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
         make: impl Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync + 'static,
@@ -25,7 +26,7 @@ impl Lazy {
         Self { ready: Box::new(ready), make: Box::new(make), made: OnceLock::new() }
     }
 
-    /// The model itself; or why there is none.
+    /// Builds the model if necessary, and returns it.
     pub fn get(&self) -> Result<&Arc<dyn Model>, &Error> {
         self.made.get_or_init(&self.make).as_ref()
     }

@@ -1,4 +1,4 @@
-//! Fields that an answer can do without: read where they are of the right type, else left out.
+//! Fields that only inform: read where their type is right, else left out.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer};

@@ -6,11 +6,11 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::ToolDeclaration;
 
-/// The longest name that all accept.
+/// Maximum length of a name that all accept.
 const MAX: usize = 64;
 
-/// The name of a tool as a provider accepts it that takes letters, digits, `_` and `-` alone. What
-/// is changed about a name is made up for, so that two tools do not become one.
+/// Returns a tool's name for providers that accept letters, digits, `_` and `-` alone. A changed
+/// name gets a hash, so that no two tools become one.
 pub(super) fn accepted(name: &str) -> Cow<'_, str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= MAX && name.chars().all(valid) {
@@ -23,18 +23,19 @@ pub(super) fn accepted(name: &str) -> Cow<'_, str> {
     Cow::Owned(kept.chain(mark.chars()).collect())
 }
 
-/// The tool that a provider knows by this name; the name itself if there is none.
+/// Returns the tool's own name for the name that a provider knows it by; the same name if there is
+/// no such tool.
 pub(super) fn own<'a>(accepted_name: &'a str, tools: &'a [ToolDeclaration]) -> &'a str {
     let known = tools.iter().find(|tool| accepted(&tool.name) == accepted_name);
     known.map_or(accepted_name, |tool| &tool.name)
 }
 
-/// The ids of a conversation's calls, each of them once: not every server gives each call its own.
+/// Ids of a conversation's calls, each used once: not every server gives each call its own.
 #[derive(Default)]
 pub(super) struct Ids(HashMap<String, usize>);
 
 impl Ids {
-    /// The id, if it is accepted and has not been used; else one that is and has not.
+    /// Returns the id, or a new one if it is not accepted or was used before.
     pub(super) fn unique(&mut self, id: &str) -> String {
         let id = accepted(if id.is_empty() { "call" } else { id }).into_owned();
         let mut unique = id.clone();

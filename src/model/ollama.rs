@@ -1,4 +1,4 @@
-//! Ollama's own API: unlike its chat completions, it lets the context be as long as the model's.
+//! Ollama's own API: unlike its chat completions, it allows the model's full context window.
 
 mod known;
 mod messages;
@@ -26,9 +26,9 @@ use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
-/// What native answers are marked with.
+/// Backend name of native answers.
 const BACKEND: &str = "ollama";
-/// Where the key goes, if it is no bearer token.
+/// Header for a key that is no bearer token.
 const KEY_HEADER: &str = "x-api-key";
 
 /// A model that Ollama runs.
@@ -40,17 +40,17 @@ pub struct Ollama {
 struct Inner {
     model: catalog::Model,
     client: Client,
-    /// How much it thinks, if the user says so.
+    /// The user's thinking level.
     think: Option<Value>,
-    /// What the server says of the model.
+    /// Facts on the model from the server.
     known: Mutex<Option<Arc<Known>>>,
-    /// Whether Ollama has made a call of what the model wrote.
+    /// `true` once Ollama has made a call of what the model wrote.
     makes_calls: Mutex<bool>,
 }
 
 impl Ollama {
-    /// The model, as the catalog has it. Nothing is connected yet. The error says how much it can
-    /// be told to think, if it was told something else.
+    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
+    /// level lists the levels.
     pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
         let level = options.thinking.as_deref();
         let level = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
@@ -92,7 +92,7 @@ impl Api for Inner {
         &self.client
     }
 
-    /// Asks how long the context is, and what the model can do: both are wanted for a request.
+    /// Fetches the context window and the model's capabilities, which a request needs.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), Failure> {
         if self.known.lock().as_ref().is_some_and(|known| known.url == endpoint.url) {
             return Ok(());
@@ -197,12 +197,12 @@ impl Inner {
     }
 }
 
-/// Whether Ollama is there, and takes the key if there is one.
+/// Checks that Ollama answers, and accepts the key if there is one.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     models(endpoint).await.map(drop)
 }
 
-/// The models that Ollama has.
+/// Fetches the names of Ollama's models.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     known::models(&Http::new(Options::default().connect_timeout), endpoint).await
 }

@@ -1,4 +1,4 @@
-//! Chat completions, as `OpenAI` has them and nearly every other server: any address, any model.
+//! Chat completions of `OpenAI` and nearly every other server: any address, any model.
 
 mod messages;
 mod quirks;
@@ -28,11 +28,11 @@ use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
-/// What native answers are marked with.
+/// Backend name of native answers.
 const BACKEND: &str = "openai";
-/// Where the key goes, if it is no bearer token.
+/// Header for a key that is no bearer token.
 const KEY_HEADER: &str = "api-key";
-/// Tells nobody about contexts.
+/// Host that does not publish context windows.
 const SILENT: &str = "api.openai.com";
 
 /// A model behind chat completions.
@@ -46,22 +46,22 @@ struct Inner {
     client: Client,
     /// Fields that are in every request.
     settings: Map<String, Value>,
-    /// The server that was asked last.
+    /// Server of the last request.
     server: Mutex<Arc<Server>>,
     window: Mutex<Window>,
 }
 
-/// How much the server says that the model can be told.
+/// Context window that the server offers.
 #[derive(Default)]
 struct Window {
-    /// The server that was asked for it, and has answered.
+    /// Base URL of the server that has answered.
     url: String,
     tokens: Option<u64>,
 }
 
 impl OpenAi {
-    /// The model, as the catalog has it. Nothing is connected yet. The error says how much it can
-    /// be told to think, if it was told something else.
+    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
+    /// level lists the levels.
     pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
         let level = options.thinking.as_deref();
         let effort = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
@@ -166,7 +166,7 @@ impl Api for Inner {
 }
 
 impl Inner {
-    /// What is known of the server.
+    /// Returns the server's known quirks.
     fn server(&self, endpoint: &Endpoint) -> Arc<Server> {
         let mut server = self.server.lock();
         if server.url() != endpoint.url {
@@ -175,7 +175,7 @@ impl Inner {
         Arc::clone(&server)
     }
 
-    /// Whether an error tells something new of how the server wants to be asked.
+    /// Learns a quirk from an error; returns whether there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
         let mut server = self.server.lock();
         let quirk = Arc::make_mut(&mut server).learn(report, prompt);
@@ -186,12 +186,12 @@ impl Inner {
     }
 }
 
-/// Whether the endpoint takes its key: asks for the list of models.
+/// Checks that the endpoint accepts its key, with a request for its models.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     models(endpoint).await.map(drop)
 }
 
-/// The ids of the models that the endpoint has to offer.
+/// Fetches the ids of the endpoint's models.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     window::models(&Http::new(Options::default().connect_timeout), endpoint).await
 }

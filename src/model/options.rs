@@ -1,4 +1,4 @@
-//! How models are asked, and how much is too much.
+//! Options and limits of requests to models.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use crate::net::Backoff;
 /// How a model is asked, and how much is too much.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How much it thinks: one of the levels that the catalog has for it.
+    /// Thinking level, one of the catalog's.
     pub thinking: Option<String>,
-    /// Fields that the user wants in every request, as the API has them: sampling, a seed. For the
-    /// Gemini API they are those of `generationConfig`.
+    /// The user's fields for every request, as the API has them: sampling, a seed. For the Gemini
+    /// API, fields of `generationConfig`.
     pub generation: Map<String, Value>,
-    /// When requests fail.
+    /// Retries of failed requests.
     pub retry: Policy,
-    /// When answers are worthless.
+    /// Retries after answers that cannot be used.
     pub content_retry: Policy,
-    /// How often an answer that breaks off is taken up again without any progress.
+    /// Maximum number of times in a row that an answer is resumed at the same checkpoint.
     pub reconnects: u32,
-    /// How long connecting may take.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// How long the server may say nothing.
+    /// Maximum silence of the server.
     pub idle: Duration,
-    /// How long a stream may stay open after the answer has ended.
+    /// Maximum time that a stream may stay open after the end of the answer.
     pub linger: Duration,
-    /// Bytes of one event.
+    /// Maximum size of one event in bytes.
     pub max_event: usize,
-    /// Bytes of one answer.
+    /// Maximum size of one answer in bytes.
     pub max_answer: usize,
 }
 

@@ -1,11 +1,11 @@
-//! Who offers models, and how an id says whose model it is.
+//! Providers of models, and model ids that name them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// An API that models are behind.
+/// A provider's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -21,10 +21,10 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// All there are.
+    /// All providers.
     pub const ALL: [Self; 4] = [Self::Gemini, Self::OpenAi, Self::Anthropic, Self::Ollama];
 
-    /// As ids, the command line and the file of keys have it.
+    /// Returns the name used in ids, on the command line and in the key file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gemini => "gemini",
@@ -34,7 +34,7 @@ impl Provider {
         }
     }
 
-    /// As people write it.
+    /// Returns the name as people write it.
     pub fn title(self) -> &'static str {
         match self {
             Self::Gemini => "Gemini",
@@ -44,15 +44,15 @@ impl Provider {
         }
     }
 
-    /// Whose model is meant, and its id there: `openai:gpt-5` says whose it is, any other id is
-    /// one of `usual`. A colon may also be a part of an id: `qwen3:8b`.
+    /// Splits an id into its provider and the provider's own id: `openai:gpt-5` names the provider,
+    /// any other id belongs to `usual`. A colon may also be part of an id: `qwen3:8b`.
     pub fn of(id: &str, usual: Self) -> (Self, &str) {
         let named = id.split_once(':').and_then(|(name, id)| Some((name.parse().ok()?, id)));
         named.unwrap_or((usual, id))
     }
 
-    /// The same; or why that cannot be meant: the provider is unknown, or the model is one that only
-    /// another provider has. Of servers that have models of all kinds, any id may be one.
+    /// Splits an id likewise, and refuses an unknown provider and a model that only another
+    /// provider has. Servers for models of all kinds may have any id.
     pub fn check(id: &str, usual: Self) -> Result<(Self, &str), String> {
         let (provider, own) = Self::of(id, usual);
         let is_named = own.len() < id.len();
@@ -77,7 +77,7 @@ impl Provider {
         }
     }
 
-    /// The provider whose models' ids begin like this one, if only one's do.
+    /// Returns the only provider whose ids begin like this one.
     fn whose(id: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
         // o3, o4-mini
@@ -94,7 +94,8 @@ impl Provider {
         known.into_iter().find(|(begins, _)| id.starts_with(begins)).map(|(_, whose)| whose)
     }
 
-    /// The id that means the same wherever one is asked for. One of the Gemini API stands alone.
+    /// Returns the id with its provider, which means the same everywhere. Ids of the Gemini API
+    /// need none.
     pub fn qualify(self, id: &str) -> String {
         match self {
             Self::Gemini => id.to_owned(),

@@ -1,12 +1,13 @@
-//! Secrets in what others say: found, and taken out.
+//! Finds and removes secrets in texts of others.
 
-/// Bytes that a secret has at least: a shorter value is none, and would be found in any text.
+/// Minimum length of a secret in bytes: a shorter value is none, and would be found in any text.
 const SHORTEST: usize = 8;
 
-/// A shorter secret is found only as a word of its own, not within another.
+/// Minimum length in bytes of a secret that is found within words too; a shorter one must be a word
+/// of its own.
 const LONG: usize = 16;
 
-/// Takes secrets out of a text.
+/// Replaces secrets in a text with `[key]`.
 pub fn redact(text: &mut String, secrets: &[&str]) {
     for secret in secrets {
         let mut from = 0;

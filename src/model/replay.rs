@@ -1,4 +1,4 @@
-//! A model that says what a script says: for tests, demonstrations, and a first look.
+//! A model that replays a script: for tests, demonstrations, and a first look.
 //!
 //! A script is JSON Lines; the README describes it for its users.
 
@@ -19,13 +19,14 @@ use super::{
 };
 use crate::sync::Mutex;
 
-/// What is played without a script: it reads a file, proposes an edit, and runs a command.
+/// The demonstration, played without a script: it reads a file, proposes an edit, and runs a
+/// command.
 const DEMO: &str = include_str!("replay/demo.jsonl");
 
-/// Plays a script.
+/// A model that replays a script.
 pub struct Replay {
     lines: Vec<Line>,
-    /// How many tokens it can be told, if that is limited; it then counts them too.
+    /// Size of the context window in tokens, if limited; the tokens are counted then.
     input_limit: Option<u64>,
     state: Mutex<State>,
 }
@@ -36,18 +37,18 @@ pub struct Replay {
 struct Written {
     when: Option<String>,
     answers: Option<Vec<Arc<[Step]>>>,
-    /// Instead of both, for all of the script.
+    /// Size of the context window, on a line of its own, for the whole script.
     input_limit: Option<u64>,
 }
 
-/// What is said to one prompt.
+/// Answers to one prompt.
 #[derive(Debug)]
 struct Line {
-    /// The line is for prompts with this text in them, however often. A line without it is for
-    /// the next prompt that no other line is for, once.
+    /// Text of the prompts that the line answers, each time. A line without it answers the next
+    /// prompt that no other line is for, once.
     when: Option<String>,
-    /// The first is the answer to the prompt, each following one to the results of the calls in
-    /// the one before.
+    /// Answers: the first to the prompt, each following one to the results of the calls in the one
+    /// before.
     answers: Vec<Arc<[Step]>>,
 }
 
@@ -84,20 +85,20 @@ enum Step {
     },
     /// The answer fails.
     Error(Error),
-    /// How the answer ends, if not well.
+    /// Reason for the end of the answer, if not the usual one.
     Finish(FinishReason),
 }
 
 #[derive(Default)]
 struct State {
-    /// By the hash of each prompt: the line whose answers are being given, and how many were.
+    /// By the hash of each prompt: the line that answers it, and the number of answers given.
     given: HashMap<u64, (Option<usize>, usize)>,
-    /// Which lines without `when` have been used: all before this.
+    /// First line without `when` that may be unused.
     next: usize,
 }
 
 impl Replay {
-    /// The script in a file.
+    /// Reads a script from a file.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let script = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the replay script {}", path.display()))?;
@@ -105,7 +106,7 @@ impl Replay {
             .with_context(|| format!("the replay script {} is wrong", path.display()))
     }
 
-    /// The embedded demonstration.
+    /// Returns the embedded demonstration.
     pub fn demo() -> Self {
         // A test reads it; were it wrong all the same, it would say nothing.
         Self::from_script(DEMO).unwrap_or_else(|_| Self {
@@ -115,7 +116,7 @@ impl Replay {
         })
     }
 
-    /// A script's text.
+    /// Parses a script.
     pub fn from_script(script: &str) -> anyhow::Result<Self> {
         let lines = script.lines().enumerate().filter(|(_, line)| {
             let line = line.trim();
@@ -135,7 +136,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// How many tokens the prompt has, if that is counted.
+    /// Counts the tokens of a prompt, if they are limited.
     fn counted(&self, prompt: &Prompt) -> Result<u64, Error> {
         let Some(limit) = self.input_limit else { return Ok(0) };
         match tokens::of_prompt(prompt) {
@@ -146,7 +147,7 @@ impl Replay {
         }
     }
 
-    /// The answer that comes next.
+    /// Returns the next answer.
     fn answer(&self, prompt: &Prompt) -> Result<Arc<[Step]>, Error> {
         let said = |message: &Arc<Message>| match &**message {
             Message::User(parts) => Some(text(parts)),
@@ -226,7 +227,7 @@ impl Model for Replay {
     }
 }
 
-/// The chunks of one step.
+/// Plays one step.
 async fn play(step: Step) -> Result<BoxStream<'static, Result<Chunk, Error>>, Error> {
     let one = |chunk| stream::once(async { Ok(chunk) }).boxed();
     Ok(match step {

@@ -1,4 +1,4 @@
-//! What the errors of most servers mean: for people, and for whether to try again.
+//! Errors as servers report them: what people read, and whether to retry.
 
 use std::time::Duration;
 
@@ -11,42 +11,42 @@ use super::provider::Provider;
 use super::retry::{self, Advice, Failure, Trouble};
 use super::words::{rounded, shortened};
 
-/// What to do about vLLM, if it makes no calls of what the model writes.
+/// Advice for vLLM, if it does not parse the model's tool calls.
 pub(super) const VLLM_FLAG: &str = "vLLM does not take the model's tool calls out of its text: \
     start it with `--enable-auto-tool-choice --tool-call-parser PARSER`, where PARSER fits the \
     model (hermes, mistral, llama3_json, qwen3_coder, ...; vLLM's documentation lists them).";
-/// The same for llama.cpp.
+/// Advice for llama.cpp, likewise.
 pub(super) const LLAMA_CPP_FLAG: &str = "llama.cpp's server does not take the model's tool calls \
     out of its text: start it with `--jinja`.";
 
 /// An error as a server reports it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Report {
-    /// The HTTP status, or what would have been it.
+    /// HTTP status; of an error within a stream, the status that fits it.
     pub(super) status: u16,
-    /// On one line; may be empty.
+    /// The server's message on one line; may be empty.
     pub(super) message: String,
-    /// Names for it: its code, its type, the field that is wrong; in lower case.
+    /// Names of the error, in lower case: its code, its type, the field that is wrong.
     names: Vec<String>,
     /// Wait that a `retry-after` header asks for.
     retry_after: Option<Duration>,
     /// `details` of the error: Google's APIs explain there what others have names for.
     details: Vec<Value>,
-    /// Whether the server says that it may be tried again.
+    /// The server's word on whether to retry.
     should_retry: Option<bool>,
 }
 
-/// What was asked, for messages.
+/// The request behind an error, for messages.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) provider: Provider,
     pub(super) model: &'a str,
-    /// Where.
+    /// Base URL of the endpoint.
     pub(super) url: &'a str,
 }
 
 impl Report {
-    /// What an error response says.
+    /// Reads an error response.
     pub(super) async fn of(response: Response, patience: Duration) -> Self {
         let Head { status, retry_after, should_retry, location } = Head::of(&response);
         let body = http::error_body(response, patience).await;
@@ -57,8 +57,9 @@ impl Report {
         report
     }
 
-    /// Reads the body of an error, whatever it is: `{"error": {...}}`, `{"error": "..."}`,
-    /// `{"detail": "..."}`, a list with one of them, or no JSON. One within a stream has no status.
+    /// Parses the body of an error, whatever its form: `{"error": {...}}`, `{"error": "..."}`,
+    /// `{"detail": "..."}`, a list with one of them, or no JSON. An error within a stream has no
+    /// status.
     pub(super) fn read(status: Option<u16>, body: &[u8]) -> Self {
         let body = &body[..body.len().min(http::ERROR_BODY)];
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
@@ -78,13 +79,13 @@ impl Report {
         Self { status, message, names, details, ..Self::default() }
     }
 
-    /// Whether its message has one of these, in lower case.
+    /// Returns whether the message contains one of these, given in lower case.
     pub(super) fn says(&self, words: &[&str]) -> bool {
         let message = self.message.to_lowercase();
         words.iter().any(|word| message.contains(word))
     }
 
-    /// Whether it has one of these names.
+    /// Returns whether the error has one of these names.
     pub(super) fn is(&self, names: &[&str]) -> bool {
         self.names.iter().any(|name| names.contains(&name.as_str()))
     }
@@ -116,7 +117,7 @@ impl Report {
         }
     }
 
-    /// What no waiting will change, whatever its status.
+    /// Returns the failure that no waiting will change, whatever the status.
     pub(super) fn lasting(&self, asked: Asked<'_>) -> Option<Failure> {
         let failure =
             |kind: fn(String) -> Error, what: &str| Some(Failure::terminal(kind(self.said(what))));
@@ -170,7 +171,7 @@ impl Report {
         None
     }
 
-    /// Whether the conversation is more than the model, or the server, can take.
+    /// Returns whether the conversation is too long for the model, or for the server.
     pub(super) fn is_too_long(&self) -> bool {
         self.is(&[
             "context_length_exceeded",
@@ -193,7 +194,7 @@ impl Report {
             ])
     }
 
-    /// What is missing, if tools cannot be called at all.
+    /// Returns advice, if the server or the model cannot call tools.
     fn no_tools(&self) -> Option<&'static str> {
         if self.says(&["--enable-auto-tool-choice", "--tool-call-parser"]) {
             return Some(VLLM_FLAG);
@@ -281,7 +282,7 @@ impl Report {
         Failure::terminal(kind(self.said(what))).into()
     }
 
-    /// With the server's own words.
+    /// Adds the server's own message.
     pub(super) fn said(&self, what: &str) -> String {
         match self.message.as_str() {
             "" => what.to_owned(),
@@ -290,7 +291,7 @@ impl Report {
     }
 }
 
-/// What is said of a key that does not work.
+/// Returns the message for a key that the server refuses.
 fn not_accepted(provider: Provider) -> String {
     format!(
         "The key for {} is not accepted. Run `tandem login --provider {provider}`, or set another \
@@ -299,7 +300,7 @@ fn not_accepted(provider: Provider) -> String {
     )
 }
 
-/// The message, wherever it is.
+/// Finds the message in the forms that servers use.
 fn message(error: &Value) -> Option<String> {
     let first = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -320,7 +321,7 @@ fn number(value: &Value) -> Option<u16> {
     u16::try_from(number).ok().filter(|it| (300..600).contains(it))
 }
 
-/// The status that goes with one of an error's names, where only those are known.
+/// Returns the status that fits an error's names, for an error without one.
 fn status_of(names: &[String]) -> u16 {
     let status = names.iter().find_map(|name| match name.as_str() {
         "invalid_request_error"

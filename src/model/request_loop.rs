@@ -108,7 +108,7 @@ impl Client {
     }
 }
 
-/// What to do with an answer whose response has ended.
+/// Verdict on an answer whose response has ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     /// The answer is whole.
@@ -128,7 +128,7 @@ impl From<Failure> for Verdict {
 }
 
 impl Verdict {
-    /// The verdict for an answer that will be no better the next time.
+    /// Returns the verdict for an answer that will be no better the next time.
     pub(super) fn terminal(error: Error) -> Self {
         Failure::terminal(error).into()
     }

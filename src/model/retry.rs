@@ -1,4 +1,4 @@
-//! When a request that failed is tried again: arithmetic only, nothing waits here.
+//! Retry policy: when a failed request is repeated. Arithmetic only; nothing waits here.
 
 use std::time::Duration;
 
@@ -27,39 +27,39 @@ impl Default for Policy {
     }
 }
 
-/// What is known of when another attempt may succeed.
+/// Hint at when another attempt may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// Not at all.
+    /// Never: the request would fail again.
     Never,
-    /// At once: something about the request is changed.
+    /// At once: the next request is different.
     Now,
-    /// In a second or a few: the server has no room just now.
+    /// In a few seconds: the server is overloaded.
     Soon,
-    /// Nothing.
+    /// No hint.
     Unknown,
-    /// Not before.
+    /// Not before this wait, which the server asks for.
     After(Duration),
 }
 
 /// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What is said if it is not tried again.
+    /// Error, if no retry follows.
     pub error: Error,
-    /// Whether and when it may be.
+    /// Hint at whether and when to retry.
     pub advice: Advice,
-    /// What is said if it is: few words.
+    /// Reason for the retry, in a few words.
     pub reason: String,
 }
 
 impl Failure {
-    /// One that would fail again.
+    /// A failure that would happen again.
     pub fn terminal(error: Error) -> Self {
         Self { error, advice: Advice::Never, reason: String::new() }
     }
 
-    /// One that may pass.
+    /// A failure that may pass.
     pub fn passing(reason: impl Into<String>, error: Error) -> Self {
         Self { error, advice: Advice::Unknown, reason: reason.into() }
     }
@@ -71,7 +71,7 @@ impl Failure {
         Self { error, advice: Advice::Now, reason: reason.to_owned() }
     }
 
-    /// The same with other advice.
+    /// Replaces the hint at when to retry.
     #[must_use]
     pub fn advised(mut self, advice: Advice) -> Self {
         self.advice = advice;
@@ -97,7 +97,7 @@ impl From<Failure> for Trouble {
 }
 
 impl Trouble {
-    /// The error, for a request that is not retried.
+    /// Returns the error, for a request that is not retried.
     pub fn into_error(self) -> Error {
         match self {
             Self::Failed(Failure { error, .. }) | Self::NoModel(error) | Self::Garbled(error) => {
@@ -107,7 +107,7 @@ impl Trouble {
     }
 }
 
-/// How many attempts follow [`Advice::Soon`] before the server is taken to be in trouble.
+/// Maximum number of quick attempts after [`Advice::Soon`]; later ones wait as usual.
 const SOON: u32 = 3;
 
 impl Policy {
@@ -136,7 +136,7 @@ impl Policy {
     }
 }
 
-/// Reads `34.07s`, `900ms`, `1h2m3.5s`.
+/// Parses `34.07s`, `900ms`, `1h2m3.5s`.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
@@ -169,7 +169,7 @@ pub fn asked_for(message: &str) -> Option<Duration> {
     duration(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
 }
 
-/// What the name of an exceeded quota tells.
+/// Derives a hint from the name of an exceeded quota.
 pub fn quota(id: &str) -> Advice {
     let id = id.to_ascii_lowercase();
     if id.contains("perday") || id.contains("daily") {

@@ -1,15 +1,15 @@
-//! Takes a byte stream apart into server-sent events, or into lines of JSON, with bounded memory
-//! and in linear time.
+//! Splits a byte stream into server-sent events, or into lines of JSON, with bounded memory and in
+//! linear time.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memchr2;
 
-/// How much memory is kept when nothing is left to read.
+/// Maximum capacity in bytes of an empty buffer.
 const KEPT: usize = 64 * 1024;
 
-/// Puts events together from pieces that are cut anywhere.
+/// A parser of events that arrive in pieces, cut anywhere.
 pub struct Events {
     buffer: Vec<u8>,
     /// Where the block begins that has not been handed out.

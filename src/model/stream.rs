@@ -14,25 +14,25 @@ use super::sse::{Broken, Events};
 use super::words::too_big;
 use super::{Chunk, Error};
 
-/// How long the end of a stream is waited for in which nothing more will come: a connection that
-/// has been read to its end can be used again.
+/// Maximum wait for the end of a stream that brings nothing more: a connection read to its end can
+/// be reused.
 const LAST_BYTES: Duration = Duration::from_millis(100);
 
-/// Puts an answer together from the data of events.
+/// Assembles an answer from the data of events.
 pub(super) trait Assemble {
-    /// Whether each line of JSON is an event.
+    /// `true` if each line of JSON is an event.
     const LINES: bool = false;
 
-    /// Takes one event's data, and adds what is to be shown of it to `out`.
+    /// Adds one event's data to the answer, and the chunks to show to `out`.
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong>;
 
-    /// Hands out what waited for more, once the stream has ended.
+    /// Adds the held chunks to `out`, once the stream has ended.
     fn end(&mut self, _: &mut Vec<Chunk>) {}
 
-    /// Whether the server has said that the answer is whole.
+    /// Returns whether the server has said that the answer is whole.
     fn has_ended(&self) -> bool;
 
-    /// Whether it has said that nothing more will come at all.
+    /// Returns whether the server has said that nothing more will come at all.
     fn is_over(&self) -> bool {
         false
     }
@@ -55,14 +55,14 @@ pub(super) trait Assemble {
     fn rewind(&mut self) -> Option<Vec<Chunk>>;
 }
 
-/// What is wrong with a stream.
+/// A failure of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// The server reports an error: JSON.
+    /// An error that the server reports, as JSON.
     Reported(String),
-    /// It makes no sense; why.
+    /// Data that cannot be parsed; the reason.
     Garbled(String),
-    /// It broke off, or there is too much of it.
+    /// A stream that broke off, or that is too long.
     Failed(Failure),
 }
 
@@ -81,8 +81,8 @@ impl From<Broken> for Wrong {
     }
 }
 
-/// Reads events until the stream ends, and hands out what is to be shown. Once the
-/// answer is whole, nothing that happens to the connection matters any more.
+/// Reads events until the stream ends, and emits their chunks. Once the answer is whole, a broken
+/// connection is no failure.
 pub(super) async fn read<A: Assemble>(
     mut response: Response,
     answer: &mut A,
@@ -132,7 +132,7 @@ pub(super) async fn read<A: Assemble>(
     Ok(())
 }
 
-/// The failure of a stream that ends before the answer does.
+/// Returns the failure of a stream that ends before the answer does.
 pub(super) fn broke_off() -> Failure {
     let why = "The answer broke off before its end. Check the network and try again.";
     Failure::passing("the connection was lost", Error::Unavailable(why.to_owned()))

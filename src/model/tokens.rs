@@ -1,4 +1,4 @@
-//! How many tokens a text is about, where nobody counts them.
+//! Estimates of tokens.
 
 use super::{Message, Part, Prompt, ToolDeclaration, ToolResult};
 use crate::media::Media;
@@ -7,19 +7,19 @@ const IMAGE: u64 = 3000;
 /// A PDF of a hundred pages; a few minutes of sound or film are about as much.
 const DOCUMENT: u64 = 25_800;
 
-/// Of a whole prompt.
+/// Estimates the tokens of a prompt.
 pub fn of_prompt(prompt: &Prompt) -> u64 {
     let tools = prompt.tools.iter().map(of_tool);
     let messages = prompt.messages.iter().map(|message| of_message(message));
     of_text(&prompt.system) + tools.sum::<u64>() + messages.sum::<u64>()
 }
 
-/// Of what the model is told of a tool.
+/// Estimates the tokens of a tool's declaration.
 pub fn of_tool(tool: &ToolDeclaration) -> u64 {
     of_text(&tool.name) + of_text(&tool.description) + of_text(&tool.parameters.to_string())
 }
 
-/// Whether a prompt has images and the like, of which nobody knows by their looks.
+/// Returns whether a prompt has images or documents, whose tokens cannot be estimated well.
 pub fn has_media(prompt: &Prompt) -> bool {
     prompt.messages.iter().any(|message| match &**message {
         Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Media(_))),
@@ -28,7 +28,7 @@ pub fn has_media(prompt: &Prompt) -> bool {
     })
 }
 
-/// Of one message.
+/// Estimates the tokens of a message.
 pub fn of_message(message: &Message) -> u64 {
     match message {
         Message::User(parts) => parts.iter().map(of_part).sum(),
@@ -41,13 +41,13 @@ pub fn of_message(message: &Message) -> u64 {
     }
 }
 
-/// Of what came of one call.
+/// Estimates the tokens of a call's result.
 pub fn of_result(result: &ToolResult) -> u64 {
     let media = result.media.iter().map(of_media).sum::<u64>();
     of_text(&result.name) + of_text(&result.text) + media
 }
 
-/// Of a text: a quarter for an ASCII character, one and a half for any other.
+/// Estimates the tokens of a text: a quarter for an ASCII character, one and a half for any other.
 pub fn of_text(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     // Every other character begins with one byte that is not a continuation.
@@ -55,7 +55,7 @@ pub fn of_text(text: &str) -> u64 {
     (ascii + others * 6).div_ceil(4)
 }
 
-/// How many characters so many tokens are, if they are ASCII.
+/// Converts tokens to ASCII characters.
 pub fn in_chars(tokens: u64) -> u64 {
     tokens.saturating_mul(4)
 }

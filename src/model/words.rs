@@ -1,13 +1,13 @@
-//! What servers say and what is said of them, fit for people.
+//! Text for people: excerpts of servers' messages, durations, sentences.
 
 use std::time::Duration;
 
 use super::Error;
 
-/// How much of a server's message is shown.
+/// Maximum length in bytes of an excerpt.
 const MESSAGE: usize = 600;
 
-/// On one line, and not too long.
+/// Returns the beginning of a message, on one line.
 pub(super) fn shortened(message: &str) -> String {
     let mut short = String::new();
     for word in message.split_whitespace() {
@@ -25,13 +25,13 @@ pub(super) fn shortened(message: &str) -> String {
     short
 }
 
-/// The error for more than `max` bytes of something.
+/// Returns the error for more than `max` bytes of something.
 pub(super) fn too_big(what: &str, max: usize) -> Error {
     let mib = max.div_ceil(1 << 20);
     Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was given up."))
 }
 
-/// A sentence with the server's reason, and its explanation if there is one.
+/// Writes a sentence with the server's reason, and its explanation if there is one.
 pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> String {
     let reason = shortened(reason);
     let message = shortened(message.unwrap_or_default());
@@ -41,7 +41,7 @@ pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> Strin
     }
 }
 
-/// How long it is, for a sentence.
+/// Writes a duration for people, rounded up.
 pub(super) fn rounded(wait: Duration) -> String {
     match wait.as_secs() + 1 {
         seconds @ ..120 => format!("{seconds} s"),
@@ -50,7 +50,8 @@ pub(super) fn rounded(wait: Duration) -> String {
     }
 }
 
-/// Whether anything is left without HTML comments and what takes no room.
+/// Returns whether a text has anything visible: more than HTML comments, white space and characters
+/// of no width.
 pub(super) fn is_visible(text: &str) -> bool {
     let has_ink = |text: &str| text.chars().any(|c| !c.is_whitespace() && !is_zero_width(c));
     let mut rest = text;

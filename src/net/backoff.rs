@@ -1,4 +1,4 @@
-//! How long to wait before a failed attempt is repeated.
+//! Waits before a failed attempt is repeated.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};

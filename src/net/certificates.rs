@@ -1,4 +1,4 @@
-//! TLS on a machine without certificates of authorities.
+//! TLS on a machine without root certificates.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Message to people whose machine has no certificates of authorities.
+/// Message to people whose machine has no root certificates.
 pub(super) const NO_CERTIFICATES: &str = "this machine has no certificates of authorities, without \
     which no server can be trusted over https: install the package ca-certificates, or name a file \
     of them in SSL_CERT_FILE";
 
-/// TLS that trusts no server, and says why.
+/// Returns a TLS configuration that trusts no server; its error says why.
 pub(super) fn no_certificates() -> Option<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -21,7 +21,7 @@ pub(super) fn no_certificates() -> Option<ClientConfig> {
     Some(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// Accepts no certificate.
+/// A verifier that accepts no certificate.
 #[derive(Debug)]
 struct TrustsNobody {
     provider: Arc<CryptoProvider>,

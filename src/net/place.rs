@@ -1,18 +1,18 @@
-//! Where an address leads: out into the world, or inside.
+//! Classifies addresses: public, or inside a machine or network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// How far requests may go.
+/// Addresses that requests may go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {
-    /// To addresses that everybody can reach.
+    /// Public addresses.
     #[default]
     Public,
-    /// And to this machine itself.
+    /// Public addresses and this machine.
     Loopback,
-    /// And into private networks; never to where a cloud keeps the secrets of its machines.
+    /// Public addresses, this machine and private networks; never the metadata service of a cloud.
     Private,
 }
 
@@ -68,13 +68,13 @@ const REFUSED_V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, MULTICAST),
 ];
 
-/// Whether a name means this machine by definition: `localhost` and all that is below it.
+/// Returns whether a name means this machine by definition: `localhost` and all names below it.
 pub fn is_this_machine(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
 }
 
-/// Whether a request may go to this address; else what the address is.
+/// Checks that a request may go to an address. The error says what kind of address it is.
 pub fn judge(address: IpAddr, reach: Reach) -> Result<(), String> {
     if reach != Reach::Public && address.is_loopback() {
         return Ok(());
@@ -92,8 +92,8 @@ pub fn judge(address: IpAddr, reach: Reach) -> Result<(), String> {
     }
 }
 
-/// Judges the host of an address as far as it is known without looking it up: a literal address
-/// never comes before a resolver. The parser has brought each spelling of one into its usual form.
+/// Checks the host of a URL as far as possible without resolving it: literal addresses never reach
+/// a resolver. The URL parser has normalized each spelling of one.
 pub fn judge_host(url: &Url, reach: Reach) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
     let literal = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
@@ -124,7 +124,7 @@ fn judge_v6(address: Ipv6Addr) -> Result<(), String> {
     if routed { Ok(()) } else { Err(RESERVED.to_owned()) }
 }
 
-/// The IPv4 address in which an IPv6 address ends up, and whether such addresses are in use.
+/// Returns the IPv4 address that an IPv6 address leads to, and whether such addresses are routed.
 fn embedded(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
     let [.., a, b] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));

@@ -1,4 +1,4 @@
-//! Puts an answer together from what is streamed, over as many requests as it takes.
+//! Assembles an answer from its stream, or from those of several responses.
 
 use std::collections::HashMap;
 use std::mem;
@@ -13,24 +13,24 @@ use crate::model::stream::{Assemble, Wrong};
 use crate::model::words::too_big;
 use crate::model::{Call, Chunk, Native, ToolDeclaration, Usage};
 
-/// The bytes that one value of JSON takes up.
+/// Memory in bytes of one JSON value, about.
 const VALUE: usize = 80;
 
-/// An answer as far as it has come.
+/// An answer as far as it has been received.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     blocks: Vec<Block>,
-    /// The blocks that have not ended, by the server's numbers.
+    /// Indexes of the open blocks, by the server's numbers.
     open: HashMap<u64, usize>,
-    /// How many blocks came in responses that are over.
+    /// Number of blocks from earlier responses.
     kept: usize,
-    /// How much room it takes up, about.
+    /// Memory in bytes that the answer takes up, about.
     size: usize,
     max_size: usize,
-    /// Whether something has been handed out.
+    /// `true` once a chunk has been emitted.
     shown: bool,
     stop: Stop,
-    /// What the requests before this one cost.
+    /// Tokens used by earlier requests.
     spent: Usage,
     counts: Counts,
 }
@@ -79,12 +79,12 @@ impl Assemble for Answer {
 }
 
 impl Answer {
-    /// An answer that takes up `max_size` bytes at most.
+    /// An empty answer that may take up `max_size` bytes.
     pub(super) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
 
-    /// A message that begins is empty, or has what the server had ready.
+    /// Adds the content that the beginning of a message may have.
     fn begin_message(&mut self, message: Message, out: &mut Vec<Chunk>) {
         for raw in message.content {
             self.begin(None, raw, out);
@@ -133,7 +133,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The block with this number has ended; all have, if there is none.
+    /// Ends the block with this number, or all blocks if there is none.
     fn end_block(&mut self, index: Option<u64>) {
         match index {
             Some(index) => {
@@ -165,12 +165,12 @@ impl Answer {
         Ok(())
     }
 
-    /// Why the server ended the answer.
+    /// Returns the server's reason for the end of the answer.
     pub(super) fn stop(&self) -> Option<(&str, &Stop)> {
         self.stop.stop_reason.as_deref().map(|reason| (reason, &self.stop))
     }
 
-    /// The calls that are whole.
+    /// Returns the calls that are whole.
     pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> impl Iterator<Item = Call> {
         self.blocks.iter().filter_map(|block| block.call(tools))
     }
@@ -179,7 +179,7 @@ impl Answer {
         self.blocks.iter().any(|block| block.kind == Kind::Call && block.is_sound())
     }
 
-    /// Whether there is a call that nobody can make sense of.
+    /// Returns whether there is a call that cannot be made.
     pub(super) fn has_unsound_calls(&self) -> bool {
         self.blocks.iter().any(|block| block.kind == Kind::Call && !block.is_sound())
     }
@@ -188,30 +188,30 @@ impl Answer {
         self.blocks.iter().any(|block| block.kind == Kind::Thinking)
     }
 
-    /// Whether there is text that a person would see.
+    /// Returns whether there is visible text.
     pub(super) fn has_text(&self) -> bool {
         let mut texts = self.blocks.iter().filter(|block| block.kind == Kind::Text);
         texts.any(|block| !block.text.trim().is_empty())
     }
 
-    /// Makes ready for another response with more of the same answer.
+    /// Prepares for another response with more of the same answer.
     pub(super) fn go_on(&mut self) {
         self.kept = self.blocks.len();
         self.stop = Stop::default();
         self.spent = mem::take(&mut self.counts).added_to(self.spent);
     }
 
-    /// What it cost, all requests together.
+    /// Returns the tokens used by all requests together.
     pub(super) fn usage(&self) -> Usage {
         self.counts.added_to(self.spent)
     }
 
-    /// The blocks as the API takes them back.
+    /// Returns the blocks as the API takes them back.
     pub(super) fn parts(&self) -> Vec<Value> {
         self.blocks.iter().filter_map(Block::native).collect()
     }
 
-    /// The blocks, if they are more than text.
+    /// Returns the blocks, if they are more than text.
     pub(super) fn native(&self, model: &str) -> Option<Native> {
         let plain = |block: &Block| block.kind == Kind::Text && block.citations.is_empty();
         if self.blocks.iter().all(plain) {
@@ -226,12 +226,12 @@ fn text_begins() -> Raw {
     [("type".to_owned(), json!("text"))].into_iter().collect()
 }
 
-/// How much more room JSON takes up once it is read than on the wire, about.
+/// Estimates the additional memory in bytes of parsed JSON.
 fn values(json: &[u8]) -> usize {
     (1 + memchr::memchr_iter(b',', json).count()) * VALUE
 }
 
-/// Some gateways report their errors without saying that they are such.
+/// Returns the failure for data that is no event. Some gateways send errors without a type.
 fn unreadable(data: &[u8], error: &serde_json::Error) -> Wrong {
     let json: Option<Value> = serde_json::from_slice(data).ok();
     match json.and_then(|mut json| json.get_mut("error").map(Value::take)) {

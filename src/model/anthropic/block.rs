@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use super::wire::{Delta, Raw};
 use crate::model::{Call, Chunk, ToolDeclaration, names};
 
-/// A block: how it began, and what has come to it since.
+/// A content block: its beginning and its deltas.
 #[derive(Debug)]
 pub(super) struct Block {
     start: Raw,
     pub(super) kind: Kind,
-    /// The text, the thinking, or the JSON of what a tool is called with.
+    /// Text, thinking, or the JSON of a call's arguments.
     pub(super) text: String,
     signature: String,
     pub(super) citations: Vec<Value>,
-    /// Whether the server has said that it has ended.
+    /// `true` once the server has ended the block.
     pub(super) whole: bool,
-    /// Whether something came to it that is not known here.
+    /// `true` if a delta of an unknown kind has arrived.
     odd: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Text,
     Thinking,
     Call,
-    /// Thinking that is not shown, what the server's own tools do, and what is not known here.
+    /// Hidden thinking, calls of the server's own tools and their results, and unknown kinds.
     Other,
 }
 
@@ -56,7 +56,7 @@ impl Block {
         Self { start, kind, text, signature, citations, whole: false, odd: false }
     }
 
-    /// Adds to it; what is to be shown of that.
+    /// Adds a delta; returns the chunk that shows it.
     pub(super) fn add(&mut self, delta: Delta) -> Option<Chunk> {
         match delta {
             Delta::Text { text } if self.kind == Kind::Text => {
@@ -75,7 +75,7 @@ impl Block {
         None
     }
 
-    /// All that has been shown of it.
+    /// Returns the chunk that shows the block so far.
     pub(super) fn shown(&self) -> Option<Chunk> {
         if self.text.is_empty() {
             return None;
@@ -87,7 +87,8 @@ impl Block {
         }
     }
 
-    /// Whether a call can be made, or thinking be sent back: half of either is worth nothing.
+    /// Returns whether the block can be used: half a call cannot be made, and half a thought cannot
+    /// be sent back.
     pub(super) fn is_sound(&self) -> bool {
         match self.kind {
             Kind::Text => true,
@@ -97,7 +98,7 @@ impl Block {
         }
     }
 
-    /// What the tool is called with.
+    /// Returns the call's arguments.
     fn input(&self) -> Option<Value> {
         if !self.text.trim().is_empty() {
             return serde_json::from_str(&self.text).ok();
@@ -108,7 +109,7 @@ impl Block {
         (self.whole || begun).then(|| input.cloned().unwrap_or_else(|| json!({})))
     }
 
-    /// The call that it is, by the name that the tool has here.
+    /// Returns the call, with the tool's own name.
     pub(super) fn call(&self, tools: &[ToolDeclaration]) -> Option<Call> {
         let args = self.input().filter(|_| self.kind == Kind::Call)?;
         let name = names::own(self.field("name")?, tools).to_owned();
@@ -120,7 +121,7 @@ impl Block {
         self.start.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// As the API takes it back, if it does.
+    /// Returns the block as the API takes it back, if it does.
     pub(super) fn native(&self) -> Option<Value> {
         if !self.is_sound() {
             return None;

@@ -1,4 +1,4 @@
-//! Single requests to the API, with the key where it belongs.
+//! Requests to the API, with the key in its header.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::model::report::{Asked, Report};
 use crate::model::retry::Failure;
 use crate::model::{Error, Prompt, tokens};
 
-/// Where the key goes.
+/// Header for the key.
 const KEY_HEADER: &str = "x-api-key";
-/// The version that gateways and other servers know too. What later ones do not take is not sent.
+/// API version that gateways and other servers know too.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
-/// How long the small requests may take, and how much may come of them.
+/// Timeout of small requests, and maximum size of their responses in bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LIST: usize = 4 << 20;
 
-/// A request without its body; `rest` is what follows the version.
+/// Writes a request without a body; `rest` follows the version.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
     // Some write the version into the address, as other APIs want it.
     let has_version = endpoint.url.trim_end_matches('/').ends_with("/v1");
@@ -36,19 +36,19 @@ fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, E
     Ok(request)
 }
 
-/// A request with this body.
+/// Writes a request with a body.
 pub(super) fn post(endpoint: &Endpoint, rest: &str, body: Vec<u8>) -> Result<Request, Error> {
     let mut request = request(endpoint, Method::POST, rest)?;
     *request.body_mut() = Some(body.into());
     Ok(request)
 }
 
-/// What is asked, for messages.
+/// Describes a request, for messages.
 pub(super) fn asked<'a>(endpoint: &'a Endpoint, model: &'a str) -> Asked<'a> {
     Asked { provider: Provider::Anthropic, model, url: &endpoint.url }
 }
 
-/// The ids of models, no more than `most`.
+/// Fetches the ids of models, at most `most`.
 pub(super) async fn list(
     http: &Http,
     endpoint: &Endpoint,
@@ -77,7 +77,7 @@ fn no_api(endpoint: &Endpoint) -> Error {
     Error::Rejected(format!("There is no Anthropic API at {url}: it gives no list of models."))
 }
 
-/// Nothing if it is no list of models.
+/// Parses a list of models.
 fn names(body: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct List {
@@ -91,7 +91,7 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
     Some(list.data.into_iter().map(|item| item.id).collect())
 }
 
-/// How many tokens the prompt has: counted by the API, or, if that fails, estimated.
+/// Counts the tokens of a prompt with the API, or estimates them if that fails.
 pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
     #[derive(Deserialize)]
     struct Counted {

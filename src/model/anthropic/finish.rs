@@ -8,8 +8,8 @@ use crate::model::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
 use crate::model::words::sentence;
 use crate::model::{Error, FinishReason};
 
-/// What to do with an answer that has ended. After the results of calls, saying nothing is an
-/// answer: the work is done.
+/// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
+/// done.
 pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
     let Some((reason, stop)) = answer.stop() else { return broke_off().into() };
     match reason {

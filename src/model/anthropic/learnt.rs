@@ -1,4 +1,4 @@
-//! What errors tell of how a server wants to be asked: told once, it is done from then on.
+//! Limits and refusals of a server, found out from its errors once and heeded from then on.
 
 use std::sync::Arc;
 
@@ -7,33 +7,33 @@ use super::thinking::Asked;
 use crate::model::report::Report;
 use crate::model::{Error, Prompt, ToolDeclaration};
 
-/// With room for fewer tokens of answer, it is the conversation that is too long.
+/// Minimum room in tokens for an answer; with less, the conversation is too long.
 const LEAST: u64 = 1024;
 
-/// What has been learnt of a server.
+/// Limits and refusals of a server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Learnt {
-    /// The thinking that has been refused, so that each is refused only once.
+    /// Signatures of refused thinking, so that each is refused only once.
     pub(super) refused: Arc<Refused>,
     /// `true` if the server refuses the `thinking` of a request, as gateways to other models do.
     no_thinking: bool,
     /// `true` if the server refuses the `output_config` of a request.
     no_effort: bool,
-    /// How many tokens an answer can have.
+    /// Maximum number of tokens of an answer.
     most: Option<u64>,
-    /// How many tokens of answer there is room for beside so many messages.
+    /// Number of messages, and the room in tokens for an answer beside them.
     room: Option<(usize, u64)>,
 }
 
 impl Learnt {
-    /// How many tokens the answer to a prompt may have, if not `wanted`.
+    /// Returns the maximum number of tokens for the answer to a prompt, at most `wanted`.
     pub(super) fn max_tokens(&self, prompt: &Prompt, wanted: u64) -> u64 {
         let room = self.room.filter(|(messages, _)| *messages == prompt.messages.len());
         let room = room.map_or(u64::MAX, |(_, room)| room);
         wanted.min(self.most.unwrap_or(u64::MAX)).min(room)
     }
 
-    /// Returns the part of `asked` that the server takes.
+    /// Returns the fields of `asked` that the server takes.
     pub(super) fn thinking(&self, asked: &Asked) -> Asked {
         Asked {
             thinking: asked.thinking.filter(|_| !self.no_thinking),
@@ -113,7 +113,7 @@ fn number(text: &str) -> Option<u64> {
     text[..end].parse().ok()
 }
 
-/// What an error means that only this API has.
+/// Classifies errors that only this API has.
 pub(super) fn of_this_api(report: &Report, tools: &[ToolDeclaration]) -> Option<Error> {
     if report.status != 400 {
         return None;
@@ -132,7 +132,7 @@ pub(super) fn of_this_api(report: &Report, tools: &[ToolDeclaration]) -> Option<
     Some(Error::Rejected(report.said(&what)))
 }
 
-/// The tool whose declaration a message points at: `tools.3.custom.input_schema`.
+/// Finds the tool whose declaration a message points at: `tools.3.custom.input_schema`.
 fn declaration<'a>(message: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
     let (_, after) = message.split_once("tools.")?;
     let index: usize = after.split('.').next()?.parse().ok()?;

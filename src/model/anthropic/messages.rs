@@ -1,4 +1,4 @@
-//! The conversation as the API takes it: what the model said goes back exactly as it came.
+//! Writes conversations for the API: the model's own answers go back exactly as they came.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,29 +13,29 @@ use crate::media::Media;
 use crate::model::names::{self, Ids};
 use crate::model::{self, Assistant, Message, Native, ToolResult};
 
-/// What a result says that says nothing: the API takes no empty error.
+/// Text of a failed result without any: the API takes no empty error.
 const NOTHING: &str = "It failed, and nothing is known of why.";
 
-/// Who is told the conversation.
+/// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listener<'a> {
-    /// The model that is asked.
+    /// Id of the model.
     pub(super) model: &'a str,
-    /// The thinking, by its signatures, that has been refused.
+    /// Signatures of thinking that the server has refused.
     pub(super) refused: &'a Refused,
 }
 
 /// Signatures that a server has refused.
 pub(super) type Refused = HashSet<String>;
 
-/// One turn of one side.
+/// One turn of the user or the model.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn<'a> {
     pub(super) role: &'static str,
     pub(super) content: Vec<Content<'a>>,
 }
 
-/// A block; all that the model was told up to it may be kept for the next request.
+/// A content block, and whether the prompt up to it is to be cached.
 #[derive(Debug, Serialize)]
 pub(super) struct Content<'a> {
     #[serde(flatten)]
@@ -44,7 +44,7 @@ pub(super) struct Content<'a> {
     pub(super) cache_control: Option<CacheControl>,
 }
 
-/// Until where the prompt is to be cached.
+/// A mark that the prompt up to here is to be cached.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 pub(super) struct CacheControl {}
@@ -52,9 +52,9 @@ pub(super) struct CacheControl {}
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Block<'a> {
-    /// As it came.
+    /// A part as it was received.
     Native(&'a Map<String, Value>),
-    /// Nearly as it came.
+    /// A part as it was received, but for a few fields.
     Changed(Map<String, Value>),
     Own(Own<'a>),
 }
@@ -93,7 +93,7 @@ struct Source<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Says one thing more.
+    /// Adds a text.
     pub(super) fn say(&mut self, text: &'a str) {
         self.content.push(Own::Text { text: text.into() }.into());
     }
@@ -105,7 +105,7 @@ impl<'a> From<Own<'a>> for Content<'a> {
     }
 }
 
-/// A conversation in the API's words. It must have been hardened with [`speaks`].
+/// Converts a conversation that was hardened with [`speaks`].
 pub(super) fn turns<'a>(messages: &'a [Arc<Message>], listener: Listener<'_>) -> Vec<Turn<'a>> {
     let mut ids = Ids::default();
     let mut called = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn turns<'a>(messages: &'a [Arc<Message>], listener: Listener<'_>) ->
     turns.collect()
 }
 
-/// What the model has said so far of an answer that goes on.
+/// Returns the beginning of an answer that goes on.
 pub(super) fn so_far(parts: &[Value]) -> Turn<'_> {
     let parts = parts.iter().filter_map(Value::as_object).filter(|part| !is_blank(part));
     let content = |part| Content { block: Block::Native(part), cache_control: None };
@@ -140,13 +140,13 @@ pub(super) fn mark(turns: &mut [Turn<'_>]) {
     }
 }
 
-/// Whether anything of an answer's native parts can be sent to this listener.
+/// Returns whether anything of an answer's native parts is sent to the target.
 pub(super) fn speaks(answer: &Assistant, native: &Native, listener: Listener<'_>) -> bool {
     holds(native, answer) && native.parts.iter().any(|part| kept(part, native, listener).is_some())
 }
 
-/// Whether a model that thinks whenever a turn begins did so in the turn that runs: it is not to
-/// think in the middle of one.
+/// Returns whether the running turn began with thinking: a model that thinks at the beginning of
+/// turns must not begin to in the middle of one.
 pub(super) fn turn_thinks(messages: &[Arc<Message>], listener: Listener<'_>) -> bool {
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let first = turn.and_then(|turn| messages.get(turn + 1));
@@ -158,7 +158,7 @@ pub(super) fn turn_thinks(messages: &[Arc<Message>], listener: Listener<'_>) -> 
     parts.next().is_some_and(is_thinking)
 }
 
-/// The signatures of a conversation, as [`Refused`] has them.
+/// Returns the signatures in a conversation.
 pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = &str> {
     let natives = messages.iter().filter_map(|message| match &**message {
         Message::Assistant(answer) => answer.native.as_ref(),
@@ -188,7 +188,7 @@ fn said(part: &model::Part) -> Content<'_> {
     }
 }
 
-/// What the model said as it came, if it came from this API and has not been tampered with.
+/// Returns the answer's native parts, if they are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
     listener: Listener<'_>,
@@ -209,7 +209,7 @@ fn echoed<'a>(
     (!content.is_empty()).then_some((content, called))
 }
 
-/// A call as it came, but for what the API would refuse.
+/// Returns a call as it was received, but for what the API would refuse.
 fn call_again<'a>(
     part: &'a Map<String, Value>,
     ids: &mut Ids,
@@ -228,7 +228,7 @@ fn call_again<'a>(
     Block::Changed(changed)
 }
 
-/// Whether the native parts have the same calls as the answer.
+/// Returns whether the native parts have the same calls as the answer.
 fn holds(native: &Native, answer: &Assistant) -> bool {
     let parts = native.parts.iter().filter_map(Value::as_object);
     let calls = parts.filter(|part| kind(part) == "tool_use");
@@ -237,8 +237,8 @@ fn holds(native: &Native, answer: &Assistant) -> bool {
         && called.eq(answer.calls.iter().map(|call| names::accepted(&call.name)))
 }
 
-/// A native part, if the API takes it back: no text that says nothing, and no thinking but the
-/// model's own. Of another model only what all understand.
+/// Returns a native part if the API takes it back: no blank text, no thinking of another model, and
+/// of another model only the kinds that all understand.
 fn kept<'a>(
     part: &'a Value,
     native: &Native,
@@ -262,7 +262,7 @@ fn is_blank(part: &Map<String, Value>) -> bool {
     kind(part) == "text" && text.is_none_or(|text| text.trim().is_empty())
 }
 
-/// What a model of another provider said, or what nobody knows the parts of any more.
+/// Converts an answer without native parts for this API.
 fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<Content<'a>>, Vec<String>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
     let mut content: Vec<Content<'_>> =
@@ -275,7 +275,7 @@ fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<Content<'a>>, Vec<St
     (content, called)
 }
 
-/// One result for each call, before all else, and after them what cannot be in a result.
+/// Returns one result for each call, and after them the media that cannot be in a result.
 fn told(results: &[ToolResult], called: Vec<String>) -> Vec<Content<'_>> {
     let parts = results.iter().zip(called).map(|(result, tool_use_id)| {
         let text = match result.text.as_str() {
@@ -293,7 +293,7 @@ fn told(results: &[ToolResult], called: Vec<String>) -> Vec<Content<'_>> {
     parts.chain(beside).collect()
 }
 
-/// What the model can look at, or a word in its place.
+/// Returns media for the model, or a text in their place.
 fn shown(media: &Media) -> Own<'_> {
     let source = Source { media_type: &media.mime_type, data: &media.data };
     match media.mime_type.as_str() {
@@ -306,7 +306,7 @@ fn shown(media: &Media) -> Own<'_> {
     }
 }
 
-/// Arguments are always an object; what is not becomes the only field of one.
+/// Wraps arguments that are no object as the only field of one: the API takes nothing else.
 fn object(args: &Value) -> Cow<'_, Value> {
     match args {
         Value::Object(_) => Cow::Borrowed(args),

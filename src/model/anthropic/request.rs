@@ -1,4 +1,4 @@
-//! The body of a request.
+//! Bodies of requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use super::messages::{self, CacheControl, Listener, Turn};
 use super::thinking::{self, How};
 use crate::model::{Error, Message, Prompt, ToolDeclaration, history, names};
 
-/// What is asked, and how.
+/// Content of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) listener: Listener<'a>,
     pub(super) thinking: &'a thinking::Asked,
-    /// Fields that the user wants in every request.
+    /// The user's fields for every request.
     pub(super) more: &'a Map<String, Value>,
-    /// How many tokens the answer may have.
+    /// Maximum number of tokens of the answer.
     pub(super) max_tokens: u64,
-    /// Said to the model beside what the user said last.
+    /// Text for the model, behind the last message of the user.
     pub(super) nudge: Option<&'a str>,
-    /// What there is already of an answer that goes on.
+    /// Beginning of an answer that goes on.
     pub(super) so_far: &'a [Value],
 }
 
@@ -46,7 +46,7 @@ struct OutputConfig<'a> {
     effort: &'a str,
 }
 
-/// What the model is told.
+/// Input of the model.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +73,7 @@ struct System<'a> {
 }
 
 impl Request<'_> {
-    /// For `messages`.
+    /// Writes the body for `messages`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let messages = hardened(self.prompt, self.listener);
         let mut turns = messages::turns(&messages, self.listener);
@@ -95,7 +95,7 @@ impl Request<'_> {
         })
     }
 
-    /// How the model is to think; some may not begin to in the middle of a turn.
+    /// Returns the thinking fields; some models may not begin to think in the middle of a turn.
     fn thinking(&self, messages: &[Arc<Message>]) -> Option<How> {
         match self.thinking.thinking? {
             How::Enabled { budget_tokens } => {
@@ -107,7 +107,7 @@ impl Request<'_> {
     }
 }
 
-/// For `messages/count_tokens`.
+/// Writes the body for `messages/count_tokens`.
 pub(super) fn count_body(prompt: &Prompt, listener: Listener<'_>) -> Result<Vec<u8>, Error> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -144,7 +144,7 @@ fn declaration(tool: &ToolDeclaration) -> Tool<'_> {
     }
 }
 
-/// A schema as the API takes it: it must say that it is an object's, and no alternatives on top.
+/// Converts a schema for the API: the top level must be an object's, without alternatives.
 fn schema(parameters: &Value) -> Cow<'_, Value> {
     const ALTERNATIVES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
     let Value::Object(fields) = parameters else {

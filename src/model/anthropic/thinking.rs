@@ -1,33 +1,33 @@
-//! How a model is told how much to think: each generation is told otherwise.
+//! Thinking in requests: each generation of models has its own fields.
 
 use serde::Serialize;
 
 use crate::model::catalog::{self, Thinking};
 
-/// The fewest tokens that a model can be given to think.
+/// Minimum thinking budget in tokens.
 const LEAST: u64 = 1024;
-/// The level at which a model that can do without thinking does.
+/// Level without thinking.
 const OFF: &str = "OFF";
 
-/// What a request says of it.
+/// Thinking fields of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) thinking: Option<How>,
-    /// The model's `effort`, where it has such.
+    /// The model's `effort`, if it has one.
     pub(super) effort: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum How {
-    /// As much as the model finds right.
+    /// As much thinking as the model finds right.
     Adaptive {
-        /// Newer models keep it to themselves unless they are asked.
+        /// Asks for summaries: newer models send none otherwise.
         display: Display,
     },
-    /// Up to a number of tokens, whenever a turn begins.
+    /// Thinking at the beginning of each turn, up to a number of tokens.
     Enabled { budget_tokens: u64 },
-    /// Not at all.
+    /// Never: the request would fail again.
     Disabled,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Display {
 }
 
 impl Asked {
-    /// For a level that the user asked for, or for none. The error lists what can be asked for.
+    /// Returns the fields for a level, or for the default. The error lists the levels.
     pub(super) fn new(
         model: &catalog::Model,
         max_tokens: u64,
@@ -74,7 +74,7 @@ impl Asked {
     }
 }
 
-/// A budget that leaves something of an answer's tokens for the answer.
+/// Returns the budget, reduced so that tokens are left for the answer.
 pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<How> {
     let budget_tokens = budget_tokens.min(max_tokens / 2 + max_tokens / 4);
     (budget_tokens >= LEAST).then_some(How::Enabled { budget_tokens })

@@ -1,14 +1,14 @@
-//! What the API streams, as far as it is read. What is not known is ignored.
+//! Events of the API, as far as they are read. Unknown fields are ignored.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::model::{Usage, lenient};
 
-/// A content block as it is sent.
+/// A content block as it was received.
 pub(super) type Raw = Map<String, Value>;
 
-/// One event's data.
+/// Data of one event.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Event {
@@ -32,18 +32,18 @@ pub(super) enum Event {
         #[serde(default, deserialize_with = "lenient::optional")]
         usage: Option<Counts>,
     },
-    /// Instead of all that follows.
+    /// An error in place of the rest.
     Error {
         error: Value,
     },
     /// A whole answer, from a server that does not stream.
     Message(Message),
-    /// `ping`, `message_stop`, and what will come in years to come.
+    /// `ping`, `message_stop`, and future events.
     #[serde(other)]
     Other,
 }
 
-/// A message: empty when it begins, unless the server has something ready.
+/// A message; its beginning is empty, unless the server has something ready.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     #[serde(default)]
@@ -54,7 +54,7 @@ pub(super) struct Message {
     pub(super) stop: Stop,
 }
 
-/// More of a block.
+/// Data for a block.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Delta {
@@ -72,7 +72,7 @@ pub(super) enum Delta {
     Other,
 }
 
-/// Why a message ended, once it has.
+/// Reason for the end of a message.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Stop {
     pub(super) stop_reason: Option<String>,
@@ -86,7 +86,7 @@ pub(super) struct StopDetails {
     pub(super) explanation: Option<String>,
 }
 
-/// The counts of one request are sums so far, and not all are in each event.
+/// Token counts of one request: sums so far, and not all of them in each event.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct Counts {
     #[serde(rename = "input_tokens", default, deserialize_with = "lenient::optional")]
@@ -112,7 +112,7 @@ struct OutputDetails {
 }
 
 impl Counts {
-    /// No sum becomes smaller: what does is not known to the server any more.
+    /// Returns the larger of each count: a sum that shrinks is one that the server has lost.
     pub(super) fn after(self, before: Self) -> Self {
         let thoughts = self.thoughts().max(before.thoughts());
         Self {
@@ -124,8 +124,8 @@ impl Counts {
         }
     }
 
-    /// The counts of several requests. What was written to the cache and read from it is not in
-    /// the API's count of the input; the reasoning is in that of the output.
+    /// Adds the counts to those of earlier requests. The API's input count lacks tokens written to
+    /// the cache and read from it; its output count includes reasoning.
     pub(super) fn added_to(self, spent: Usage) -> Usage {
         let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or_default());
         let thoughts = self.thoughts().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! An answer as far as it has come, whatever its pieces look like on the wire.
+//! An answer as far as it has been received, whatever its pieces look like on the wire.
 
 use serde_json::{Map, Value};
 
@@ -9,39 +9,39 @@ use crate::model::retry::Failure;
 use crate::model::words::{is_visible, too_big};
 use crate::model::{Chunk, Native, Usage};
 
-/// The bytes that one value of JSON takes up.
+/// Memory in bytes of one JSON value, about.
 const VALUE: usize = 80;
 
-/// An answer as far as it has come.
+/// An answer as far as it has been received.
 #[derive(Debug, Default)]
 pub(in crate::model) struct Answer {
     text: String,
     splitter: Splitter,
-    /// What must go back as it came.
+    /// Parts to be echoed.
     pub(in crate::model) kept: Kept,
     calls: Calls,
     thoughts: bool,
-    /// Why the server ended it.
+    /// The server's reason for the end.
     finish: Option<String>,
-    /// Whether nothing more will come.
+    /// `true` once the server has said that nothing more will come.
     over: bool,
-    /// How much room it takes up, about.
+    /// Memory in bytes that the answer takes up, about.
     size: usize,
     max_size: usize,
-    /// Whether something has been handed out.
+    /// `true` once a chunk has been emitted.
     shown: bool,
-    /// What it cost, as far as that is known.
+    /// Tokens used, as far as known.
     pub(in crate::model) usage: Usage,
 }
 
 impl Answer {
-    /// An answer that takes up `max_size` bytes at most.
+    /// An empty answer that may take up `max_size` bytes.
     pub(in crate::model) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
 
-    /// Counts what comes: bytes, and values of JSON, which take up more than they look. The error
-    /// is that it is too much.
+    /// Adds received data to the answer's size: bytes, and JSON values, which take up more memory
+    /// than that. The error says that the answer is too big.
     pub(in crate::model) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), Failure> {
         self.size = self.size.saturating_add(bytes + values * VALUE);
         if self.size > self.max_size {
@@ -50,13 +50,13 @@ impl Answer {
         Ok(())
     }
 
-    /// More text, in which there may be reasoning.
+    /// Adds text, in which there may be reasoning.
     pub(in crate::model) fn add_text(&mut self, text: String, out: &mut Vec<Chunk>) {
         let pieces = self.splitter.take(text);
         self.take_pieces(pieces, out);
     }
 
-    /// More reasoning, to be shown. What of it must go back is kept in [`Self::kept`].
+    /// Adds reasoning to show. Reasoning to be echoed goes into [`Self::echo`].
     pub(in crate::model) fn think(&mut self, text: String, out: &mut Vec<Chunk>) {
         self.thoughts = true;
         if !text.is_empty() {
@@ -65,18 +65,18 @@ impl Answer {
         }
     }
 
-    /// Pieces of calls.
+    /// Adds pieces of calls.
     pub(in crate::model) fn add_calls(&mut self, pieces: Vec<Map<String, Value>>) {
         self.calls.take(pieces);
     }
 
-    /// The server says why the answer ends.
+    /// Ends the answer for the server's reason.
     pub(in crate::model) fn finish_with(&mut self, reason: String, out: &mut Vec<Chunk>) {
         self.finish = Some(reason);
         self.end(out);
     }
 
-    /// The server says that nothing more will come.
+    /// Ends the stream.
     pub(in crate::model) fn is_over_now(&mut self, out: &mut Vec<Chunk>) {
         self.over = true;
         self.end(out);
@@ -102,13 +102,13 @@ impl Answer {
         }
     }
 
-    /// Hands out what may have been the beginning of a mark.
+    /// Shows text that was held as the possible beginning of a mark.
     pub(in crate::model) fn end(&mut self, out: &mut Vec<Chunk>) {
         let rest = self.splitter.end();
         self.take_pieces(rest, out);
     }
 
-    /// Why the server ended the answer.
+    /// Returns the server's reason for the end of the answer.
     pub(in crate::model) fn finish(&self) -> Option<&str> {
         self.finish.as_deref()
     }
@@ -126,7 +126,7 @@ impl Answer {
         &self.text
     }
 
-    /// Whether there is text that a person would see.
+    /// Returns whether there is visible text.
     pub(in crate::model) fn has_text(&self) -> bool {
         is_visible(&self.text)
     }
@@ -135,24 +135,24 @@ impl Answer {
         self.thoughts
     }
 
-    /// Whether something has been shown that would have to be taken back.
+    /// Returns whether a chunk has been emitted.
     pub(in crate::model) fn is_shown(&self) -> bool {
         self.shown
     }
 
-    /// Forgets everything; returns the chunks that replace what was handed out, which is none.
+    /// Empties the answer; returns the chunks that replace those emitted, which are none.
     pub(in crate::model) fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let shown = self.shown;
         *self = Self::new(self.max_size);
         shown.then(Vec::new)
     }
 
-    /// Whether the server has said that it is whole.
+    /// Returns whether the server has said that the answer is whole.
     pub(in crate::model) fn has_ended(&self) -> bool {
         self.finish.is_some() || self.over
     }
 
-    /// What must go back as it came; `extras` is what else there was in the calls.
+    /// Returns the parts to be echoed; `extras` are other fields of the calls.
     pub(in crate::model) fn into_native(
         self,
         said_by: (&str, &str),

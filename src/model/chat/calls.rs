@@ -1,4 +1,4 @@
-//! Puts tool calls together from their pieces, which no two servers number alike.
+//! Assembles tool calls from their pieces, which no two servers number alike.
 //!
 //! A piece may have the number of its call, its id, both or neither; numbers begin at 0 or 1, or
 //! are all the same; an id comes with the first piece, with each, or never.
@@ -10,32 +10,32 @@ use serde_json::{Map, Value, json};
 use super::scan::Scan;
 use crate::model::Call;
 
-/// What a call without a name is named, so that the model is told that there is no such tool.
+/// Name of a call without one: the model is told that there is no such tool.
 const UNNAMED: &str = "unnamed_tool";
 
-/// The calls of an answer, as far as they have come.
+/// Calls of an answer, as far as they have been received.
 #[derive(Debug, Default)]
 pub(in crate::model) struct Calls {
     begun: Vec<Building>,
-    /// The last call of each number.
+    /// Index of the last call with each number.
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
 }
 
-/// A call as far as it has come.
+/// A call as far as it has been received.
 #[derive(Debug, Default)]
 struct Building {
     id: String,
     name: String,
     arguments: String,
     scan: Scan,
-    /// The arguments, if they did not come as text.
+    /// Arguments that were not sent as text.
     whole: Option<Value>,
-    /// What else there is in the call: it goes back unchanged.
+    /// Other fields of the call, which go back unchanged.
     extra: Map<String, Value>,
 }
 
-/// More of a call.
+/// A piece of a call.
 #[derive(Debug, Default)]
 struct Piece {
     index: Option<u64>,
@@ -49,21 +49,21 @@ struct Piece {
 #[derive(Debug, PartialEq)]
 pub(in crate::model) struct Whole {
     pub(in crate::model) call: Call,
-    /// What else there was in it.
+    /// Other fields of the call.
     pub(in crate::model) extra: Map<String, Value>,
 }
 
 /// Arguments that are no JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::model) enum Malformed {
-    /// They end too early.
+    /// The arguments end too early.
     Cut,
-    /// They never were.
+    /// The arguments are whole, and no JSON.
     Wrong,
 }
 
 impl Calls {
-    /// Takes the pieces of one delta.
+    /// Adds the pieces of one delta.
     pub(in crate::model) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
         let before = self.begun.len();
         for piece in pieces {
@@ -80,17 +80,18 @@ impl Calls {
         self.begun.is_empty()
     }
 
-    /// Whether each is whole.
+    /// Returns whether all calls are whole.
     pub(in crate::model) fn are_whole(&self) -> bool {
         self.begun.iter().all(Building::is_complete)
     }
 
-    /// All of them, if their arguments can be read.
+    /// Returns all calls, if their arguments can be parsed.
     pub(in crate::model) fn finish(&self) -> Result<Vec<Whole>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }
 
-    /// Which call a piece belongs to. Those from `before` on began in the same delta.
+    /// Returns the index of the call that a piece belongs to. Calls from `before` on began in the
+    /// same delta.
     fn place(&mut self, piece: &Piece, before: usize) -> usize {
         let last = self.begun.len().checked_sub(1);
         let by_index = piece.index.and_then(|index| self.by_index.get(&index).copied());
@@ -130,8 +131,8 @@ impl Calls {
 }
 
 impl Building {
-    /// Whether a piece that may be this call's is; `same_delta` if the call began in the delta
-    /// that the piece is of.
+    /// Returns whether a piece that may belong to this call does; `same_delta` if the call began in
+    /// the piece's delta.
     fn takes(&self, piece: &Piece, same_delta: bool) -> bool {
         let (both, named) = (!self.id.is_empty() && !piece.id.is_empty(), !piece.name.is_empty());
         if both && self.id == piece.id {

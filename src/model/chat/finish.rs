@@ -10,13 +10,13 @@ use crate::model::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
 use crate::model::words::sentence;
 use crate::model::{Error, FinishReason, ToolDeclaration};
 
-/// What an answer answers.
+/// Circumstances of an answer.
 #[derive(Clone, Copy)]
 pub(in crate::model) struct Asked<'a> {
     pub(in crate::model) tools: &'a [ToolDeclaration],
-    /// Whether the model was told last what came of its calls: then, saying nothing is an answer.
+    /// `true` if the prompt ends with results of calls: an empty answer is one then.
     pub(in crate::model) after_results: bool,
-    /// Whether this server is known to make calls of what the model writes.
+    /// `true` if this server is known to make calls of what the model writes.
     pub(in crate::model) makes_calls: bool,
 }
 
@@ -30,7 +30,7 @@ const CUT_CALL: Unusable = Unusable {
             at a time, or try another model.",
 };
 
-/// What to do with an answer.
+/// Judges an answer.
 pub(in crate::model) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
@@ -72,7 +72,7 @@ fn with_calls(answer: &Answer, reason: &str) -> Verdict {
     }
 }
 
-/// An answer of text, or of nothing.
+/// Judges an answer without calls.
 fn said(answer: &Answer, reason: &str, asked: Asked<'_>) -> Verdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
         return Verdict::Unusable(MALFORMED);

@@ -1,29 +1,29 @@
-//! What of an answer must go back as it came: reasoning, under the field it came in, and what else
-//! there was in the calls.
+//! Parts of an answer that are echoed as they were received: reasoning, under the field it came in,
+//! and other fields of calls.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::Native;
 
-/// Reasoning in fields of the message, and these fields.
+/// Field for reasoning in fields of the message.
 const FIELDS: &str = "fields";
-/// Reasoning within the text, between its marks.
+/// Field for reasoning within the text.
 const THINK: &str = "think";
-/// Reasoning that is a part of the content.
+/// Field for reasoning that is a part of the content.
 const CONTENT: &str = "content";
-/// What else there was in the calls, in their order.
+/// Field for other fields of the calls, in their order.
 const CALLS: &str = "calls";
 
-/// What is kept of an answer beside its text and its calls.
+/// Parts of an answer to be echoed, beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::model) struct Kept {
-    /// `reasoning_content` and its like, and `reasoning_details`.
+    /// `reasoning_content`, `reasoning` and `reasoning_details`.
     pub(in crate::model) fields: Map<String, Value>,
-    /// What was between `<think>` and `</think>`.
+    /// Text between `<think>` and `</think>`.
     pub(in crate::model) think: String,
-    /// Mistral's reasoning.
+    /// Parts of Mistral's reasoning.
     pub(in crate::model) content: Vec<Value>,
-    /// For each call.
+    /// Other fields of each call.
     pub(in crate::model) calls: Vec<Map<String, Value>>,
 }
 
@@ -36,7 +36,7 @@ impl Kept {
         }
     }
 
-    /// Adds pieces of `reasoning_details`; what belongs together becomes one again.
+    /// Adds pieces of `reasoning_details`, joined to the one before where they continue it.
     pub(in crate::model) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
         let known = self.fields.entry("reasoning_details").or_insert_with(|| json!([]));
         let Value::Array(known) = known else { return };
@@ -48,7 +48,7 @@ impl Kept {
         }
     }
 
-    /// Adds a piece of Mistral's reasoning; it is one as long as nothing comes between.
+    /// Adds a piece of Mistral's reasoning, joined to the one before.
     pub(in crate::model) fn add_content(&mut self, more: Value) {
         let parts = |value: &Value| value.get("thinking").and_then(Value::as_array).cloned();
         let last = self.content.last_mut().and_then(|last| last.get_mut("thinking"));
@@ -58,7 +58,7 @@ impl Kept {
         }
     }
 
-    /// As a provider's model said it; nothing, if there is nothing to keep.
+    /// Converts to the native parts of an answer; `None` if there are none.
     pub(in crate::model) fn into_native(self, (backend, model): (&str, &str)) -> Option<Native> {
         let extra = self.calls.iter().any(|extra| !extra.is_empty());
         if self.fields.is_empty() && self.think.is_empty() && self.content.is_empty() && !extra {
@@ -70,7 +70,8 @@ impl Kept {
         Some(Native { backend: backend.to_owned(), model: model.to_owned(), parts: vec![part] })
     }
 
-    /// What was kept, if this provider's model said it; also of several answers that have become one.
+    /// Converts back from the native parts of an answer, or of several joined, if they are this
+    /// model's.
     pub(in crate::model) fn of(native: &Native, said_by: (&str, &str)) -> Option<Self> {
         if (native.backend.as_str(), native.model.as_str()) != said_by {
             return None;
@@ -102,7 +103,7 @@ fn objects(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// Whether a detail goes on where the one before stopped.
+/// Returns whether a detail continues the one before.
 fn is_more(last: &Map<String, Value>, next: &Map<String, Value>) -> bool {
     let same = |field: &str| last.get(field) == next.get(field);
     let signed = last.get("signature").is_some_and(Value::is_string);

@@ -1,10 +1,10 @@
 //! Finds the end of a JSON value that arrives in pieces, looking at each byte once.
 
-/// How far a value has come.
+/// A scanner of one JSON value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     state: State,
-    /// How many brackets are open.
+    /// Number of open brackets.
     depth: usize,
 }
 
@@ -20,7 +20,7 @@ enum State {
 }
 
 impl Scan {
-    /// Whether the value has begun and not ended. A number never ends.
+    /// Returns whether the value has begun and not ended. A number never ends.
     pub(super) fn is_open(self) -> bool {
         !matches!(self.state, State::NotBegun | State::Complete)
     }
@@ -29,7 +29,7 @@ impl Scan {
         self.state == State::Complete
     }
 
-    /// Takes more of it; how many bytes belong to the value.
+    /// Scans more text; returns the number of bytes that belong to the value.
     pub(super) fn take(&mut self, text: &str) -> usize {
         if self.is_complete() {
             return 0;
@@ -61,7 +61,7 @@ impl Scan {
         };
     }
 
-    /// What it is after a bracket or a quote has been closed.
+    /// Returns the state after a bracket or a quote has been closed.
     fn closed(self) -> State {
         if self.depth == 0 { State::Complete } else { State::Open }
     }

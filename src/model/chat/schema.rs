@@ -1,17 +1,17 @@
-//! Schemas for servers that make a grammar of them, and understand only the plainest.
+//! Schemas for servers that compile them to a grammar, and understand only the simplest.
 
 use serde_json::{Map, Value, json};
 
-/// How many parts of a schema are looked at: references can make it grow without measure.
+/// Maximum number of schema nodes: references can expand without end.
 const MOST: usize = 1000;
-/// How deep it may be.
+/// Maximum depth of a schema.
 const DEEP: usize = 24;
 
-/// What stays as it is.
+/// Fields that stay as they are.
 const KEPT: &[&str] = &["type", "description", "enum", "required", "minimum", "maximum"];
 
-/// The same schema without references, alternatives and patterns: it allows more than before, and
-/// the tool itself refuses what it cannot take.
+/// Returns the schema without references, alternatives and patterns. It allows more than before;
+/// the tool checks its arguments itself.
 pub(in crate::model) fn simple(schema: &Value) -> Value {
     let mut simplifier = Simplifier { root: schema, left: MOST, followed: Vec::new() };
     let simple = simplifier.simplify(schema, 0);
@@ -30,7 +30,7 @@ pub(in crate::model) fn simple(schema: &Value) -> Value {
 struct Simplifier<'a> {
     root: &'a Value,
     left: usize,
-    /// The references that are being followed: one to itself leads nowhere.
+    /// References that are being followed: one to itself leads nowhere.
     followed: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Simplifier<'_> {
         simple
     }
 
-    /// Of alternatives takes the first that is something; of parts all of them.
+    /// Merges the first alternative that is not null, and all parts of `allOf`.
     fn choose(
         &mut self,
         object: &Map<String, Value>,
@@ -104,7 +104,7 @@ impl Simplifier<'_> {
     }
 }
 
-/// Adds a field; what objects and lists have in common is put together.
+/// Adds a field; objects and lists of both are joined.
 fn merge(simple: &mut Map<String, Value>, name: String, value: Value) {
     match (simple.get_mut(&name), value) {
         (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),

@@ -1,10 +1,10 @@
-//! Finds a tool call that came as text, because the server does not know how the model writes one.
+//! Finds tool calls in text: a server that does not know the model's format leaves them there.
 
 use serde_json::Value;
 
 use crate::model::ToolDeclaration;
 
-/// What models put before a call.
+/// Marks that models put before a call.
 const MARKS: &[&str] = &[
     "<tool_call>",
     "<|tool_call|>",
@@ -18,10 +18,10 @@ const MARKS: &[&str] = &[
     "functools[",
     "to=functions.",
 ];
-/// How much of a text is looked at: a call is at its end, or is all of it.
+/// Maximum number of bytes that are searched: a call is at the end of a text, or is all of it.
 const LOOKED_AT: usize = 64 * 1024;
 
-/// The tool that a text calls, if that is what it does.
+/// Returns the tool that a text calls, if any.
 pub(super) fn called<'a>(text: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
     let text = text.trim();
     let begin = text.ceil_char_boundary(text.len().saturating_sub(LOOKED_AT));
@@ -40,14 +40,14 @@ pub(super) fn called<'a>(text: &str, tools: &'a [ToolDeclaration]) -> Option<&'a
     tools.iter().map(|tool| tool.name.as_str()).find(|tool| *tool == name)
 }
 
-/// Whether a name stands there as a whole word.
+/// Returns whether a text has a name as a whole word.
 fn is_named(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     text.match_indices(name)
         .any(|(at, _)| !text[..at].ends_with(part) && !text[at + name.len()..].starts_with(part))
 }
 
-/// A text that is one code block, without its marks.
+/// Removes the fences of a text that is one code block.
 fn without_fence(text: &str) -> &str {
     let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     let inner = inner.map(|rest| rest.strip_prefix("json").unwrap_or(rest));

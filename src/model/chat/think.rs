@@ -1,24 +1,24 @@
-//! Takes the reasoning out of an answer that begins with `<think>`: servers that do not know a
-//! model's way to think leave it in the text.
+//! Splits reasoning off an answer that begins with `<think>`: servers that do not know a model's
+//! format leave it in the text.
 
 use std::mem;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
-/// How much white space there may be before the mark.
+/// Maximum white space in bytes before the mark.
 const LEAD: usize = 64;
 
-/// Text, and what the model thought.
+/// A piece of text or of reasoning.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
     Thought(String),
 }
 
-/// Where in the text it is.
+/// State of the splitter.
 #[derive(Debug, Default)]
 enum State {
-    /// Nothing has come but white space and perhaps the beginning of the mark.
+    /// Only white space so far, and perhaps the beginning of the mark.
     #[default]
     Beginning,
     Inside,
@@ -27,16 +27,16 @@ enum State {
     Outside,
 }
 
-/// Splits a text that arrives in pieces.
+/// A splitter of a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     state: State,
-    /// What may be the beginning of a mark.
+    /// Text that may be the beginning of a mark.
     held: String,
 }
 
 impl Splitter {
-    /// Takes more of the text.
+    /// Splits more of the text.
     pub(super) fn take(&mut self, more: String) -> Vec<Piece> {
         if matches!(self.state, State::Outside) {
             return text(more).into_iter().collect();
@@ -84,7 +84,7 @@ impl Splitter {
         }
     }
 
-    /// What is left at the end.
+    /// Returns the held text at the end.
     pub(super) fn end(&mut self) -> Option<Piece> {
         let held = mem::take(&mut self.held);
         match self.state {
@@ -94,7 +94,7 @@ impl Splitter {
     }
 }
 
-/// How many bytes at the end of `text` may be the beginning of `mark`.
+/// Returns the number of bytes at the end of `text` that may be the beginning of `mark`.
 fn overlap(text: &str, mark: &str) -> usize {
     let longest = mark.len().saturating_sub(1).min(text.len());
     (1..=longest).rev().find(|n| text.ends_with(&mark[..*n])).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Puts an answer together from what is streamed, over as many requests as it takes.
+//! Assembles an answer from its stream, or from those of several responses.
 
 use std::borrow::Cow;
 use std::mem;
@@ -15,46 +15,46 @@ use crate::model::stream::{Assemble, Wrong};
 use crate::model::words::{is_visible, sentence, too_big};
 use crate::model::{Call, Chunk, Error, Native, Usage};
 
-/// What a call without a name is named, so that the model is told that there is no such tool.
+/// Name of a call without one: the model is told that there is no such tool.
 const UNNAMED: &str = "unnamed_tool";
 
-/// The bytes that one value of JSON takes up.
+/// Memory in bytes of one JSON value, about.
 const VALUE: usize = 80;
 
-/// An answer as far as it has come.
+/// An answer as far as it has been received.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// All text that comes in parts with nothing else in them.
+    /// Text of all parts that are text and nothing else.
     text: String,
     pieces: Vec<Piece>,
     calls: usize,
     thoughts: bool,
-    /// How much room its parts take up, about.
+    /// Memory in bytes that the parts take up, about.
     size: usize,
     max_size: usize,
-    /// Whether something has been handed out that is not void.
+    /// `true` once a chunk has been emitted that is not void.
     shown: bool,
-    /// Whether the request that runs has brought something.
+    /// `true` once the running response has brought anything.
     begun: bool,
     finish: Option<(String, String)>,
     checkpoint: Option<Checkpoint>,
-    /// How many there have been.
+    /// Number of checkpoints so far.
     checkpoints: u32,
-    /// What the requests before this one cost.
+    /// Tokens used by earlier requests.
     spent: Usage,
     usage: UsageMetadata,
 }
 
-/// What is kept of an answer, in order.
+/// A piece of an answer.
 #[derive(Debug, PartialEq)]
 enum Piece {
-    /// Where it is in all the text. Neighbours are one piece.
+    /// Range in the text of all parts. Neighbours are one piece.
     Text(Range<usize>),
-    /// Any other part, as it came.
+    /// Any other part, as it was received.
     Part(Value),
 }
 
-/// From where the answer can go on in another request.
+/// Point from which the answer can go on in another request.
 #[derive(Debug)]
 struct Checkpoint {
     token: String,
@@ -63,7 +63,7 @@ struct Checkpoint {
     calls: usize,
     thoughts: bool,
     size: usize,
-    /// Whether something has been handed out since.
+    /// `true` once a chunk has been emitted since.
     shown_since: bool,
 }
 
@@ -118,7 +118,7 @@ impl Assemble for Answer {
 }
 
 impl Answer {
-    /// An answer that takes up `max_size` bytes at most.
+    /// An empty answer that may take up `max_size` bytes.
     pub(super) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
@@ -247,7 +247,7 @@ impl Answer {
         self.pieces.push(Piece::Part(Value::Object(part)));
     }
 
-    /// Why the server ended the answer, and its comment.
+    /// Returns the server's reason for the end of the answer, and its comment.
     pub(super) fn finish(&self) -> Option<(&str, &str)> {
         self.finish.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str()))
     }
@@ -260,7 +260,7 @@ impl Answer {
         self.thoughts
     }
 
-    /// Whether there is text that a person would see.
+    /// Returns whether there is visible text.
     pub(super) fn has_text(&self) -> bool {
         let texts = self.pieces.iter().map(|piece| match piece {
             Piece::Text(range) => &self.text[range.clone()],
@@ -274,7 +274,7 @@ impl Answer {
         is_visible(&text)
     }
 
-    /// From where the answer can go on.
+    /// Returns the token with which the answer can go on.
     pub(super) fn token(&self) -> Option<&str> {
         self.checkpoint.as_ref().map(|checkpoint| checkpoint.token.as_str())
     }
@@ -302,17 +302,17 @@ impl Answer {
         pieces.collect()
     }
 
-    /// Says something in the model's name, for the model alone to read.
+    /// Adds a text in the model's name, for the model alone to read.
     pub(super) fn note(&mut self, text: &str) {
         self.pieces.push(Piece::Part(json!({ "text": text })));
     }
 
-    /// What it cost, all requests together.
+    /// Returns the tokens used by all requests together.
     pub(super) fn usage(&self) -> Usage {
         self.usage.added_to(self.spent)
     }
 
-    /// The parts as they came, if they are more than text.
+    /// Returns the parts as they were received, if they are more than text.
     pub(super) fn into_native(self, model: &str) -> Option<Native> {
         if !self.pieces.iter().any(|piece| matches!(piece, Piece::Part(_))) {
             return None;
@@ -330,7 +330,7 @@ fn is_thought(part: &Map<String, Value>) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-/// What people see of a part that is no call.
+/// Returns the chunk that shows a part that is no call.
 fn shown(part: &Map<String, Value>) -> Option<Chunk> {
     let text = part.get("text")?.as_str().filter(|text| !text.is_empty())?.to_owned();
     Some(if is_thought(part) { Chunk::Thought(text) } else { Chunk::Text(text) })

@@ -1,4 +1,4 @@
-//! Single requests to the API, with the key where it belongs.
+//! Requests to the API, with the key in its header.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::model::retry::{Failure, Trouble};
 use crate::model::{Error, Prompt, tokens};
 use crate::net::AGENT;
 
-/// What stays as it is in a model's id.
+/// Characters that are not percent-encoded in a model's id.
 const ID: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@');
 
-/// How long the small requests may take, and how much may come of them.
+/// Timeout of small requests, and maximum size of their responses in bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LIST: usize = 4 << 20;
 
-/// A request without its body; `rest` is what follows the collection of models.
+/// Writes a request without a body; `rest` follows the collection of models.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
     let mut request = endpoint.request(method, rest, KEY_HEADER)?;
     request.headers_mut().insert("x-goog-api-client", HeaderValue::from_static(AGENT));
     Ok(request)
 }
 
-/// `:method` of a model.
+/// Returns the path of a model's method.
 fn path(model: &str, method: &str) -> String {
     let id = model.strip_prefix("models/").unwrap_or(model);
     format!("/{}:{method}", utf8_percent_encode(id, ID))
@@ -49,7 +49,7 @@ pub(super) fn post(
     Ok(request)
 }
 
-/// The ids of models that hold conversations, no more than `most`.
+/// Fetches the ids of models for conversations, at most `most`.
 pub(super) async fn list(
     http: &Http,
     endpoint: &Endpoint,
@@ -79,7 +79,7 @@ fn no_api(endpoint: &Endpoint) -> Error {
     Error::Rejected(format!("There is no Gemini API at {url}: it gives no list of models."))
 }
 
-/// Nothing if it is no list of models.
+/// Parses a list of models.
 fn names(body: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct List {
@@ -101,8 +101,7 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
     Some(ids.map(|item| item.name.rsplit('/').next().unwrap_or_default().to_owned()).collect())
 }
 
-/// How many tokens the prompt has: counted by the API where it has images and the like, otherwise,
-/// or if that fails, estimated.
+/// Counts the tokens of a prompt with the API, or estimates them if that fails.
 pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! The conversation as the API takes it: what the model said goes back exactly as it came.
+//! Writes conversations for the API: the model's own answers go back exactly as they came.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,29 +13,29 @@ use super::{BACKEND, SIGNATURE};
 use crate::media::Media;
 use crate::model::{self, Assistant, Message, Native, ToolResult};
 
-/// Goes where a signature is wanted and there is none.
+/// Stands for a missing signature.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
 
-/// The longest name that the API accepts.
+/// Maximum length of a name.
 const MAX_NAME: usize = 64;
 
-/// Who is told the conversation.
+/// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listener<'a> {
-    /// The model that is asked.
+    /// Id of the model.
     pub(super) model: &'a str,
-    /// Whether it insists on signatures.
+    /// `true` if the API insists on signatures.
     pub(super) signatures: bool,
-    /// Whether the result of a call can hold images.
+    /// `true` if the result of a call can hold images.
     pub(super) media_in_responses: bool,
-    /// The signatures that have been refused.
+    /// Signatures that the server has refused.
     pub(super) refused: &'a Refused,
 }
 
 /// Signatures that a server has refused, by their hashes.
 pub(super) type Refused = HashSet<u64>;
 
-/// One turn of one side.
+/// One turn of the user or the model.
 #[derive(Debug, Serialize)]
 pub(super) struct Content<'a> {
     pub(super) role: &'static str,
@@ -45,9 +45,9 @@ pub(super) struct Content<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Part<'a> {
-    /// As it came.
+    /// A part as it was received.
     Native(&'a Map<String, Value>),
-    /// Nearly as it came.
+    /// A part as it was received, but for a few fields.
     Changed(Map<String, Value>),
     Text {
         text: &'a str,
@@ -102,13 +102,13 @@ enum Outcome<'a> {
     Error(&'a str),
 }
 
-/// A call, as its result must name it.
+/// Id and name of a call, as its result must repeat them.
 struct Called<'a> {
     id: Option<&'a str>,
     name: Cow<'a, str>,
 }
 
-/// A conversation in the API's words. It must have been hardened with [`speaks`].
+/// Converts a conversation that was hardened with [`speaks`].
 pub(super) fn contents<'a>(
     messages: &'a [Arc<Message>],
     listener: Listener<'_>,
@@ -133,7 +133,7 @@ pub(super) fn contents<'a>(
     contents.collect()
 }
 
-/// Whether anything of an answer's native parts can be sent to this listener.
+/// Returns whether anything of an answer's native parts is sent to the target.
 pub(super) fn speaks(answer: &Assistant, native: &Native, listener: Listener<'_>) -> bool {
     holds(native, answer) && native.parts.iter().any(|part| echo(part, native, listener).is_some())
 }
@@ -145,7 +145,7 @@ fn said(part: &model::Part) -> Part<'_> {
     }
 }
 
-/// What the model said as it came, if it came from this API and has not been tampered with.
+/// Returns the answer's native parts, if they are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
     listener: Listener<'_>,
@@ -161,7 +161,7 @@ fn echoed<'a>(
     (!parts.is_empty()).then(|| (parts, calls.collect()))
 }
 
-/// Whether the native parts have the same calls as the answer.
+/// Returns whether the native parts have the same calls as the answer.
 fn holds(native: &Native, answer: &Assistant) -> bool {
     let names = function_calls(native).map(|call| call.get("name").and_then(Value::as_str));
     native.backend == BACKEND && names.eq(answer.calls.iter().map(|call| Some(call.name.as_str())))
@@ -171,7 +171,7 @@ fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> 
     native.parts.iter().filter_map(|part| part.get("functionCall")?.as_object())
 }
 
-/// A native part as it is sent; none if the API would refuse it, or nothing is in it.
+/// Returns a native part as it is sent; `None` if the API would refuse it, or if it is empty.
 fn echo<'a>(part: &'a Value, native: &Native, listener: Listener<'_>) -> Option<Part<'a>> {
     let part = part.as_object()?;
     let signature = part.get(SIGNATURE).and_then(Value::as_str);
@@ -201,7 +201,7 @@ fn echo<'a>(part: &'a Value, native: &Native, listener: Listener<'_>) -> Option<
     (!changed.is_empty()).then_some(Part::Changed(changed))
 }
 
-/// The signatures of a conversation, as [`Refused`] has them.
+/// Returns the signatures in a conversation.
 pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = u64> {
     let natives = messages.iter().filter_map(|message| match &**message {
         Message::Assistant(answer) => answer.native.as_ref(),
@@ -218,7 +218,7 @@ fn hash(signature: &str) -> u64 {
     hasher.finish()
 }
 
-/// What a model of another provider said, or what nobody knows the parts of any more.
+/// Converts an answer without native parts for this API.
 fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<Called<'_>>) {
     let text = (!answer.text.trim().is_empty()).then_some(Part::Text { text: &answer.text });
     let calls = answer.calls.iter().map(|call| Part::Call {
@@ -234,7 +234,7 @@ fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<Called<'_>>) {
     (text.into_iter().chain(calls).collect(), called.collect())
 }
 
-/// Gives the first call of a step the signature that the API insists on.
+/// Adds the signature that the API insists on to the first call of a step.
 fn sign(parts: &mut [Part<'_>]) {
     let is_call = |part: &&mut Part<'_>| match part {
         Part::Native(part) => part.contains_key("functionCall"),
@@ -257,7 +257,7 @@ fn sign(parts: &mut [Part<'_>]) {
     }
 }
 
-/// One response for each call, and after them what cannot be in a response.
+/// Returns one response for each call, and after them the media that cannot be in a response.
 fn responses<'a>(
     results: &'a [ToolResult],
     called: Vec<Called<'a>>,
@@ -288,7 +288,7 @@ fn inline(media: &Media) -> Inline<'_> {
     Inline { inline_data: Blob { mime_type: &media.mime_type, data: &media.data } }
 }
 
-/// Arguments are always an object; what is not becomes the only field of one.
+/// Wraps arguments that are no object as the only field of one: the API takes nothing else.
 fn object(args: &Value) -> Cow<'_, Value> {
     match args {
         Value::Object(_) => Cow::Borrowed(args),
@@ -297,7 +297,7 @@ fn object(args: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// A name that the API accepts: other providers are not so strict.
+/// Returns a name that the API accepts: other providers are not so strict.
 fn valid_name(name: &str) -> Cow<'_, str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';

@@ -1,4 +1,4 @@
-//! What the API's errors mean: for people, and for whether to try again.
+//! Errors of the API: what people read, and whether to retry.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::model::retry::{self, Advice, Failure, Trouble};
 use crate::model::words::{rounded, shortened};
 use crate::model::{Error, ToolDeclaration};
 
-/// Nested deeper than this, a schema is suspected when the API finds one too deep.
+/// Depth from which a schema is suspected when the API finds one too deep.
 const DEEP: usize = 12;
 
-/// Classifies an error of the API: what the Gemini API has of its own, and the rest as usual.
+/// Classifies an error of the API; those that are no different from other providers' as usual.
 pub(super) fn classify(report: &Report, asked: Asked<'_>, tools: &[ToolDeclaration]) -> Trouble {
     match report.status {
         400 => bad_request(report, tools).into(),
@@ -162,7 +162,7 @@ fn quota_name(id: &str) -> String {
     }
 }
 
-/// Whether a quota is zero from the beginning, so that waiting does not help.
+/// Returns whether a quota is zero from the beginning, so that waiting does not help.
 fn has_no_quota(message: &str) -> bool {
     let mut rest = message;
     while let Some((_, after)) = rest.split_once("limit: 0") {
@@ -174,14 +174,14 @@ fn has_no_quota(message: &str) -> bool {
     false
 }
 
-/// The tool whose declaration a message points at.
+/// Finds the tool whose declaration a message points at.
 fn declaration<'a>(message: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
     let (_, after) = message.split_once("function_declarations[")?;
     let index: usize = after.split(']').next()?.parse().ok()?;
     Some(&tools.get(index)?.name)
 }
 
-/// The tools whose schemas may be too deep.
+/// Names the tools whose schemas may be too deep.
 fn suspects(tools: &[ToolDeclaration]) -> String {
     let deep = |tool: &&ToolDeclaration| depth(&tool.parameters) > DEEP || refers(&tool.parameters);
     let names: Vec<_> = tools.iter().filter(deep).map(|tool| format!("`{}`", tool.name)).collect();

@@ -17,12 +17,12 @@ const TOO_MANY: Unusable = Unusable {
             try another model.",
 };
 
-/// What the model is told of calls that were left out.
+/// Text for the model about calls that were left out.
 const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them were \
     taken. Those that are still needed must be made again, fewer at a time.]";
 
-/// What to do with an answer that has ended. After the results of calls, saying nothing is an
-/// answer: the work is done.
+/// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
+/// done.
 pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
     let Some((reason, message)) = answer.finish() else {
         return match (answer.token(), answer.has_calls()) {
@@ -76,7 +76,7 @@ fn stopped(answer: &Answer, after_results: bool) -> Verdict {
     }
 }
 
-/// The server would not go on, or gave a reason that is not known here.
+/// Judges an answer that the server stopped, or ended for an unknown reason.
 fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
     let why = match reason {
         "SAFETY" => "The answer was stopped by the provider's safety filter",

@@ -1,4 +1,4 @@
-//! The body of a request.
+//! Bodies of requests.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use super::contents::{self, Content, Listener, Part};
 use crate::model::{Error, Message, Prompt, ToolDeclaration, history};
 
-/// What is asked, and how.
+/// Content of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) listener: Listener<'a>,
     /// The `generationConfig`.
     pub(super) generation: &'a Map<String, Value>,
-    /// Said to the model beside what the user said last.
+    /// Text for the model, behind the last message of the user.
     pub(super) nudge: Option<&'a str>,
     /// From where an answer goes on.
     pub(super) token: Option<&'a str>,

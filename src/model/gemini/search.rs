@@ -1,4 +1,4 @@
-//! Questions that Google Search has an answer to: what the API calls grounding.
+//! Answers grounded in Google Search.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use crate::model::report::Report;
 use crate::model::request_loop::Client;
 use crate::model::retry::{Failure, Policy, Trouble};
 
-/// Bytes of an answer, and of an address or a title in it.
+/// Maximum size of an answer in bytes, and of an address or a title in characters.
 const ANSWER: usize = 4 << 20;
 const LINK: usize = 4096;
 
-/// How often it is asked: somebody waits.
+/// Maximum number of attempts: somebody waits.
 const ATTEMPTS: u32 = 3;
 
-/// How long the answer may take to come.
+/// Timeout of the answer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What was found.
+/// An answer grounded in sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounded {
-    /// The answer, with `[1]` behind what the first source says.
+    /// Text, with `[1]` behind what the first source says.
     pub text: String,
     /// Titles and addresses, in the order of their numbers.
     pub sources: Vec<(String, String)>,
 }
 
 impl Gemini {
-    /// What Google Search finds, as the model puts it.
+    /// Answers a question with Google Search.
     pub async fn search(&self, query: &str) -> Result<Grounded, Error> {
         let inner = Arc::clone(&self.0);
         let policy = Policy { attempts: ATTEMPTS, ..inner.client.options.retry.clone() };
@@ -125,7 +125,7 @@ struct Web {
     title: String,
 }
 
-/// Which sources say a segment of the text.
+/// Sources of a segment of the text.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Support {
@@ -133,7 +133,7 @@ struct Support {
     grounding_chunk_indices: Vec<usize>,
 }
 
-/// Where it ends: in bytes of UTF-8, from the beginning of a part.
+/// End of a segment: in bytes of UTF-8, from the beginning of a part.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Segment {
@@ -176,7 +176,7 @@ fn read(body: &[u8]) -> Result<Grounded, Error> {
     Ok(Grounded { text, sources: grounding_chunks.into_iter().map(source).collect() })
 }
 
-/// The text with the numbers of sources, from 1, where they belong; the places come in order.
+/// Inserts the numbers of sources, from 1, into a text; `marks` are sorted.
 fn cited(text: &str, marks: impl Iterator<Item = (usize, usize)>) -> String {
     let mut cited = String::with_capacity(text.len());
     let mut done = 0;

@@ -1,11 +1,11 @@
-//! What the API streams, as far as it is read: typed and borrowed, since there is a lot of it.
+//! Events of the API, as far as they are read: typed and borrowed, since there are many.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::{Usage, lenient};
 
-/// One event's data.
+/// Data of one event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Response<'a> {
@@ -14,12 +14,12 @@ pub(super) struct Response<'a> {
     pub(super) prompt_feedback: Option<PromptFeedback>,
     #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) usage_metadata: Option<UsageMetadata>,
-    /// Instead of all else.
+    /// An error in place of the rest.
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// One answer; there is only one.
+/// The only answer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
@@ -28,14 +28,14 @@ pub(super) struct Candidate<'a> {
     pub(super) finish_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) finish_message: Option<String>,
-    /// Lets the answer go on from here in another request.
+    /// Checkpoint: token with which the answer goes on from here in another request.
     #[serde(default, deserialize_with = "lenient::optional")]
     pub(super) continuation_token: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Content<'a> {
-    /// Kept as they are until it is known what they are.
+    /// Parts as they were received, until their kind is known.
     #[serde(borrow)]
     pub(super) parts: Option<Vec<&'a RawValue>>,
 }
@@ -57,7 +57,7 @@ pub(super) struct PromptFeedback {
     pub(super) block_reason_message: Option<String>,
 }
 
-/// The counts of one request are sums so far, and not all are in each event.
+/// Token counts of one request: sums so far, and not all of them in each event.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct UsageMetadata {
     #[serde(rename = "promptTokenCount", default, deserialize_with = "lenient::optional")]
@@ -73,7 +73,7 @@ pub(super) struct UsageMetadata {
 }
 
 impl<'a> Response<'a> {
-    /// Reads an event's data: a response or, where something went wrong, a list of them.
+    /// Parses an event's data: a response or, for some errors, a list of them.
     pub(super) fn read(data: &'a [u8]) -> serde_json::Result<Vec<Self>> {
         match data.trim_ascii_start().first() {
             Some(b'[') => serde_json::from_slice(data),
@@ -83,7 +83,7 @@ impl<'a> Response<'a> {
 }
 
 impl UsageMetadata {
-    /// The last that is known counts.
+    /// Returns the counts of this event, and of the one before where this has none.
     pub(super) fn after(self, before: Self) -> Self {
         Self {
             prompt: self.prompt.or(before.prompt),
@@ -94,7 +94,7 @@ impl UsageMetadata {
         }
     }
 
-    /// The counts of several requests.
+    /// Adds the counts to those of earlier requests.
     pub(super) fn added_to(self, spent: Usage) -> Usage {
         let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or_default());
         Usage {

@@ -1,4 +1,4 @@
-//! What Ollama says of a model: what it can do, and how long its context is and may be.
+//! Ollama's facts on a model: its capabilities and its context window.
 
 use std::time::Duration;
 
@@ -13,37 +13,37 @@ use crate::model::report::{Asked, Report};
 use crate::model::retry::Failure;
 use crate::model::{Error, catalog};
 
-/// How long it may take to find out, and how much may come of one request.
+/// Timeout of all requests together, and maximum size of one response in bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LIST: usize = 4 << 20;
 
-/// The longest context that is asked for unasked: longer ones take a lot of memory.
+/// Maximum default context window in tokens: larger ones take a lot of memory.
 const USUAL: u64 = 32_768;
 
 /// What is known of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Where it was said; empty if it was not.
+    /// Base URL of the server with these facts; empty if they are assumed.
     pub(super) url: String,
-    /// How many tokens the model can be told.
+    /// Size of the context window in tokens.
     pub(super) context: Option<u64>,
-    /// The length of the context that must be asked for to have that.
+    /// Context window to ask for in requests, if any.
     pub(super) sent_context: Option<u64>,
-    /// Whether it calls tools, sees images, thinks.
+    /// Capabilities: tools, images, thinking.
     pub(super) tools: bool,
     pub(super) images: bool,
     pub(super) thinks: bool,
 }
 
 impl Default for Known {
-    /// Nothing is known: what may be, is.
+    /// Facts on an unknown model: assumed to be capable.
     fn default() -> Self {
         let (context, sent_context) = (None, None);
         Self { url: String::new(), context, sent_context, tools: true, images: true, thinks: false }
     }
 }
 
-/// Asks for all of it. If Ollama is too old to say, the usual is supposed.
+/// Fetches the facts. If Ollama is too old for that, the usual is assumed.
 pub(super) async fn find(
     http: &Http,
     endpoint: &Endpoint,
@@ -69,7 +69,7 @@ pub(super) async fn find(
     Ok(Known { url, context, sent_context, tools, images, thinks })
 }
 
-/// How long the context is, and what must be asked for. `wanted` is what the user has written down.
+/// Returns the size of the context window and the size to ask for. `wanted` is the user's setting.
 fn context(show: &Value, running: Option<u64>, wanted: Option<u64>) -> (Option<u64>, Option<u64>) {
     let longest = show.get("model_info").and_then(Value::as_object).and_then(|info| {
         let length = info.iter().find(|(name, _)| name.ends_with(".context_length"));
@@ -94,13 +94,13 @@ fn context(show: &Value, running: Option<u64>, wanted: Option<u64>) -> (Option<u
     }
 }
 
-/// The length that the model's own file gives.
+/// Returns the context window in the model's own file.
 fn written(show: &Value) -> Option<u64> {
     let lines = show.get("parameters")?.as_str()?.lines();
     lines.filter_map(|line| line.trim().strip_prefix("num_ctx")?.trim().parse().ok()).next_back()
 }
 
-/// The length with which a model runs.
+/// Returns the context window with which a model runs.
 fn loaded(list: &Value, model: &str) -> Option<u64> {
     let is_it = |entry: &&Value| {
         ["name", "model"]
@@ -111,7 +111,7 @@ fn loaded(list: &Value, model: &str) -> Option<u64> {
     list.get("models")?.as_array()?.iter().find(is_it)?.get("context_length")?.as_u64()
 }
 
-/// The names of the models that there are.
+/// Fetches the names of the models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let list = async {
         let failed = |failure: Failure| failure.error;

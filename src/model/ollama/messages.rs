@@ -1,4 +1,4 @@
-//! The conversation as Ollama takes it.
+//! Writes conversations for Ollama.
 
 use serde_json::{Map, Value, json};
 
@@ -8,18 +8,18 @@ use crate::model::chat::native::Kept;
 use crate::model::names::accepted;
 use crate::model::{Assistant, Message, Native, Part, Prompt, ToolResult, history};
 
-/// Said by the user before the images that a tool has found.
+/// Text of the user before the images of a tool's result.
 const SEEN: &str = "[What the tools above have to show:]";
 
-/// Who is told the conversation.
+/// Capabilities of the target model.
 #[derive(Clone, Copy)]
 pub(super) struct Listener<'a> {
     pub(super) model: &'a str,
-    /// Whether it sees images.
+    /// `true` if the model sees images.
     pub(super) images: bool,
 }
 
-/// The whole conversation, made acceptable; `nudge` is said by the user at its end.
+/// Converts a hardened conversation; `nudge` is added to its end as the user's.
 pub(super) fn messages(prompt: &Prompt, listener: Listener<'_>, nudge: Option<&str>) -> Vec<Value> {
     let hardened = history::harden(&prompt.messages, |answer, native| {
         !answer.calls.is_empty() && kept(native, listener).is_some()
@@ -90,7 +90,7 @@ fn assistant(answer: &Assistant, listener: Listener<'_>) -> Value {
     message
 }
 
-/// One message for each result, and one with the images that they have to show.
+/// Returns one message for each result, and one with their images.
 fn told(results: &[ToolResult], listener: Listener<'_>) -> Vec<Value> {
     let result = |result: &ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };

@@ -1,4 +1,4 @@
-//! Takes an answer from the lines that Ollama sends.
+//! Assembles an answer from Ollama's lines of JSON.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use crate::model::chat::answer::Answer;
 use crate::model::stream::{Assemble, Wrong};
 use crate::model::{Chunk, Usage, lenient};
 
-/// An answer as it is streamed.
+/// An answer of this API.
 #[derive(Debug)]
 pub(super) struct Streamed(pub(super) Answer);
 

@@ -1,4 +1,4 @@
-//! The conversation as chat completions take it.
+//! Writes conversations for chat completions.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,12 +14,12 @@ use crate::model::chat::native::Kept;
 use crate::model::names::accepted;
 use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history};
 
-/// The longest id of a call that `OpenAI` accepts.
+/// Maximum length of a call's id that `OpenAI` accepts.
 const LONGEST_ID: usize = 40;
-/// Said by the user before the images that a tool has found.
+/// Text of the user before the images of a tool's result.
 const SEEN: &str = "[What the tools above have to show:]";
 
-/// Who is told the conversation.
+/// Capabilities of the target model.
 #[derive(Clone, Copy)]
 pub(super) struct Listener<'a> {
     pub(super) model: &'a str,
@@ -60,11 +60,11 @@ struct ToolCall {
 #[derive(Debug, Serialize)]
 struct Function {
     name: String,
-    /// JSON in a string.
+    /// Arguments as JSON in a string.
     arguments: String,
 }
 
-/// The whole conversation, made acceptable; `nudge` is said by the user at its end.
+/// Converts a hardened conversation; `nudge` is added to its end as the user's.
 pub(super) fn messages<'a>(
     prompt: &'a Prompt,
     hardened: &'a [Arc<Message>],
@@ -93,12 +93,12 @@ pub(super) fn messages<'a>(
     said
 }
 
-/// The conversation as every API takes it, before it is put in this one's words.
+/// Repairs a conversation before it is converted.
 pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
     history::harden(&prompt.messages, |answer, native| speaks(answer, native, model))
 }
 
-/// Whether anything of an answer's native parts is sent.
+/// Returns whether anything of an answer's native parts is sent.
 fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
     !answer.calls.is_empty() && Kept::of(native, (BACKEND, model)).is_some()
 }
@@ -138,7 +138,7 @@ fn user<'a>(parts: &'a [model::Part], listener: Listener<'_>) -> Said<'a> {
     Said { role: "user", content: Content::Parts(parts.collect()), ..Said::default() }
 }
 
-/// What is seen of images and the like.
+/// Converts media, or replaces them with a text.
 fn shown(media: &Media, listener: Listener<'_>) -> Value {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
@@ -195,7 +195,7 @@ fn assistant<'a>(answer: &'a Assistant, listener: Listener<'_>) -> Said<'a> {
     Said { role: "assistant", content, tool_calls, fields: kept.fields, ..Said::default() }
 }
 
-/// One message for each result, and one with what they have to show: results are text alone.
+/// Returns one message for each result, and one with their media: results are text alone.
 fn told<'a>(results: &'a [ToolResult], listener: Listener<'_>) -> Vec<Said<'a>> {
     let result = |result: &'a ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
@@ -212,7 +212,7 @@ fn told<'a>(results: &'a [ToolResult], listener: Listener<'_>) -> Vec<Said<'a>> 
     said
 }
 
-/// An id that the server accepts; the same for a call and its result.
+/// Returns an id that the server accepts; the same for a call and its result.
 fn id(id: &str, server: &Server) -> String {
     let short = server.has(Quirk::ShortIds);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
@@ -227,7 +227,7 @@ fn id(id: &str, server: &Server) -> String {
     if short { digits[..9].to_owned() } else { format!("call_{digits}") }
 }
 
-/// Arguments are always an object; what is not becomes the only field of one.
+/// Wraps arguments that are no object as the only field of one: the API takes nothing else.
 fn object(args: &Value) -> Cow<'_, Value> {
     match args {
         Value::Object(_) => Cow::Borrowed(args),

@@ -1,24 +1,24 @@
-//! What a server wants otherwise than most: found out from its errors, once, and remembered.
+//! Quirks of servers: found out from their errors, once, and remembered.
 
 use std::collections::BTreeSet;
 
 use crate::model::report::Report;
 use crate::model::{Message, Part, Prompt, http};
 
-/// Something that not all servers do alike.
+/// A property in which servers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Quirk {
-    /// `stream_options` is refused, and with it the tokens are not told.
+    /// `stream_options` is refused, and so tokens are not counted.
     NoUsage,
     /// The limit of an answer is `max_completion_tokens`, not `max_tokens`.
     CompletionTokens,
-    /// The instruction is the `developer`'s, not the `system`'s.
+    /// The system text has the role `developer`, not `system`.
     Developer,
     /// `parallel_tool_calls` is refused.
     NoParallel,
     /// A message with calls and no text has `""` for its content, not `null`.
     EmptyContent,
-    /// Of JSON Schema only the plainest is understood.
+    /// Only the simplest JSON Schema is understood.
     SimpleSchemas,
     /// Earlier reasoning is refused.
     NoReasoning,
@@ -30,19 +30,19 @@ pub(super) enum Quirk {
     ShortIds,
 }
 
-/// A server, as far as it is known.
+/// A server's known quirks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Server {
-    /// Its address.
+    /// Base URL.
     url: String,
     quirks: BTreeSet<Quirk>,
-    /// What has been tried the other way round; no more than once.
+    /// Quirks that have been toggled; each at most once.
     tried: BTreeSet<Quirk>,
-    /// Whether it has made a call of what a model wrote.
+    /// `true` once the server has made a call of what a model wrote.
     pub(super) makes_calls: bool,
 }
 
-/// What there is in a conversation that a server may not like.
+/// Features of a prompt that a server may refuse.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sent {
     images: bool,
@@ -51,7 +51,7 @@ struct Sent {
 }
 
 impl Server {
-    /// What is supposed of a server that has not been asked anything.
+    /// Assumes the quirks of a server before the first request.
     pub(super) fn new(url: &str, model: &str) -> Self {
         let mut quirks = BTreeSet::new();
         if http::is_own(url, "api.openai.com") {
@@ -66,7 +66,7 @@ impl Server {
         Self { url: url.to_owned(), quirks, ..Self::default() }
     }
 
-    /// Its address.
+    /// Base URL.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
@@ -75,7 +75,7 @@ impl Server {
         self.quirks.contains(&quirk)
     }
 
-    /// Learns from an error what the server wants; nothing if it tells nothing new.
+    /// Toggles the likeliest quirk behind an error and returns it; `None` if none is left to try.
     pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt) -> Option<Quirk> {
         let suspected = suspects(report, self, Sent::of(prompt));
         let quirk = suspected.into_iter().find(|quirk| !self.tried.contains(quirk))?;
@@ -87,14 +87,14 @@ impl Server {
     }
 }
 
-/// Whether it is one of `OpenAI`'s models that think before they answer.
+/// Returns whether this is one of `OpenAI`'s reasoning models.
 fn thinks(model: &str) -> bool {
     let is_o =
         model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     is_o || model.starts_with("gpt-5")
 }
 
-/// What may be behind an error, the likeliest first.
+/// Returns the quirks that may be behind an error, the likeliest first.
 fn suspects(report: &Report, server: &Server, sent: Sent) -> Vec<Quirk> {
     if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
         return Vec::new();

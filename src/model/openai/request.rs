@@ -1,4 +1,4 @@
-//! The body of a request.
+//! Bodies of requests.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::model::chat::schema;
 use crate::model::names::accepted;
 use crate::model::{Error, Prompt, ToolDeclaration};
 
-/// What is asked, and how.
+/// Content of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) prompt: &'a Prompt,
@@ -17,9 +17,9 @@ pub(super) struct Request<'a> {
     pub(super) server: &'a Server,
     /// Fields that are in every request.
     pub(super) settings: &'a Map<String, Value>,
-    /// How many tokens an answer may have; 0 to leave that to the server.
+    /// Maximum number of tokens of the answer; 0 to leave that to the server.
     pub(super) output_tokens: u64,
-    /// Said to the model beside what the user said last.
+    /// Text for the model, behind the last message of the user.
     pub(super) nudge: Option<&'a str>,
 }
 
@@ -43,7 +43,7 @@ struct Body<'a> {
 }
 
 impl Request<'_> {
-    /// For `chat/completions`.
+    /// Writes the body for `chat/completions`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let Self { prompt, model, server, settings, output_tokens, nudge } = *self;
         let hardened = messages::hardened(prompt, model);

@@ -1,4 +1,4 @@
-//! Takes an answer from what is streamed.
+//! Assembles an answer from its stream.
 
 use std::mem;
 
@@ -9,7 +9,7 @@ use crate::model::Chunk;
 use crate::model::chat::answer::Answer;
 use crate::model::stream::{Assemble, Wrong};
 
-/// An answer as it is streamed.
+/// An answer of this API.
 #[derive(Debug)]
 pub(super) struct Streamed(pub(super) Answer);
 
@@ -82,7 +82,7 @@ impl Streamed {
         Ok(())
     }
 
-    /// Reasoning is kept in each field that it comes in, and shown once.
+    /// Adds reasoning: each field that it comes in is preserved, and one is shown.
     fn take_reasoning(&mut self, delta: &Delta<'_>, out: &mut Vec<Chunk>) {
         let mut shown = false;
         for (field, text) in delta.reasoning() {

@@ -1,5 +1,5 @@
-//! Which models a server has, and how much they can be told: no table knows that of a server that
-//! somebody has set up.
+//! Models of a server and their context windows: no catalog knows those of a server that people run
+//! themselves.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::model::report::{Asked, Report};
 use crate::model::retry::Failure;
 use crate::model::{Error, words};
 
-/// How long it may take to find out, and how much may come of one request.
+/// Timeout of all requests together, and maximum size of one response in bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LIST: usize = 8 << 20;
 
-/// How many tokens a model can be told, as far as the server says so.
+/// Finds the size of a model's context window in tokens, if the server has it anywhere.
 pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
     timeout(PATIENCE, look(http, endpoint, model)).await.ok().flatten()
 }
@@ -49,7 +49,7 @@ async fn look(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
     promised
 }
 
-/// The ids of the models that there are.
+/// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let ask = async {
         let request = endpoint.request(Method::GET, "/models", KEY_HEADER)?;
@@ -72,7 +72,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
     })
 }
 
-/// What a server says at a path; nothing if it has nothing to say.
+/// Fetches the JSON at a path, if there is any.
 async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     let request = endpoint.request(Method::GET, path, KEY_HEADER).ok()?;
     let response = http.send(request, PATIENCE).await.ok()?;
@@ -82,7 +82,7 @@ async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     serde_json::from_slice(&http::body(response, LIST, PATIENCE).await).ok()
 }
 
-/// The list in whatever it is wrapped.
+/// Finds the list in its wrapping.
 fn items(list: &Value) -> Option<&Vec<Value>> {
     list.get("data").or(list.get("models")).unwrap_or(list).as_array()
 }
@@ -92,7 +92,7 @@ fn ids(list: &Value) -> Option<Vec<String>> {
     Some(items(list)?.iter().filter_map(id).collect())
 }
 
-/// The model's entry. A server that has one model answers with it whatever is asked for.
+/// Finds the model's entry. A server with one model uses it whatever the id is.
 fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     let items = items(list)?;
     let is_it = |item: &&Value| {
@@ -104,18 +104,18 @@ fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     })
 }
 
-/// What the server can do with the model: vLLM, `OpenRouter`, Groq.
+/// Returns the context window that the server offers: vLLM, `OpenRouter`, Groq.
 fn said(entry: &Value) -> Option<u64> {
     let fields = ["max_model_len", "loaded_context_length", "context_length", "context_window"];
     fields.iter().find_map(|field| number(entry, field))
 }
 
-/// What the model was made for, which the server may have cut.
+/// Returns the context window of the model, which the server may have reduced.
 fn promised(entry: &Value) -> Option<u64> {
     number(entry, "max_context_length").or_else(|| number(&entry["meta"], "n_ctx_train"))
 }
 
-/// What a model has been loaded with: LM Studio, Ollama.
+/// Returns the context window with which a model is loaded: LM Studio, Ollama.
 fn loaded(entry: &Value) -> Option<u64> {
     let instance = entry.pointer("/loaded_instances/0");
     let instance = instance.and_then(|it| {

@@ -1,4 +1,4 @@
-//! What servers stream, as far as it is read: anything may be missing, null or of another kind.
+//! Events of servers, as far as they are read: anything may be missing, null or of another type.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use crate::model::Usage;
 
 type Raw<'a> = Option<&'a RawValue>;
 
-/// One event's data; or the whole answer, from a server that does not stream.
+/// Data of one event, or the whole answer of a server that does not stream.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(borrow)]
@@ -20,7 +20,7 @@ pub(super) struct Event<'a> {
     usage: Raw<'a>,
 }
 
-/// One answer; there is only one.
+/// The only answer.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(borrow)]
@@ -35,7 +35,7 @@ pub(super) struct Choice<'a> {
     usage: Raw<'a>,
 }
 
-/// More of the message.
+/// A piece of the message.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
@@ -52,21 +52,21 @@ pub(super) struct Delta<'a> {
     tool_calls: Raw<'a>,
 }
 
-/// What a message's content is made of.
+/// A part of a message's content.
 pub(super) enum Content {
     Text(String),
-    /// Mistral's reasoning, as it came.
+    /// Mistral's reasoning, as it was received.
     Thinking(Value),
 }
 
 impl<'a> Event<'a> {
-    /// The answer that there is.
+    /// Returns the only answer.
     pub(super) fn choice(&self) -> Option<Choice<'a>> {
         let choices: Vec<Choice<'a>> = serde_json::from_str(self.choices?.get()).ok()?;
         choices.into_iter().next()
     }
 
-    /// What the request has cost so far, if the event says so.
+    /// Returns the tokens used so far, if the event has them.
     pub(super) fn usage(&self, choice: Option<&Choice<'_>>) -> Option<Usage> {
         let usage = self.usage.or(choice.and_then(|choice| choice.usage));
         read(usage).and_then(|usage| read_usage(&usage))
@@ -85,7 +85,7 @@ impl<'a> Choice<'a> {
 }
 
 impl Delta<'_> {
-    /// How many bytes there are in what is kept of it.
+    /// Returns the size in bytes of the fields that are preserved.
     pub(super) fn size(&self) -> usize {
         let fields = [
             self.content,
@@ -98,14 +98,14 @@ impl Delta<'_> {
         fields.into_iter().flatten().map(|raw| raw.get().len()).sum()
     }
 
-    /// How many values there are in what is not text, about.
+    /// Estimates the number of JSON values in the fields that are not text.
     pub(super) fn values(&self) -> usize {
         let fields = [self.reasoning_details, self.tool_calls];
         let commas = |raw: &RawValue| memchr::memchr_iter(b',', raw.get().as_bytes()).count();
         fields.into_iter().flatten().map(|raw| 1 + commas(raw)).sum()
     }
 
-    /// Text and Mistral's reasoning, in their order.
+    /// Returns text and Mistral's reasoning, in their order.
     pub(super) fn content(&self) -> Vec<Content> {
         let text = |text: String| (!text.is_empty()).then_some(Content::Text(text));
         match read(self.content) {
@@ -115,7 +115,7 @@ impl Delta<'_> {
         }
     }
 
-    /// The text of a field for reasoning: `reasoning_content` or `reasoning`.
+    /// Returns the fields for reasoning: `reasoning_content` and `reasoning`.
     pub(super) fn reasoning(&self) -> [(&'static str, Option<String>); 2] {
         [
             ("reasoning_content", string(self.reasoning_content)),
@@ -123,7 +123,7 @@ impl Delta<'_> {
         ]
     }
 
-    /// `OpenRouter`'s own form of it.
+    /// Returns `OpenRouter`'s form of reasoning.
     pub(super) fn reasoning_details(&self) -> Vec<Map<String, Value>> {
         objects(self.reasoning_details)
     }
