@@ -20,7 +20,6 @@ pub mod tokens;
 mod chat;
 mod emit;
 mod http;
-mod lenient;
 mod names;
 mod report;
 mod request_loop;
@@ -103,7 +102,7 @@ pub struct ToolDeclaration {
 pub enum Message {
     /// A message of the user.
     User(Vec<Part>),
-    /// What the model said.
+    /// A message of the model.
     Assistant(Assistant),
     /// Results of the calls in the preceding message of the model, in their order.
     Results(Vec<ToolResult>),
@@ -118,7 +117,7 @@ pub enum Part {
     Media(Media),
 }
 
-/// What the model said.
+/// A message of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Assistant {
     /// Markdown; may be empty.

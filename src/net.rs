@@ -28,9 +28,9 @@ pub use self::place::{Reach, is_this_machine, judge, judge_host};
 pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
 
 /// A DNS resolver.
-pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
+pub type Lookup = Arc<dyn Fn(String) -> Addresses + Send + Sync>;
 /// Future addresses of a name, in the order in which they are tried.
-pub type Found = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+pub type Addresses = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
 /// Returns the operating system's resolver.
 pub fn system_lookup() -> Lookup {
@@ -61,7 +61,7 @@ pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
         .user_agent(AGENT)
         .redirect(redirect::Policy::none())
         .referer(false)
-        .dns_resolver(Judged { lookup, reach })
+        .dns_resolver(CheckedResolver { lookup, reach })
 }
 
 /// Makes a header whose value is not shown in logs; `None` if its name or value cannot be sent.
@@ -73,7 +73,7 @@ pub fn secret_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue
 }
 
 /// Returns the reason why a request was not sent, if its name resolves to nothing within reach.
-pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a Refused> {
+pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a OutOfReach> {
     loop {
         if let Some(refused) = error.downcast_ref() {
             return Some(refused);
@@ -116,12 +116,12 @@ pub fn cause(error: &reqwest::Error) -> String {
 
 /// A resolver that drops addresses out of reach. The client connects to one of those that are left
 /// and does not resolve the name again.
-struct Judged {
+struct CheckedResolver {
     lookup: Lookup,
     reach: Reach,
 }
 
-impl Resolve for Judged {
+impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let name = name.as_str().to_owned();
         let reach = self.reach;
@@ -132,11 +132,11 @@ impl Resolve for Judged {
         } else {
             (self.lookup)(name.clone())
         };
-        Box::pin(async move { let_through(&name, found.await?, reach) })
+        Box::pin(async move { within_reach(&name, found.await?, reach) })
     }
 }
 
-fn let_through(
+fn within_reach(
     name: &str,
     found: Vec<IpAddr>,
     reach: Reach,
@@ -147,7 +147,7 @@ fn let_through(
         match judge(address, reach) {
             // Port 0 stands for the one that the request's address says.
             Ok(()) => good.push(SocketAddr::new(address, 0)),
-            Err(is) => why = Some(Refused(format!("{name} leads to {address}, {is}"))),
+            Err(is) => why = Some(OutOfReach(format!("{name} leads to {address}, {is}"))),
         }
     }
     if !good.is_empty() {
@@ -158,12 +158,12 @@ fn let_through(
 
 /// Reason why no address of a name may be connected to.
 #[derive(Debug)]
-pub struct Refused(String);
+pub struct OutOfReach(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for OutOfReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Refused {}
+impl Error for OutOfReach {}

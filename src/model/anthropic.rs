@@ -4,8 +4,8 @@ mod answer;
 mod block;
 mod call;
 mod finish;
-mod learnt;
 mod messages;
+mod quirks;
 mod request;
 mod thinking;
 mod wire;
@@ -18,8 +18,8 @@ use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 
 use self::answer::Answer;
-use self::learnt::Learnt;
-use self::messages::Listener;
+use self::messages::Target;
+use self::quirks::Quirks;
 use self::request::Request;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
@@ -40,16 +40,14 @@ pub struct Anthropic {
 struct Inner {
     model: catalog::Model,
     client: Client,
-    thinking: thinking::Asked,
+    thinking: thinking::Config,
     /// Maximum number of tokens of an answer.
     max_tokens: u64,
     /// The user's other fields for every request.
     more: Map<String, Value>,
-    learnt: Mutex<Learnt>,
+    quirks: Mutex<Quirks>,
 }
 
-/// Backend name of native answers.
-const BACKEND: &str = "anthropic";
 /// Maximum number of tokens of an answer of an unknown model: every model can do as much.
 const MAX_TOKENS: u64 = 8192;
 /// Fields of a request that the user cannot set.
@@ -63,7 +61,7 @@ impl Anthropic {
         let known = Some(model.output_tokens).filter(|tokens| *tokens > 0).unwrap_or(MAX_TOKENS);
         let asked = options.generation.get("max_tokens").and_then(Value::as_u64);
         let max_tokens = asked.filter(|tokens| *tokens > 0).unwrap_or(known);
-        let thinking = thinking::Asked::new(&model, max_tokens, options.thinking.as_deref());
+        let thinking = thinking::Config::new(&model, max_tokens, options.thinking.as_deref());
         let mut more = options.generation.clone();
         more.retain(|field, _| !OWN.contains(&field.as_str()));
         let name = Provider::Anthropic.qualify(&model.id);
@@ -73,7 +71,7 @@ impl Anthropic {
             more,
             model,
             client: Client::new(connect, options),
-            learnt: Mutex::default(),
+            quirks: Mutex::default(),
         };
         Ok(Self { name, inner: Arc::new(inner) })
     }
@@ -102,7 +100,14 @@ impl Model for Anthropic {
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
         }
-        async move { call::count(&inner, &prompt).await }.boxed()
+        async move {
+            let refused = Arc::clone(&inner.quirks.lock().refused);
+            let target = Target { model: &inner.model.id, refused: &refused };
+            let body = request::count_body(&prompt, target);
+            let counted = call::count(&inner.client, body).await;
+            counted.unwrap_or_else(|| tokens::of_prompt(&prompt))
+        }
+        .boxed()
     }
 }
 
@@ -120,13 +125,13 @@ impl Api for Inner {
         nudge: Option<&str>,
         answer: &Answer,
     ) -> Result<reqwest::Request, Error> {
-        let learnt = self.learnt.lock().clone();
+        let quirks = self.quirks.lock().clone();
         let body = Request {
             prompt,
-            listener: Listener { model: &self.model.id, refused: &learnt.refused },
-            thinking: &learnt.thinking(&self.thinking),
+            target: Target { model: &self.model.id, refused: &quirks.refused },
+            thinking: &quirks.thinking(&self.thinking),
             more: &self.more,
-            max_tokens: learnt.max_tokens(prompt, self.max_tokens),
+            max_tokens: quirks.max_tokens(prompt, self.max_tokens),
             nudge,
             so_far: &answer.parts(),
         }
@@ -139,12 +144,12 @@ impl Api for Inner {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        if self.learnt.lock().learn(report, prompt, self.max_tokens, &self.thinking) {
+        if self.quirks.lock().learn(report, prompt, self.max_tokens, &self.thinking) {
             return Failure::adapted("").into();
         }
-        match learnt::of_this_api(report, &prompt.tools) {
+        match quirks::classify(report, &prompt.tools) {
             Some(error) => Failure::terminal(error).into(),
-            None => report.classify(call::asked(endpoint, &self.model.id)),
+            None => report.classify(call::request_info(endpoint, &self.model.id)),
         }
     }
 

@@ -3,8 +3,8 @@
 
 pub(super) mod answer;
 pub(super) mod calls;
+pub(super) mod echo;
 pub(super) mod finish;
-pub(super) mod native;
 pub(super) mod schema;
 
 mod scan;
@@ -14,13 +14,16 @@ mod think;
 use super::request_loop::{Verdict, follows_results};
 use super::{Call, Chunk, Finish, FinishReason, Prompt, names};
 use answer::Answer;
-use calls::Whole;
+use calls::FinishedCall;
 
 /// Judges an answer that has ended; `makes_calls` if the server is known to make calls of what its
 /// models write.
 pub(super) fn judge(answer: &Answer, prompt: &Prompt, makes_calls: bool) -> Verdict {
     let after_results = follows_results(prompt);
-    finish::judge(answer, finish::Asked { tools: &prompt.tools, after_results, makes_calls })
+    finish::judge(
+        answer,
+        finish::Circumstances { tools: &prompt.tools, after_results, makes_calls },
+    )
 }
 
 /// Ends a whole answer of a provider's model; returns its calls.
@@ -33,9 +36,9 @@ pub(super) fn finish(
     let calls = answer.calls().finish().unwrap_or_default();
     let mut chunks = Vec::with_capacity(calls.len());
     let mut extras = Vec::with_capacity(calls.len());
-    for Whole { call, extra } in calls {
+    for FinishedCall { call, extra } in calls {
         extras.push(extra);
-        let name = names::own(&call.name, &prompt.tools).to_owned();
+        let name = names::original(&call.name, &prompt.tools).to_owned();
         chunks.push(Chunk::Call(Call { name, ..call }));
     }
     let usage = answer.usage;

@@ -17,14 +17,13 @@ use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 
 use self::answer::Answer;
-use self::contents::{Listener, Refused};
+use self::contents::{RefusedSignatures, Target};
 use self::request::Request;
-pub use self::search::Grounded;
+pub use self::search::GroundedAnswer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
-use super::provider::Provider;
-use super::report::{Asked, Report};
+use super::report::Report;
 use super::request_loop::{self, Api, Client, Verdict, follows_results};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
@@ -39,15 +38,8 @@ struct Inner {
     /// The `generationConfig`.
     generation: Map<String, Value>,
     /// Signatures that the server has refused, so that each is refused only once.
-    refused: Mutex<Arc<Refused>>,
+    refused: Mutex<Arc<RefusedSignatures>>,
 }
-
-/// Header for the key.
-const KEY_HEADER: &str = "x-goog-api-key";
-/// Backend name of native answers.
-const BACKEND: &str = "gemini";
-/// Field of a part that must go back unchanged.
-const SIGNATURE: &str = "thoughtSignature";
 
 impl Gemini {
     /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
@@ -61,6 +53,13 @@ impl Gemini {
         generation.extend(options.generation.clone());
         let client = Client::new(connect, options);
         Ok(Self(Arc::new(Inner { model, client, generation, refused: Mutex::default() })))
+    }
+}
+
+impl Gemini {
+    /// Answers a question with Google Search.
+    pub async fn search(&self, query: &str) -> Result<GroundedAnswer, Error> {
+        search::search(&self.0.client, &self.0.model.id, query).await
     }
 }
 
@@ -87,13 +86,24 @@ impl Model for Gemini {
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
         }
-        async move { call::count(&inner, &prompt).await }.boxed()
+        async move {
+            let refused = Arc::clone(&inner.refused.lock());
+            let body = inner.plain_request(&prompt, &refused).count_body();
+            let model = &inner.model.id;
+            // The API counts the conversation alone.
+            let rest = Prompt { messages: Vec::new(), ..prompt.clone() };
+            match call::count(&inner.client, model, body).await {
+                Some(tokens) => tokens + tokens::of_prompt(&rest),
+                None => tokens::of_prompt(&prompt),
+            }
+        }
+        .boxed()
     }
 }
 
 impl Inner {
-    fn listener<'a>(&'a self, refused: &'a Refused) -> Listener<'a> {
-        Listener {
+    fn target<'a>(&'a self, refused: &'a RefusedSignatures) -> Target<'a> {
+        Target {
             model: &self.model.id,
             signatures: self.model.signatures,
             media_in_responses: self.model.media_in_responses,
@@ -102,10 +112,14 @@ impl Inner {
     }
 
     /// Writes the plainest request for an answer to the prompt.
-    fn plain_request<'a>(&'a self, prompt: &'a Prompt, refused: &'a Refused) -> Request<'a> {
+    fn plain_request<'a>(
+        &'a self,
+        prompt: &'a Prompt,
+        refused: &'a RefusedSignatures,
+    ) -> Request<'a> {
         Request {
             prompt,
-            listener: self.listener(refused),
+            target: self.target(refused),
             generation: &self.generation,
             nudge: None,
             token: None,
@@ -152,7 +166,11 @@ impl Api for Inner {
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         match errors::refused_signatures(report) {
             Some(error) => self.refuse_signatures(prompt, error).into(),
-            None => errors::classify(report, asked(endpoint, &self.model.id), &prompt.tools),
+            None => errors::classify(
+                report,
+                call::request_info(endpoint, &self.model.id),
+                &prompt.tools,
+            ),
         }
     }
 
@@ -176,11 +194,6 @@ impl Api for Inner {
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
         call::list(&self.client.http, endpoint, 1000).await
     }
-}
-
-/// Describes a request, for messages.
-fn asked<'a>(endpoint: &'a Endpoint, model: &'a str) -> Asked<'a> {
-    Asked { provider: Provider::Gemini, model, url: &endpoint.url }
 }
 
 /// Checks that the endpoint accepts its key, with the smallest request there is.

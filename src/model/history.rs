@@ -35,7 +35,7 @@ pub fn harden(
     speaks: impl Fn(&Assistant, &Native) -> bool,
 ) -> Vec<Arc<Message>> {
     let mut hardened =
-        Hardened { messages: Vec::with_capacity(messages.len() + 1), open: None, speaks };
+        Repair { messages: Vec::with_capacity(messages.len() + 1), open: None, speaks };
     for message in messages {
         match &**message {
             Message::User(parts) => hardened.user(message, parts),
@@ -50,22 +50,22 @@ pub fn harden(
     hardened.messages
 }
 
-struct Hardened<'a, F> {
+struct Repair<'a, F> {
     messages: Vec<Arc<Message>>,
     /// Calls of the last message, while results may follow.
-    open: Option<Open<'a>>,
+    open: Option<OpenCalls<'a>>,
     speaks: F,
 }
 
 /// Calls and their results so far.
-struct Open<'a> {
+struct OpenCalls<'a> {
     calls: &'a [Call],
     /// The results, if they came in one message.
     whole: Option<&'a Arc<Message>>,
     results: Vec<&'a ToolResult>,
 }
 
-impl<'a, F: Fn(&Assistant, &Native) -> bool> Hardened<'a, F> {
+impl<'a, F: Fn(&Assistant, &Native) -> bool> Repair<'a, F> {
     fn user(&mut self, message: &Arc<Message>, parts: &[Part]) {
         let blank = parts.iter().filter(|part| is_blank(part)).count();
         if blank == parts.len() {
@@ -111,7 +111,7 @@ impl<'a, F: Fn(&Assistant, &Native) -> bool> Hardened<'a, F> {
             self.messages.push(Arc::clone(message));
         }
         if !answer.calls.is_empty() {
-            self.open = Some(Open { calls: &answer.calls, whole: None, results: Vec::new() });
+            self.open = Some(OpenCalls { calls: &answer.calls, whole: None, results: Vec::new() });
         }
     }
 

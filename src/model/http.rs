@@ -156,18 +156,18 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Returns whether an address is on this host.
-pub(super) fn is_own(url: &str, host: &str) -> bool {
+pub(super) fn is_on_host(url: &str, host: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str() == Some(host))
 }
 
 /// Returns whether an address is on this machine.
-pub(super) fn is_here(url: &str) -> bool {
+pub(super) fn is_local(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback))
 }
 
 /// Returns whether an address is on this machine or in its network: a server that people run
 /// themselves.
-pub(super) fn is_near(url: &str) -> bool {
+pub(super) fn is_self_hosted(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let Some(host) = url.host_str() else { return false };
     if url.scheme() == "http" || is_loopback(host) || !host.contains(['.', ':']) {
@@ -291,7 +291,7 @@ mod tests {
 
     #[track_caller]
     fn check_near(url: &str, near: bool) {
-        assert_eq!(is_near(url), near, "{url}");
+        assert_eq!(is_self_hosted(url), near, "{url}");
     }
 
     #[test]
@@ -311,9 +311,9 @@ mod tests {
         {
             check_near(url, false);
         }
-        assert!(is_here("http://[::1]:80/v1") && !is_here("http://gpu-box/v1"));
-        assert!(is_own("https://api.openai.com/v1", "api.openai.com"));
-        assert!(!is_own("https://api.openai.com.example/v1", "api.openai.com"));
+        assert!(is_local("http://[::1]:80/v1") && !is_local("http://gpu-box/v1"));
+        assert!(is_on_host("https://api.openai.com/v1", "api.openai.com"));
+        assert!(!is_on_host("https://api.openai.com.example/v1", "api.openai.com"));
     }
 
     #[test]

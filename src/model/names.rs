@@ -25,7 +25,7 @@ pub(super) fn accepted(name: &str) -> Cow<'_, str> {
 
 /// Returns the tool's own name for the name that a provider knows it by; the same name if there is
 /// no such tool.
-pub(super) fn own<'a>(accepted_name: &'a str, tools: &'a [ToolDeclaration]) -> &'a str {
+pub(super) fn original<'a>(accepted_name: &'a str, tools: &'a [ToolDeclaration]) -> &'a str {
     let known = tools.iter().find(|tool| accepted(&tool.name) == accepted_name);
     known.map_or(accepted_name, |tool| &tool.name)
 }
@@ -76,9 +76,9 @@ mod tests {
         for name in names {
             let made = accepted(name);
             assert!(!made.is_empty() && made.len() <= MAX && accepted(&made) == made, "{made}");
-            assert_eq!(own(&made, &tools), name);
+            assert_eq!(original(&made, &tools), name);
         }
-        assert_eq!(own("glob", &tools), "glob");
+        assert_eq!(original("glob", &tools), "glob");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Ollama's own API: unlike its chat completions, it allows the model's full context window.
 
-mod known;
+mod facts;
 mod messages;
 mod streamed;
 
@@ -10,8 +10,8 @@ use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use self::known::Known;
-use self::messages::Listener;
+use self::facts::{Facts, KEY_HEADER};
+use self::messages::{BACKEND, Target};
 use self::streamed::Streamed;
 use super::chat::answer::Answer;
 use super::chat::{self, schema};
@@ -20,16 +20,11 @@ use super::http::Http;
 use super::names::accepted;
 use super::options::Options;
 use super::provider::Provider;
-use super::report::{Asked, Report};
+use super::report::{Report, RequestInfo};
 use super::request_loop::{self, Api, Client, Verdict};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use crate::sync::Mutex;
-
-/// Backend name of native answers.
-const BACKEND: &str = "ollama";
-/// Header for a key that is no bearer token.
-const KEY_HEADER: &str = "x-api-key";
 
 /// A model that Ollama runs.
 pub struct Ollama {
@@ -43,7 +38,7 @@ struct Inner {
     /// The user's thinking level.
     think: Option<Value>,
     /// Facts on the model from the server.
-    known: Mutex<Option<Arc<Known>>>,
+    facts: Mutex<Option<Arc<Facts>>>,
     /// `true` once Ollama has made a call of what the model wrote.
     makes_calls: Mutex<bool>,
 }
@@ -60,9 +55,9 @@ impl Ollama {
             level => json!(level),
         });
         let name = Provider::Ollama.qualify(&model.id);
-        let (known, makes_calls) = (Mutex::default(), Mutex::default());
+        let (facts, makes_calls) = (Mutex::default(), Mutex::default());
         let inner =
-            Inner { model, client: Client::new(connect, options), think, known, makes_calls };
+            Inner { model, client: Client::new(connect, options), think, facts, makes_calls };
         Ok(Self { name, inner: Arc::new(inner) })
     }
 }
@@ -81,7 +76,7 @@ impl Model for Ollama {
     }
 
     fn input_limit(&self) -> Option<u64> {
-        self.inner.known.lock().as_ref()?.context
+        self.inner.facts.lock().as_ref()?.context
     }
 }
 
@@ -94,11 +89,11 @@ impl Api for Inner {
 
     /// Fetches the context window and the model's capabilities, which a request needs.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), Failure> {
-        if self.known.lock().as_ref().is_some_and(|known| known.url == endpoint.url) {
+        if self.facts.lock().as_ref().is_some_and(|facts| facts.url == endpoint.url) {
             return Ok(());
         }
-        let known = known::find(&self.client.http, endpoint, &self.model).await?;
-        *self.known.lock() = Some(Arc::new(known));
+        let facts = facts::find(&self.client.http, endpoint, &self.model).await?;
+        *self.facts.lock() = Some(Arc::new(facts));
         Ok(())
     }
 
@@ -109,14 +104,14 @@ impl Api for Inner {
         nudge: Option<&str>,
         _: &Streamed,
     ) -> Result<reqwest::Request, Error> {
-        let known = self.known.lock().clone().unwrap_or_default();
-        if !known.tools && !prompt.tools.is_empty() {
+        let facts = self.facts.lock().clone().unwrap_or_default();
+        if !facts.tools && !prompt.tools.is_empty() {
             return Err(Error::Rejected(format!(
                 "The model `{}` cannot call tools, so it cannot work here: choose another.",
                 self.model.id
             )));
         }
-        let body = self.body(prompt, &known, nudge);
+        let body = self.body(prompt, &facts, nudge);
         let mut request = endpoint.request(Method::POST, "/api/chat", KEY_HEADER)?;
         *request.body_mut() = Some(body.to_string().into());
         Ok(request)
@@ -130,9 +125,10 @@ impl Api for Inner {
         if report.says(&["requires more system memory", "out of memory"]) {
             let what = "The model needs more memory than there is. Choose a smaller one, or give \
                         it a shorter context: `inputTokens` in `models.json`.";
-            return Failure::terminal(Error::Unavailable(report.said(what))).into();
+            return Failure::terminal(Error::Unavailable(report.with_message(what))).into();
         }
-        let asked = Asked { provider: Provider::Ollama, model: &self.model.id, url: &endpoint.url };
+        let asked =
+            RequestInfo { provider: Provider::Ollama, model: &self.model.id, url: &endpoint.url };
         report.classify(asked)
     }
 
@@ -160,21 +156,21 @@ impl Api for Inner {
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-        known::models(&self.client.http, endpoint).await
+        facts::models(&self.client.http, endpoint).await
     }
 }
 
 impl Inner {
-    fn body(&self, prompt: &Prompt, known: &Known, nudge: Option<&str>) -> Value {
-        let listener = Listener { model: &self.model.id, images: known.images };
+    fn body(&self, prompt: &Prompt, facts: &Facts, nudge: Option<&str>) -> Value {
+        let target = Target { model: &self.model.id, images: facts.images };
         let mut options = self.client.options.generation.clone();
-        options.extend(known.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
+        options.extend(facts.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
         let limit = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
         options.extend(limit.map(|tokens| ("num_predict".to_owned(), json!(tokens))));
         let mut body = json!({
             "model": self.model.id,
             "stream": true,
-            "messages": messages::messages(prompt, listener, nudge),
+            "messages": messages::messages(prompt, target, nudge),
             "options": options,
             // What does not fit is to be an error, not to be left out at the beginning.
             "truncate": false,
@@ -190,7 +186,7 @@ impl Inner {
             });
             body["tools"] = tools.collect();
         }
-        if let Some(think) = self.think.clone().or(known.thinks.then(|| json!(true))) {
+        if let Some(think) = self.think.clone().or(facts.thinks.then(|| json!(true))) {
             body["think"] = think;
         }
         body
@@ -204,5 +200,5 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
 
 /// Fetches the names of Ollama's models.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    known::models(&Http::new(Options::default().connect_timeout), endpoint).await
+    facts::models(&Http::new(Options::default().connect_timeout), endpoint).await
 }

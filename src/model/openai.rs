@@ -13,25 +13,23 @@ use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use self::messages::BACKEND;
 use self::quirks::Server;
 use self::request::Request;
 use self::streamed::Streamed;
+use self::window::KEY_HEADER;
 use super::chat;
 use super::chat::answer::Answer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::Options;
 use super::provider::Provider;
-use super::report::{Asked, Report};
+use super::report::{Report, RequestInfo};
 use super::request_loop::{self, Api, Client, Verdict};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use crate::sync::Mutex;
 
-/// Backend name of native answers.
-const BACKEND: &str = "openai";
-/// Header for a key that is no bearer token.
-const KEY_HEADER: &str = "api-key";
 /// Host that does not publish context windows.
 const SILENT: &str = "api.openai.com";
 
@@ -105,7 +103,7 @@ impl Api for Inner {
     async fn probe(&self) {
         let Ok(endpoint) = self.client.endpoint() else { return };
         let known = self.model.input_tokens > 0 || self.window.lock().url == endpoint.url;
-        if known || http::is_own(&endpoint.url, SILENT) {
+        if known || http::is_on_host(&endpoint.url, SILENT) {
             return;
         }
         let tokens = window::find(&self.client.http, &endpoint, &self.model.id).await;
@@ -138,7 +136,8 @@ impl Api for Inner {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        let asked = Asked { provider: Provider::OpenAi, model: &self.model.id, url: &endpoint.url };
+        let asked =
+            RequestInfo { provider: Provider::OpenAi, model: &self.model.id, url: &endpoint.url };
         if report.lasting(asked).is_none() && self.learn(report, endpoint, prompt) {
             return Failure::adapted("").into();
         }

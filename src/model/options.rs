@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::retry::Policy;
 use crate::net::Backoff;
 
-/// How a model is asked, and how much is too much.
+/// Options and limits of requests to a model.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Thinking level, one of the catalog's.

@@ -34,7 +34,7 @@ pub struct Replay {
 /// A line of a script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ScriptLine {
     when: Option<String>,
     answers: Option<Vec<Arc<[Step]>>>,
     /// Size of the context window, on a line of its own, for the whole script.
@@ -126,11 +126,11 @@ impl Replay {
         for (n, line) in lines {
             let line = serde_json::from_str(line).with_context(|| format!("line {}", n + 1))?;
             match line {
-                Written { input_limit: Some(limit), .. } => replay.input_limit = Some(limit),
-                Written { when, answers: Some(answers), .. } => {
+                ScriptLine { input_limit: Some(limit), .. } => replay.input_limit = Some(limit),
+                ScriptLine { when, answers: Some(answers), .. } => {
                     replay.lines.push(Line { when, answers });
                 }
-                Written { .. } => anyhow::bail!("line {}: missing field `answers`", n + 1),
+                ScriptLine { .. } => anyhow::bail!("line {}: missing field `answers`", n + 1),
             }
         }
         Ok(replay)

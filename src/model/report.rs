@@ -9,7 +9,7 @@ use super::Error;
 use super::http::{self, Head};
 use super::provider::Provider;
 use super::retry::{self, Advice, Failure, Trouble};
-use super::words::{rounded, shortened};
+use super::words::{excerpt, human_duration};
 
 /// Advice for vLLM, if it does not parse the model's tool calls.
 pub(super) const VLLM_FLAG: &str = "vLLM does not take the model's tool calls out of its text: \
@@ -38,7 +38,7 @@ pub(super) struct Report {
 
 /// The request behind an error, for messages.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestInfo<'a> {
     pub(super) provider: Provider,
     pub(super) model: &'a str,
     /// Base URL of the endpoint.
@@ -63,7 +63,7 @@ impl Report {
     pub(super) fn read(status: Option<u16>, body: &[u8]) -> Self {
         let body = &body[..body.len().min(http::ERROR_BODY)];
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
-            let message = shortened(&String::from_utf8_lossy(body));
+            let message = excerpt(&String::from_utf8_lossy(body));
             return Self { status: status.unwrap_or(500), message, ..Self::default() };
         };
         let json = json.get(0).unwrap_or(&json);
@@ -74,7 +74,7 @@ impl Report {
         let names: Vec<_> = names.chain(detail.map(str::to_lowercase)).collect();
         let code = error.get("code").and_then(number).or_else(|| number(error.get("status_code")?));
         let status = status.or(code).unwrap_or_else(|| status_of(&names));
-        let message = shortened(&message(error).unwrap_or_default());
+        let message = excerpt(&message(error).unwrap_or_default());
         let details = error.get("details").and_then(Value::as_array).cloned().unwrap_or_default();
         Self { status, message, names, details, ..Self::default() }
     }
@@ -91,12 +91,12 @@ impl Report {
     }
 
     /// Classifies the error.
-    pub(super) fn classify(&self, asked: Asked<'_>) -> Trouble {
-        if let Some(failure) = self.lasting(asked) {
+    pub(super) fn classify(&self, info: RequestInfo<'_>) -> Trouble {
+        if let Some(failure) = self.lasting(info) {
             return failure.into();
         }
         match self.status {
-            404 => self.not_found(asked),
+            404 => self.not_found(info),
             429 => self.too_many().into(),
             408 | 409 | 499 | 500..=599 => self.server_error().into(),
             300..=399 => self.terminal(
@@ -107,10 +107,11 @@ impl Report {
             code => {
                 let what = format!("The API did not accept the request (HTTP {code}).");
                 match self.should_retry {
-                    Some(true) => {
-                        Failure::passing("the request failed", Error::Rejected(self.said(&what)))
-                            .into()
-                    }
+                    Some(true) => Failure::passing(
+                        "the request failed",
+                        Error::Rejected(self.with_message(&what)),
+                    )
+                    .into(),
                     _ => self.terminal(Error::Rejected, &what),
                 }
             }
@@ -118,9 +119,10 @@ impl Report {
     }
 
     /// Returns the failure that no waiting will change, whatever the status.
-    pub(super) fn lasting(&self, asked: Asked<'_>) -> Option<Failure> {
-        let failure =
-            |kind: fn(String) -> Error, what: &str| Some(Failure::terminal(kind(self.said(what))));
+    pub(super) fn lasting(&self, info: RequestInfo<'_>) -> Option<Failure> {
+        let failure = |kind: fn(String) -> Error, what: &str| {
+            Some(Failure::terminal(kind(self.with_message(what))))
+        };
         if self.status == 402
             || self.is(&["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"])
             || self.says(&[
@@ -152,7 +154,7 @@ impl Report {
             );
         }
         if self.status == 401 || self.is(&["invalid_api_key"]) {
-            return failure(Error::NotAuthenticated, &not_accepted(asked.provider));
+            return failure(Error::NotAuthenticated, &not_accepted(info.provider));
         }
         if self.is(&["content_filter", "content_policy_violation"])
             || self.says(&["content management policy"])
@@ -206,13 +208,13 @@ impl Report {
             .then_some("This model cannot call tools, so it cannot work here: choose another.")
     }
 
-    fn not_found(&self, asked: Asked<'_>) -> Trouble {
-        let model = asked.model;
-        if asked.provider == Provider::Ollama && self.says(&["not found"]) {
+    fn not_found(&self, info: RequestInfo<'_>) -> Trouble {
+        let model = info.model;
+        if info.provider == Provider::Ollama && self.says(&["not found"]) {
             let what = format!(
                 "Ollama does not have the model `{model}`. Get it with `ollama pull {model}`."
             );
-            return Trouble::NoModel(Error::Rejected(self.said(&what)));
+            return Trouble::NoModel(Error::Rejected(self.with_message(&what)));
         }
         let is_model = self.is(&["model_not_found"]) || self.says(&["model"]);
         let what = if is_model {
@@ -221,37 +223,40 @@ impl Report {
             format!(
                 "There is no such API at {}. Is its address right, with the version at the end \
                  (…/v1)?",
-                asked.url
+                info.url
             )
         };
-        let error = Error::Rejected(self.said(&what));
+        let error = Error::Rejected(self.with_message(&what));
         if is_model { Trouble::NoModel(error) } else { Failure::terminal(error).into() }
     }
 
     fn too_many(&self) -> Failure {
         let wait = self.wait();
-        let until = wait.map(|wait| format!(" It takes requests again in {}.", rounded(wait)));
+        let until =
+            wait.map(|wait| format!(" It takes requests again in {}.", human_duration(wait)));
         let what = format!("The API's rate limit is reached.{}", until.unwrap_or_default());
-        let failure = Failure::passing("rate limited", Error::RateLimited(self.said(&what)));
+        let failure =
+            Failure::passing("rate limited", Error::RateLimited(self.with_message(&what)));
         failure.advised(wait.map_or(Advice::Unknown, Advice::After))
     }
 
     fn server_error(&self) -> Failure {
         let wait = self.wait().map(Advice::After);
         if self.says(&["loading model"]) {
-            let error = Error::Unavailable(self.said("The server is still loading the model."));
+            let error =
+                Error::Unavailable(self.with_message("The server is still loading the model."));
             let failure = Failure::passing("the server is loading the model", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         if self.is_overloaded() {
             let what = "The server is overloaded. Try again later, or try another model.";
-            let error = Error::Unavailable(self.said(what));
+            let error = Error::Unavailable(self.with_message(what));
             let failure = Failure::passing("the server is overloaded", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         let what = format!("The server had a fault (HTTP {}). Try again later.", self.status);
         let reason = format!("the server had a fault ({})", self.status);
-        Failure::passing(reason, Error::Unavailable(self.said(&what)))
+        Failure::passing(reason, Error::Unavailable(self.with_message(&what)))
             .advised(wait.unwrap_or(Advice::Unknown))
     }
 
@@ -259,7 +264,7 @@ impl Report {
     pub(super) fn wait(&self) -> Option<Duration> {
         let mut info = self.details_of("RetryInfo");
         let info = info.find_map(|info| retry::duration(info.get("retryDelay")?.as_str()?));
-        info.or(self.retry_after).or_else(|| retry::asked_for(&self.message))
+        info.or(self.retry_after).or_else(|| retry::wait_in(&self.message))
     }
 
     /// Returns the details of this type, as Google's APIs give them.
@@ -279,11 +284,11 @@ impl Report {
     }
 
     fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Trouble {
-        Failure::terminal(kind(self.said(what))).into()
+        Failure::terminal(kind(self.with_message(what))).into()
     }
 
     /// Adds the server's own message.
-    pub(super) fn said(&self, what: &str) -> String {
+    pub(super) fn with_message(&self, what: &str) -> String {
         match self.message.as_str() {
             "" => what.to_owned(),
             message => format!("{what} The server says: {message}"),

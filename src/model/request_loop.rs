@@ -15,7 +15,7 @@ use super::http::{self, Http};
 use super::options::Options;
 use super::report::Report;
 use super::retry::{Advice, Failure, Policy, Trouble};
-use super::stream::{self, Assemble, Wrong};
+use super::stream::{self, Assemble, StreamError};
 use super::unusable::Unusable;
 use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
 
@@ -258,20 +258,20 @@ impl<A: Api> Requests<A> {
         }
         let read = stream::read(response, answer, &mut self.emitter, options).await;
         read.map_err(|wrong| match wrong {
-            Wrong::Reported(json) => {
+            StreamError::Reported(json) => {
                 let report = Report::read(None, json.as_bytes());
                 api.classify(&report, &endpoint, &self.prompt)
             }
-            Wrong::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
+            StreamError::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
                 "What the server sent is not what its API sends: {why}."
             ))),
-            Wrong::Failed(failure) => failure.into(),
+            StreamError::Failed(failure) => failure.into(),
         })
     }
 
     /// Makes the failure final if a server on this machine is not running: no waiting starts it.
     fn unanswered(&self, failure: Failure, endpoint: &Endpoint) -> Failure {
-        if failure.reason != http::NO_CONNECTION || !http::is_here(&endpoint.url) {
+        if failure.reason != http::NO_CONNECTION || !http::is_local(&endpoint.url) {
             return failure;
         }
         match self.api.not_running(endpoint) {

@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// What went wrong with a request or its answer.
+/// A failed request or answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The request or the connection failed.
@@ -160,7 +160,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Finds `Please retry in 12.3s` and the like in a message.
-pub fn asked_for(message: &str) -> Option<Duration> {
+pub fn wait_in(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
     let begin = ["retry in ", "retry after ", "reset after ", "try again in "]
         .iter()
@@ -170,7 +170,7 @@ pub fn asked_for(message: &str) -> Option<Duration> {
 }
 
 /// Derives a hint from the name of an exceeded quota.
-pub fn quota(id: &str) -> Advice {
+pub fn quota_advice(id: &str) -> Advice {
     let id = id.to_ascii_lowercase();
     if id.contains("perday") || id.contains("daily") {
         Advice::Never
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn waits_are_found_in_messages() {
-        let millis = |text| asked_for(text).map(|wait| wait.as_millis());
+        let millis = |text| wait_in(text).map(|wait| wait.as_millis());
         assert_eq!(millis("Quota exceeded. Please retry in 12.3s."), Some(12_300));
         assert_eq!(millis("* limit: 5\nPlease Retry In 900ms, thanks"), Some(900));
         assert_eq!(millis("Your quota will reset after 1h0m1s."), Some(3_601_000));
@@ -271,9 +271,12 @@ mod tests {
     #[test]
     fn quotas_tell_by_their_names() {
         let minute = Advice::After(Duration::from_mins(1));
-        assert_eq!(quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), Advice::Never);
-        assert_eq!(quota("DailyLimit"), Advice::Never);
-        assert_eq!(quota("GenerateContentInputTokensPerMinute"), minute);
-        assert_eq!(quota("Something"), Advice::Unknown);
+        assert_eq!(
+            quota_advice("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
+            Advice::Never
+        );
+        assert_eq!(quota_advice("DailyLimit"), Advice::Never);
+        assert_eq!(quota_advice("GenerateContentInputTokensPerMinute"), minute);
+        assert_eq!(quota_advice("Something"), Advice::Unknown);
     }
 }

@@ -12,15 +12,15 @@ const KEPT: usize = 64 * 1024;
 /// A parser of events that arrive in pieces, cut anywhere.
 pub struct Events {
     buffer: Vec<u8>,
-    /// Where the block begins that has not been handed out.
+    /// Start of the first block that has not been returned.
     block: usize,
-    /// Where the line begins whose end has not been found.
+    /// Start of the line whose end has not been found.
     line: usize,
-    /// How far that line has been searched for its end.
+    /// Position up to which that line has been searched.
     searched: usize,
     /// The last line ended in a carriage return; a line feed right after it belongs to it.
     after_return: bool,
-    /// Whether each line is an event.
+    /// `true` if each line is an event.
     lines: bool,
     max: usize,
 }
@@ -28,22 +28,22 @@ pub struct Events {
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What it is called; empty if it is not.
+    /// Name; may be empty.
     pub name: &'a [u8],
     /// Its data lines, joined by line feeds.
     pub data: Cow<'a, [u8]>,
 }
 
-/// Why there are no more events.
+/// Reason why there are no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum SseError {
     /// One event is longer than this many bytes.
     TooLong(usize),
     /// The stream ended within an event.
     Cut,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for SseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong(max) => write!(f, "one event is longer than {max} bytes"),
@@ -52,7 +52,7 @@ impl fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for SseError {}
 
 impl Events {
     /// Takes no event longer than `max` bytes.
@@ -82,7 +82,7 @@ impl Events {
     }
 
     /// The next event that is whole, if there is one.
-    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Broken> {
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, SseError> {
         while let Some(block) = self.next_block()? {
             // Decided before it is borrowed for good: a block may hold comments alone.
             if has_data(&self.buffer[block.clone()]) {
@@ -92,18 +92,18 @@ impl Events {
         Ok(None)
     }
 
-    /// What is left when the stream has ended: nothing, or an error message that was sent bare.
-    pub fn end(&mut self) -> Result<Option<Event<'_>>, Broken> {
+    /// Returns the rest when the stream has ended: nothing, or a bare error message.
+    pub fn end(&mut self) -> Result<Option<Event<'_>>, SseError> {
         let rest = &self.buffer[self.block..];
         self.block = self.buffer.len();
         if is_bare_json(rest) {
             return Ok(event(rest));
         }
         let nothing = |line: &[u8]| line.trim_ascii().is_empty() || line.starts_with(b":");
-        if lines(rest).all(nothing) { Ok(None) } else { Err(Broken::Cut) }
+        if lines(rest).all(nothing) { Ok(None) } else { Err(SseError::Cut) }
     }
 
-    fn next_block(&mut self) -> Result<Option<std::ops::Range<usize>>, Broken> {
+    fn next_block(&mut self) -> Result<Option<std::ops::Range<usize>>, SseError> {
         loop {
             if self.after_return && self.searched < self.buffer.len() {
                 self.after_return = false;
@@ -112,7 +112,7 @@ impl Events {
             let found = memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
             let end = found.map_or(self.buffer.len(), |at| self.searched + at);
             if end - self.block > self.max {
-                return Err(Broken::TooLong(self.max));
+                return Err(SseError::TooLong(self.max));
             }
             self.searched = end;
             if found.is_none() {
@@ -304,7 +304,7 @@ mod tests {
         }
         let mut events = Events::lines(1000);
         events.push(&[b'x'; 1001]);
-        assert_eq!(events.next_event(), Err(Broken::TooLong(1000)));
+        assert_eq!(events.next_event(), Err(SseError::TooLong(1000)));
     }
 
     #[test]

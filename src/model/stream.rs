@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Deserializer};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::emit::Emitter;
 use super::http;
 use super::options::Options;
 use super::retry::Failure;
-use super::sse::{Broken, Events};
+use super::sse::{Events, SseError};
 use super::words::too_big;
 use super::{Chunk, Error};
 
@@ -24,7 +27,7 @@ pub(super) trait Assemble {
     const LINES: bool = false;
 
     /// Adds one event's data to the answer, and the chunks to show to `out`.
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong>;
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError>;
 
     /// Adds the held chunks to `out`, once the stream has ended.
     fn end(&mut self, _: &mut Vec<Chunk>) {}
@@ -57,7 +60,7 @@ pub(super) trait Assemble {
 
 /// A failure of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum StreamError {
     /// An error that the server reports, as JSON.
     Reported(String),
     /// Data that cannot be parsed; the reason.
@@ -66,17 +69,17 @@ pub(super) enum Wrong {
     Failed(Failure),
 }
 
-impl From<Failure> for Wrong {
+impl From<Failure> for StreamError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<Broken> for Wrong {
-    fn from(broken: Broken) -> Self {
+impl From<SseError> for StreamError {
+    fn from(broken: SseError) -> Self {
         Self::Failed(match broken {
-            Broken::TooLong(max) => Failure::terminal(too_big("One event of the answer", max)),
-            Broken::Cut => broke_off(),
+            SseError::TooLong(max) => Failure::terminal(too_big("One event of the answer", max)),
+            SseError::Cut => broke_off(),
         })
     }
 }
@@ -88,7 +91,7 @@ pub(super) async fn read<A: Assemble>(
     answer: &mut A,
     emitter: &mut Emitter,
     options: &Options,
-) -> Result<(), Wrong> {
+) -> Result<(), StreamError> {
     if is_web_page(&response) {
         return Err(Failure::terminal(web_page()).into());
     }
@@ -147,4 +150,14 @@ fn web_page() -> Error {
     let what = "The API's address answered with a web page. Check the address, or log in to the \
                 network.";
     Error::BadAnswer(what.to_owned())
+}
+
+/// Deserializes a field; `None` where its type is another one. For what only informs, such as
+/// token counts: a gateway that writes `"12"` for `12` must not cost the answer.
+pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }

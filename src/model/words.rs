@@ -8,7 +8,7 @@ use super::Error;
 const MESSAGE: usize = 600;
 
 /// Returns the beginning of a message, on one line.
-pub(super) fn shortened(message: &str) -> String {
+pub(super) fn excerpt(message: &str) -> String {
     let mut short = String::new();
     for word in message.split_whitespace() {
         if !short.is_empty() {
@@ -33,16 +33,16 @@ pub(super) fn too_big(what: &str, max: usize) -> Error {
 
 /// Writes a sentence with the server's reason, and its explanation if there is one.
 pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> String {
-    let reason = shortened(reason);
-    let message = shortened(message.unwrap_or_default());
+    let reason = excerpt(reason);
+    let message = excerpt(message.unwrap_or_default());
     match message.trim_end_matches('.') {
         "" => format!("{what} ({reason})."),
         message => format!("{what} ({reason}): {message}."),
     }
 }
 
-/// Writes a duration for people, rounded up.
-pub(super) fn rounded(wait: Duration) -> String {
+/// Writes a duration for people, human_duration up.
+pub(super) fn human_duration(wait: Duration) -> String {
     match wait.as_secs() + 1 {
         seconds @ ..120 => format!("{seconds} s"),
         seconds @ ..7200 => format!("{} min", seconds.div_ceil(60)),

@@ -5,11 +5,11 @@ use std::mem;
 
 use serde_json::{Value, json};
 
-use super::BACKEND;
 use super::block::{Block, Kind};
+use super::messages::BACKEND;
 use super::wire::{Counts, Delta, Event, Message, Raw, Stop};
 use crate::model::retry::Failure;
-use crate::model::stream::{Assemble, Wrong};
+use crate::model::stream::{Assemble, StreamError};
 use crate::model::words::too_big;
 use crate::model::{Call, Chunk, Native, ToolDeclaration, Usage};
 
@@ -36,7 +36,7 @@ pub(super) struct Answer {
 }
 
 impl Assemble for Answer {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let event = match serde_json::from_slice(data) {
             Ok(event) => event,
             // Some gateways end their streams as another API does.
@@ -56,7 +56,7 @@ impl Assemble for Answer {
             Event::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
             Event::ContentBlockStop { index } => self.end_block(index),
             Event::MessageDelta { delta, usage } => self.end(delta, usage),
-            Event::Error { error } => return Err(Wrong::Reported(error.to_string())),
+            Event::Error { error } => return Err(StreamError::Reported(error.to_string())),
             Event::Other => {}
         }
         self.shown |= out.len() > before;
@@ -112,7 +112,12 @@ impl Answer {
         self.blocks.push(block);
     }
 
-    fn add(&mut self, index: Option<u64>, delta: Delta, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn add(
+        &mut self,
+        index: Option<u64>,
+        delta: Delta,
+        out: &mut Vec<Chunk>,
+    ) -> Result<(), StreamError> {
         self.grow(match &delta {
             Delta::Text { text } => text.len(),
             Delta::Thinking { thinking } => thinking.len(),
@@ -156,7 +161,7 @@ impl Answer {
         }
     }
 
-    fn grow(&mut self, size: usize) -> Result<(), Wrong> {
+    fn grow(&mut self, size: usize) -> Result<(), StreamError> {
         self.size += size;
         if self.size > self.max_size {
             let error = too_big("The model's answer", self.max_size);
@@ -232,10 +237,10 @@ fn values(json: &[u8]) -> usize {
 }
 
 /// Returns the failure for data that is no event. Some gateways send errors without a type.
-fn unreadable(data: &[u8], error: &serde_json::Error) -> Wrong {
+fn unreadable(data: &[u8], error: &serde_json::Error) -> StreamError {
     let json: Option<Value> = serde_json::from_slice(data).ok();
     match json.and_then(|mut json| json.get_mut("error").map(Value::take)) {
-        Some(reported) => Wrong::Reported(reported.to_string()),
-        None => Wrong::Garbled(error.to_string()),
+        Some(reported) => StreamError::Reported(reported.to_string()),
+        None => StreamError::Garbled(error.to_string()),
     }
 }

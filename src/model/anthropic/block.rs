@@ -112,7 +112,7 @@ impl Block {
     /// Returns the call, with the tool's own name.
     pub(super) fn call(&self, tools: &[ToolDeclaration]) -> Option<Call> {
         let args = self.input().filter(|_| self.kind == Kind::Call)?;
-        let name = names::own(self.field("name")?, tools).to_owned();
+        let name = names::original(self.field("name")?, tools).to_owned();
         let id = self.field("id").unwrap_or_default().to_owned();
         Some(Call { id, name, args })
     }

@@ -1,20 +1,18 @@
 //! Requests to the API, with the key in its header.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 use reqwest::{Method, Request};
 use serde::Deserialize;
 
-use super::messages::Listener;
-use super::{Inner, request};
+use crate::model::Error;
 use crate::model::endpoint::Endpoint;
 use crate::model::http::{self, Http};
 use crate::model::provider::Provider;
-use crate::model::report::{Asked, Report};
+use crate::model::report::{Report, RequestInfo};
+use crate::model::request_loop::Client;
 use crate::model::retry::Failure;
-use crate::model::{Error, Prompt, tokens};
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-api-key";
@@ -44,8 +42,8 @@ pub(super) fn post(endpoint: &Endpoint, rest: &str, body: Vec<u8>) -> Result<Req
 }
 
 /// Describes a request, for messages.
-pub(super) fn asked<'a>(endpoint: &'a Endpoint, model: &'a str) -> Asked<'a> {
-    Asked { provider: Provider::Anthropic, model, url: &endpoint.url }
+pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> RequestInfo<'a> {
+    RequestInfo { provider: Provider::Anthropic, model, url: &endpoint.url }
 }
 
 /// Fetches the ids of models, at most `most`.
@@ -61,7 +59,7 @@ pub(super) async fn list(
         if !response.status().is_success() {
             return Err(match Report::of(response, PATIENCE).await {
                 Report { status: 404, .. } => no_api(endpoint),
-                report => report.classify(asked(endpoint, "")).into_error(),
+                report => report.classify(request_info(endpoint, "")).into_error(),
             });
         }
         names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))
@@ -91,23 +89,19 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
     Some(list.data.into_iter().map(|item| item.id).collect())
 }
 
-/// Counts the tokens of a prompt with the API, or estimates them if that fails.
-pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
+/// Counts the tokens of a prompt; `None` if that fails.
+pub(super) async fn count(client: &Client, body: Result<Vec<u8>, Error>) -> Option<u64> {
     #[derive(Deserialize)]
     struct Counted {
         input_tokens: u64,
     }
     let ask = async {
-        let endpoint = inner.client.endpoint().ok()?;
-        let refused = Arc::clone(&inner.learnt.lock().refused);
-        let listener = Listener { model: &inner.model.id, refused: &refused };
-        let body = request::count_body(prompt, listener).ok()?;
-        let request = post(&endpoint, "/messages/count_tokens", body).ok()?;
-        let response = inner.client.http.send(request, PATIENCE).await.ok()?;
+        let endpoint = client.endpoint().ok()?;
+        let request = post(&endpoint, "/messages/count_tokens", body.ok()?).ok()?;
+        let response = client.http.send(request, PATIENCE).await.ok()?;
         let success = response.status().is_success();
         let body = http::body(response, LIST, PATIENCE).await;
         serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)
     };
-    let counted = tokio::time::timeout(PATIENCE, ask).await.ok().flatten();
-    counted.map_or_else(|| tokens::of_prompt(prompt), |counted| counted.input_tokens)
+    Some(tokio::time::timeout(PATIENCE, ask).await.ok()??.input_tokens)
 }

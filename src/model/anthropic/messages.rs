@@ -8,25 +8,26 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::BACKEND;
 use crate::media::Media;
 use crate::model::names::{self, Ids};
 use crate::model::{self, Assistant, Message, Native, ToolResult};
 
+/// Backend name of native answers.
+pub(super) const BACKEND: &str = "anthropic";
 /// Text of a failed result without any: the API takes no empty error.
 const NOTHING: &str = "It failed, and nothing is known of why.";
 
 /// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listener<'a> {
+pub(super) struct Target<'a> {
     /// Id of the model.
     pub(super) model: &'a str,
     /// Signatures of thinking that the server has refused.
-    pub(super) refused: &'a Refused,
+    pub(super) refused: &'a RefusedSignatures,
 }
 
 /// Signatures that a server has refused.
-pub(super) type Refused = HashSet<String>;
+pub(super) type RefusedSignatures = HashSet<String>;
 
 /// One turn of the user or the model.
 #[derive(Debug, Serialize)]
@@ -106,7 +107,7 @@ impl<'a> From<Own<'a>> for Content<'a> {
 }
 
 /// Converts a conversation that was hardened with [`speaks`].
-pub(super) fn turns<'a>(messages: &'a [Arc<Message>], listener: Listener<'_>) -> Vec<Turn<'a>> {
+pub(super) fn turns<'a>(messages: &'a [Arc<Message>], target: Target<'_>) -> Vec<Turn<'a>> {
     let mut ids = Ids::default();
     let mut called = Vec::new();
     let turns = messages.iter().map(|message| match &**message {
@@ -114,7 +115,7 @@ pub(super) fn turns<'a>(messages: &'a [Arc<Message>], listener: Listener<'_>) ->
         Message::Assistant(answer) => {
             let content;
             (content, called) =
-                echoed(answer, listener, &mut ids).unwrap_or_else(|| retold(answer, &mut ids));
+                echoed(answer, target, &mut ids).unwrap_or_else(|| retold(answer, &mut ids));
             Turn { role: "assistant", content }
         }
         Message::Results(results) => {
@@ -141,20 +142,20 @@ pub(super) fn mark(turns: &mut [Turn<'_>]) {
 }
 
 /// Returns whether anything of an answer's native parts is sent to the target.
-pub(super) fn speaks(answer: &Assistant, native: &Native, listener: Listener<'_>) -> bool {
-    holds(native, answer) && native.parts.iter().any(|part| kept(part, native, listener).is_some())
+pub(super) fn speaks(answer: &Assistant, native: &Native, target: Target<'_>) -> bool {
+    holds(native, answer) && native.parts.iter().any(|part| kept(part, native, target).is_some())
 }
 
 /// Returns whether the running turn began with thinking: a model that thinks at the beginning of
 /// turns must not begin to in the middle of one.
-pub(super) fn turn_thinks(messages: &[Arc<Message>], listener: Listener<'_>) -> bool {
+pub(super) fn turn_thinks(messages: &[Arc<Message>], target: Target<'_>) -> bool {
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let first = turn.and_then(|turn| messages.get(turn + 1));
     let Some(Message::Assistant(answer)) = first.map(|message| &**message) else { return true };
     let native = answer.native.as_ref().filter(|native| holds(native, answer));
     let mut parts = native
         .into_iter()
-        .flat_map(|native| native.parts.iter().filter_map(|part| kept(part, native, listener)));
+        .flat_map(|native| native.parts.iter().filter_map(|part| kept(part, native, target)));
     parts.next().is_some_and(is_thinking)
 }
 
@@ -191,13 +192,13 @@ fn said(part: &model::Part) -> Content<'_> {
 /// Returns the answer's native parts, if they are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
-    listener: Listener<'_>,
+    target: Target<'_>,
     ids: &mut Ids,
 ) -> Option<(Vec<Content<'a>>, Vec<String>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
     let mut called = Vec::new();
     let content = native.parts.iter().filter_map(|part| {
-        let part = kept(part, native, listener)?;
+        let part = kept(part, native, target)?;
         let block = if kind(part) == "tool_use" {
             call_again(part, ids, &mut called)
         } else {
@@ -242,15 +243,15 @@ fn holds(native: &Native, answer: &Assistant) -> bool {
 fn kept<'a>(
     part: &'a Value,
     native: &Native,
-    listener: Listener<'_>,
+    target: Target<'_>,
 ) -> Option<&'a Map<String, Value>> {
     let part = part.as_object()?;
-    let own = native.model == listener.model;
+    let own = native.model == target.model;
     let keeps = match kind(part) {
         "text" => !is_blank(part),
         "tool_use" => true,
         "thinking" | "redacted_thinking" => {
-            own && signature(part).is_none_or(|it| !listener.refused.contains(it))
+            own && signature(part).is_none_or(|it| !target.refused.contains(it))
         }
         _ => own,
     };

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::messages::{self, CacheControl, Listener, Turn};
-use super::thinking::{self, How};
+use super::messages::{self, CacheControl, Target, Turn};
+use super::thinking::{self, Mode};
 use crate::model::{Error, Message, Prompt, ToolDeclaration, history, names};
 
 /// Content of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) prompt: &'a Prompt,
-    pub(super) listener: Listener<'a>,
-    pub(super) thinking: &'a thinking::Asked,
+    pub(super) target: Target<'a>,
+    pub(super) thinking: &'a thinking::Config,
     /// The user's fields for every request.
     pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer.
@@ -32,11 +32,11 @@ struct Body<'a> {
     max_tokens: u64,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<How>,
+    thinking: Option<Mode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
     #[serde(flatten)]
-    told: Told<'a>,
+    input: Input<'a>,
     #[serde(flatten)]
     more: &'a Map<String, Value>,
 }
@@ -48,7 +48,7 @@ struct OutputConfig<'a> {
 
 /// Input of the model.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Input<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,8 +75,8 @@ struct System<'a> {
 impl Request<'_> {
     /// Writes the body for `messages`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
-        let messages = hardened(self.prompt, self.listener);
-        let mut turns = messages::turns(&messages, self.listener);
+        let messages = hardened(self.prompt, self.target);
+        let mut turns = messages::turns(&messages, self.target);
         if let (Some(last), Some(text)) = (turns.last_mut(), self.nudge) {
             last.say(text);
         }
@@ -85,21 +85,21 @@ impl Request<'_> {
             turns.push(messages::so_far(self.so_far));
         }
         json(&Body {
-            model: self.listener.model,
+            model: self.target.model,
             max_tokens: self.max_tokens,
             stream: true,
             thinking: self.thinking(&messages),
             output_config: self.thinking.effort.as_deref().map(|effort| OutputConfig { effort }),
-            told: told(self.prompt, turns),
+            input: input(self.prompt, turns),
             more: self.more,
         })
     }
 
     /// Returns the thinking fields; some models may not begin to think in the middle of a turn.
-    fn thinking(&self, messages: &[Arc<Message>]) -> Option<How> {
+    fn thinking(&self, messages: &[Arc<Message>]) -> Option<Mode> {
         match self.thinking.thinking? {
-            How::Enabled { budget_tokens } => {
-                let thinks = messages::turn_thinks(messages, self.listener);
+            Mode::Enabled { budget_tokens } => {
+                let thinks = messages::turn_thinks(messages, self.target);
                 thinking::within(budget_tokens, self.max_tokens).filter(|_| thinks)
             }
             how => Some(how),
@@ -108,19 +108,19 @@ impl Request<'_> {
 }
 
 /// Writes the body for `messages/count_tokens`.
-pub(super) fn count_body(prompt: &Prompt, listener: Listener<'_>) -> Result<Vec<u8>, Error> {
+pub(super) fn count_body(prompt: &Prompt, target: Target<'_>) -> Result<Vec<u8>, Error> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
         #[serde(flatten)]
-        told: Told<'a>,
+        input: Input<'a>,
     }
-    let messages = hardened(prompt, listener);
-    let told = told(prompt, messages::turns(&messages, listener));
-    json(&Body { model: listener.model, told })
+    let messages = hardened(prompt, target);
+    let input = input(prompt, messages::turns(&messages, target));
+    json(&Body { model: target.model, input })
 }
 
-fn told<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> Told<'a> {
+fn input<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> Input<'a> {
     let mut tools: Vec<_> = prompt.tools.iter().map(declaration).collect();
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(CacheControl {});
@@ -128,11 +128,11 @@ fn told<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> Told<'a> {
     let text = prompt.system.as_ref();
     let system =
         (!text.trim().is_empty()).then_some([System { text, cache_control: CacheControl {} }]);
-    Told { tools, system, messages }
+    Input { tools, system, messages }
 }
 
-fn hardened(prompt: &Prompt, listener: Listener<'_>) -> Vec<Arc<Message>> {
-    history::harden(&prompt.messages, |answer, native| messages::speaks(answer, native, listener))
+fn hardened(prompt: &Prompt, target: Target<'_>) -> Vec<Arc<Message>> {
+    history::harden(&prompt.messages, |answer, native| messages::speaks(answer, native, target))
 }
 
 fn declaration(tool: &ToolDeclaration) -> Tool<'_> {

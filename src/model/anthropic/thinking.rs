@@ -11,15 +11,15 @@ const OFF: &str = "OFF";
 
 /// Thinking fields of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) thinking: Option<How>,
+pub(super) struct Config {
+    pub(super) thinking: Option<Mode>,
     /// The model's `effort`, if it has one.
     pub(super) effort: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum How {
+pub(super) enum Mode {
     /// As much thinking as the model finds right.
     Adaptive {
         /// Asks for summaries: newer models send none otherwise.
@@ -37,7 +37,7 @@ pub(super) enum Display {
     Summarized,
 }
 
-impl Asked {
+impl Config {
     /// Returns the fields for a level, or for the default. The error lists the levels.
     pub(super) fn new(
         model: &catalog::Model,
@@ -52,7 +52,7 @@ impl Asked {
         };
         if let Some(level) = levels.iter().find(|known| known.eq_ignore_ascii_case(level)) {
             return Ok(if level == OFF {
-                Self { thinking: Some(How::Disabled), effort: None }
+                Self { thinking: Some(Mode::Disabled), effort: None }
             } else {
                 Self { thinking: Some(ADAPTIVE), effort: Some(level.to_ascii_lowercase()) }
             });
@@ -60,9 +60,9 @@ impl Asked {
         let named = budgets.iter().find(|(name, _)| name.eq_ignore_ascii_case(level));
         let named = named.and_then(|(_, budget)| u64::try_from(*budget).ok());
         match named.or(level.parse().ok().filter(|_| !budgets.is_empty())) {
-            Some(0) => Ok(Self { thinking: Some(How::Disabled), effort: None }),
+            Some(0) => Ok(Self { thinking: Some(Mode::Disabled), effort: None }),
             Some(budget_tokens) if (LEAST..max_tokens).contains(&budget_tokens) => {
-                Ok(Self { thinking: Some(How::Enabled { budget_tokens }), effort: None })
+                Ok(Self { thinking: Some(Mode::Enabled { budget_tokens }), effort: None })
             }
             Some(_) => Err(format!(
                 "`{}` thinks with {LEAST} to {} tokens, or with 0.",
@@ -75,9 +75,9 @@ impl Asked {
 }
 
 /// Returns the budget, reduced so that tokens are left for the answer.
-pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<How> {
+pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<Mode> {
     let budget_tokens = budget_tokens.min(max_tokens / 2 + max_tokens / 4);
-    (budget_tokens >= LEAST).then_some(How::Enabled { budget_tokens })
+    (budget_tokens >= LEAST).then_some(Mode::Enabled { budget_tokens })
 }
 
-const ADAPTIVE: How = How::Adaptive { display: Display::Summarized };
+const ADAPTIVE: Mode = Mode::Adaptive { display: Display::Summarized };

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::model::{Usage, lenient};
+use crate::model::Usage;
+use crate::model::stream::lenient;
 
 /// A content block as it was received.
 pub(super) type Raw = Map<String, Value>;
@@ -29,7 +30,7 @@ pub(super) enum Event {
     MessageDelta {
         #[serde(default)]
         delta: Stop,
-        #[serde(default, deserialize_with = "lenient::optional")]
+        #[serde(default, deserialize_with = "lenient")]
         usage: Option<Counts>,
     },
     /// An error in place of the rest.
@@ -48,7 +49,7 @@ pub(super) enum Event {
 pub(super) struct Message {
     #[serde(default)]
     pub(super) content: Vec<Raw>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<Counts>,
     #[serde(flatten)]
     pub(super) stop: Stop,
@@ -76,7 +77,7 @@ pub(super) enum Delta {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Stop {
     pub(super) stop_reason: Option<String>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) stop_details: Option<StopDetails>,
 }
 
@@ -89,25 +90,21 @@ pub(super) struct StopDetails {
 /// Token counts of one request: sums so far, and not all of them in each event.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct Counts {
-    #[serde(rename = "input_tokens", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "input_tokens", default, deserialize_with = "lenient")]
     input: Option<u64>,
-    #[serde(
-        rename = "cache_creation_input_tokens",
-        default,
-        deserialize_with = "lenient::optional"
-    )]
+    #[serde(rename = "cache_creation_input_tokens", default, deserialize_with = "lenient")]
     written: Option<u64>,
-    #[serde(rename = "cache_read_input_tokens", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "cache_read_input_tokens", default, deserialize_with = "lenient")]
     read: Option<u64>,
-    #[serde(rename = "output_tokens", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "output_tokens", default, deserialize_with = "lenient")]
     output: Option<u64>,
-    #[serde(rename = "output_tokens_details", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "output_tokens_details", default, deserialize_with = "lenient")]
     details: Option<OutputDetails>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 struct OutputDetails {
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     thinking_tokens: Option<u64>,
 }
 

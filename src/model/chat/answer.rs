@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::calls::Calls;
-use super::native::Kept;
+use super::echo::Echo;
 use super::think::{self, Splitter};
 use crate::model::retry::Failure;
 use crate::model::words::{is_visible, too_big};
@@ -18,7 +18,7 @@ pub(in crate::model) struct Answer {
     text: String,
     splitter: Splitter,
     /// Parts to be echoed.
-    pub(in crate::model) kept: Kept,
+    pub(in crate::model) echo: Echo,
     calls: Calls,
     thoughts: bool,
     /// The server's reason for the end.
@@ -90,7 +90,7 @@ impl Answer {
         for piece in pieces {
             match piece {
                 think::Piece::Thought(text) => {
-                    self.kept.think.push_str(&text);
+                    self.echo.think.push_str(&text);
                     self.think(text, out);
                 }
                 think::Piece::Text(text) => {
@@ -113,7 +113,7 @@ impl Answer {
         self.finish.as_deref()
     }
 
-    /// Whether the server has said that nothing more will come.
+    /// Returns whether the server has said that nothing more will come.
     pub(in crate::model) fn is_over(&self) -> bool {
         self.over
     }
@@ -162,6 +162,6 @@ impl Answer {
         if extras.is_empty() {
             return None;
         }
-        Kept { calls: extras, ..self.kept }.into_native(said_by)
+        Echo { calls: extras, ..self.echo }.into_native(said_by)
     }
 }

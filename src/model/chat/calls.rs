@@ -16,7 +16,7 @@ const UNNAMED: &str = "unnamed_tool";
 /// Calls of an answer, as far as they have been received.
 #[derive(Debug, Default)]
 pub(in crate::model) struct Calls {
-    begun: Vec<Building>,
+    begun: Vec<PartialCall>,
     /// Index of the last call with each number.
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
@@ -24,7 +24,7 @@ pub(in crate::model) struct Calls {
 
 /// A call as far as it has been received.
 #[derive(Debug, Default)]
-struct Building {
+struct PartialCall {
     id: String,
     name: String,
     arguments: String,
@@ -47,7 +47,7 @@ struct Piece {
 
 /// A call that is whole.
 #[derive(Debug, PartialEq)]
-pub(in crate::model) struct Whole {
+pub(in crate::model) struct FinishedCall {
     pub(in crate::model) call: Call,
     /// Other fields of the call.
     pub(in crate::model) extra: Map<String, Value>,
@@ -82,11 +82,11 @@ impl Calls {
 
     /// Returns whether all calls are whole.
     pub(in crate::model) fn are_whole(&self) -> bool {
-        self.begun.iter().all(Building::is_complete)
+        self.begun.iter().all(PartialCall::is_complete)
     }
 
     /// Returns all calls, if their arguments can be parsed.
-    pub(in crate::model) fn finish(&self) -> Result<Vec<Whole>, Malformed> {
+    pub(in crate::model) fn finish(&self) -> Result<Vec<FinishedCall>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }
 
@@ -102,7 +102,7 @@ impl Calls {
         };
         let found = candidate.filter(|at| self.begun[*at].takes(piece, *at >= before));
         let at = found.unwrap_or_else(|| {
-            self.begun.push(Building::default());
+            self.begun.push(PartialCall::default());
             self.begun.len() - 1
         });
         if let Some(index) = piece.index {
@@ -130,7 +130,7 @@ impl Calls {
     }
 }
 
-impl Building {
+impl PartialCall {
     /// Returns whether a piece that may belong to this call does; `same_delta` if the call began in
     /// the piece's delta.
     fn takes(&self, piece: &Piece, same_delta: bool) -> bool {
@@ -172,7 +172,7 @@ impl Building {
         self.arguments.push_str(&text[..taken]);
     }
 
-    fn finish(&self, n: usize) -> Result<Whole, Malformed> {
+    fn finish(&self, n: usize) -> Result<FinishedCall, Malformed> {
         let args = match &self.whole {
             Some(whole) => whole.clone(),
             None => self.read_arguments()?,
@@ -180,7 +180,7 @@ impl Building {
         let id = if self.id.is_empty() { format!("call_{n}") } else { self.id.clone() };
         let name = if self.name.is_empty() { UNNAMED } else { &self.name };
         let call = Call { id, name: name.to_owned(), args };
-        Ok(Whole { call, extra: self.extra.clone() })
+        Ok(FinishedCall { call, extra: self.extra.clone() })
     }
 
     fn read_arguments(&self) -> Result<Value, Malformed> {

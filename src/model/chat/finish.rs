@@ -12,7 +12,7 @@ use crate::model::{Error, FinishReason, ToolDeclaration};
 
 /// Circumstances of an answer.
 #[derive(Clone, Copy)]
-pub(in crate::model) struct Asked<'a> {
+pub(in crate::model) struct Circumstances<'a> {
     pub(in crate::model) tools: &'a [ToolDeclaration],
     /// `true` if the prompt ends with results of calls: an empty answer is one then.
     pub(in crate::model) after_results: bool,
@@ -31,7 +31,7 @@ const CUT_CALL: Unusable = Unusable {
 };
 
 /// Judges an answer.
-pub(in crate::model) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
+pub(in crate::model) fn judge(answer: &Answer, circumstances: Circumstances<'_>) -> Verdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
         return with_calls(answer, reason);
@@ -56,7 +56,7 @@ pub(in crate::model) fn judge(answer: &Answer, asked: Asked<'_>) -> Verdict {
             let failure = Failure::passing("the server gave up", Error::Unavailable(why));
             failure.advised(Advice::Soon).into()
         }
-        _ => said(answer, reason, asked),
+        _ => said(answer, reason, circumstances),
     }
 }
 
@@ -73,19 +73,19 @@ fn with_calls(answer: &Answer, reason: &str) -> Verdict {
 }
 
 /// Judges an answer without calls.
-fn said(answer: &Answer, reason: &str, asked: Asked<'_>) -> Verdict {
+fn said(answer: &Answer, reason: &str, circumstances: Circumstances<'_>) -> Verdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
         return Verdict::Unusable(MALFORMED);
     }
-    if let Some(tool) = spoken::called(answer.text(), asked.tools) {
-        return if asked.makes_calls {
+    if let Some(tool) = spoken::called(answer.text(), circumstances.tools) {
+        return if circumstances.makes_calls {
             // The server can do it: this time the model got it wrong.
             Verdict::Unusable(MALFORMED)
         } else {
             Verdict::terminal(Error::BadAnswer(not_a_call(tool)))
         };
     }
-    if answer.has_text() || asked.after_results {
+    if answer.has_text() || circumstances.after_results {
         return Verdict::Whole(FinishReason::Stop);
     }
     Verdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })

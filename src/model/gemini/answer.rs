@@ -8,10 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::contents::{BACKEND, SIGNATURE};
 use super::wire::{Candidate, PlainText, PromptFeedback, Response, UsageMetadata};
-use super::{BACKEND, SIGNATURE};
 use crate::model::retry::Failure;
-use crate::model::stream::{Assemble, Wrong};
+use crate::model::stream::{Assemble, StreamError};
 use crate::model::words::{is_visible, sentence, too_big};
 use crate::model::{Call, Chunk, Error, Native, Usage};
 
@@ -68,13 +68,13 @@ struct Checkpoint {
 }
 
 impl Assemble for Answer {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         self.begun = true;
         // Some gateways end their streams as another API does.
         if data == b"[DONE]" {
             return Ok(());
         }
-        let garbled = |error: serde_json::Error| Wrong::Garbled(error.to_string());
+        let garbled = |error: serde_json::Error| StreamError::Garbled(error.to_string());
         for response in Response::read(data).map_err(garbled)? {
             self.take_response(response, out)?;
         }
@@ -123,9 +123,13 @@ impl Answer {
         Self { max_size, ..Self::default() }
     }
 
-    fn take_response(&mut self, response: Response<'_>, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn take_response(
+        &mut self,
+        response: Response<'_>,
+        out: &mut Vec<Chunk>,
+    ) -> Result<(), StreamError> {
         if let Some(error) = response.error {
-            return Err(Wrong::Reported(error.get().to_owned()));
+            return Err(StreamError::Reported(error.get().to_owned()));
         }
         if let Some(usage) = response.usage_metadata {
             self.usage = usage.after(self.usage);
@@ -175,7 +179,7 @@ impl Answer {
         }
     }
 
-    fn take_part(&mut self, raw: &RawValue, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn take_part(&mut self, raw: &RawValue, out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         self.grow(raw.get().len())?;
         if let Ok(plain) = serde_json::from_str::<PlainText>(raw.get()) {
             self.take_text(plain, out);
@@ -186,7 +190,7 @@ impl Answer {
         let values = 1 + memchr::memchr_iter(b',', raw.get().as_bytes()).count();
         self.grow(values * VALUE)?;
         let part = serde_json::from_str(raw.get()).map_err(|error| {
-            Wrong::Garbled(format!("a part of the answer cannot be read: {error}"))
+            StreamError::Garbled(format!("a part of the answer cannot be read: {error}"))
         })?;
         if let Value::Object(part) = part {
             self.take_other(part, out);
@@ -194,7 +198,7 @@ impl Answer {
         Ok(())
     }
 
-    fn grow(&mut self, size: usize) -> Result<(), Wrong> {
+    fn grow(&mut self, size: usize) -> Result<(), StreamError> {
         self.size += size;
         if self.size > self.max_size {
             let error = too_big("The model's answer", self.max_size);

@@ -1,6 +1,5 @@
 //! Requests to the API, with the key in its header.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -8,13 +7,18 @@ use reqwest::header::HeaderValue;
 use reqwest::{Method, Request};
 use serde::Deserialize;
 
-use super::{Inner, KEY_HEADER, asked, errors};
+use super::errors;
+use crate::model::Error;
 use crate::model::endpoint::Endpoint;
 use crate::model::http::{self, Http};
-use crate::model::report::Report;
+use crate::model::provider::Provider;
+use crate::model::report::{Report, RequestInfo};
+use crate::model::request_loop::Client;
 use crate::model::retry::{Failure, Trouble};
-use crate::model::{Error, Prompt, tokens};
 use crate::net::AGENT;
+
+/// Header for the key.
+const KEY_HEADER: &str = "x-goog-api-key";
 
 /// Characters that are not percent-encoded in a model's id.
 const ID: &AsciiSet =
@@ -49,6 +53,11 @@ pub(super) fn post(
     Ok(request)
 }
 
+/// Describes a request, for messages.
+pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> RequestInfo<'a> {
+    RequestInfo { provider: Provider::Gemini, model, url: &endpoint.url }
+}
+
 /// Fetches the ids of models for conversations, at most `most`.
 pub(super) async fn list(
     http: &Http,
@@ -61,7 +70,7 @@ pub(super) async fn list(
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
             let report = Report::of(response, PATIENCE).await;
-            return Err(match errors::classify(&report, asked(endpoint, ""), &[]) {
+            return Err(match errors::classify(&report, request_info(endpoint, ""), &[]) {
                 Trouble::NoModel(_) => no_api(endpoint),
                 trouble => trouble.into_error(),
             });
@@ -101,26 +110,24 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
     Some(ids.map(|item| item.name.rsplit('/').next().unwrap_or_default().to_owned()).collect())
 }
 
-/// Counts the tokens of a prompt with the API, or estimates them if that fails.
-pub(super) async fn count(inner: &Inner, prompt: &Prompt) -> u64 {
+/// Counts the tokens of a conversation; `None` if that fails.
+pub(super) async fn count(
+    client: &Client,
+    model: &str,
+    body: Result<Vec<u8>, Error>,
+) -> Option<u64> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Counted {
         total_tokens: u64,
     }
     let ask = async {
-        let endpoint = inner.client.endpoint().ok()?;
-        let refused = Arc::clone(&inner.refused.lock());
-        let body = inner.plain_request(prompt, &refused).count_body().ok()?;
-        let request = post(&endpoint, &inner.model.id, "countTokens", body).ok()?;
-        let response = inner.client.http.send(request, PATIENCE).await.ok()?;
+        let endpoint = client.endpoint().ok()?;
+        let request = post(&endpoint, model, "countTokens", body.ok()?).ok()?;
+        let response = client.http.send(request, PATIENCE).await.ok()?;
         let success = response.status().is_success();
         let body = http::body(response, LIST, PATIENCE).await;
         serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)
     };
-    let counted = tokio::time::timeout(PATIENCE, ask).await.ok().flatten();
-    let Some(Counted { total_tokens }) = counted else { return tokens::of_prompt(prompt) };
-    // The API counts the conversation alone.
-    let rest = Prompt { messages: Vec::new(), ..prompt.clone() };
-    total_tokens + tokens::of_prompt(&rest)
+    Some(tokio::time::timeout(PATIENCE, ask).await.ok()??.total_tokens)
 }

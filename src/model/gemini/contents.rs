@@ -9,10 +9,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{BACKEND, SIGNATURE};
 use crate::media::Media;
 use crate::model::{self, Assistant, Message, Native, ToolResult};
 
+/// Backend name of native answers.
+pub(super) const BACKEND: &str = "gemini";
+/// Field of a part that must go back unchanged.
+pub(super) const SIGNATURE: &str = "thoughtSignature";
 /// Stands for a missing signature.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
 
@@ -21,7 +24,7 @@ const MAX_NAME: usize = 64;
 
 /// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listener<'a> {
+pub(super) struct Target<'a> {
     /// Id of the model.
     pub(super) model: &'a str,
     /// `true` if the API insists on signatures.
@@ -29,11 +32,11 @@ pub(super) struct Listener<'a> {
     /// `true` if the result of a call can hold images.
     pub(super) media_in_responses: bool,
     /// Signatures that the server has refused.
-    pub(super) refused: &'a Refused,
+    pub(super) refused: &'a RefusedSignatures,
 }
 
 /// Signatures that a server has refused, by their hashes.
-pub(super) type Refused = HashSet<u64>;
+pub(super) type RefusedSignatures = HashSet<u64>;
 
 /// One turn of the user or the model.
 #[derive(Debug, Serialize)]
@@ -103,16 +106,13 @@ enum Outcome<'a> {
 }
 
 /// Id and name of a call, as its result must repeat them.
-struct Called<'a> {
+struct CallRef<'a> {
     id: Option<&'a str>,
     name: Cow<'a, str>,
 }
 
 /// Converts a conversation that was hardened with [`speaks`].
-pub(super) fn contents<'a>(
-    messages: &'a [Arc<Message>],
-    listener: Listener<'_>,
-) -> Vec<Content<'a>> {
+pub(super) fn contents<'a>(messages: &'a [Arc<Message>], target: Target<'_>) -> Vec<Content<'a>> {
     // Signatures are checked from here on: what follows is the turn that runs.
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let mut called = Vec::new();
@@ -120,22 +120,22 @@ pub(super) fn contents<'a>(
         Message::User(parts) => Content { role: "user", parts: parts.iter().map(said).collect() },
         Message::Assistant(answer) => {
             let mut parts;
-            (parts, called) = echoed(answer, listener).unwrap_or_else(|| retold(answer));
-            if listener.signatures && turn.is_some_and(|turn| at > turn) {
+            (parts, called) = echoed(answer, target).unwrap_or_else(|| retold(answer));
+            if target.signatures && turn.is_some_and(|turn| at > turn) {
                 sign(&mut parts);
             }
             Content { role: "model", parts }
         }
         Message::Results(results) => {
-            Content { role: "user", parts: responses(results, mem::take(&mut called), listener) }
+            Content { role: "user", parts: responses(results, mem::take(&mut called), target) }
         }
     });
     contents.collect()
 }
 
 /// Returns whether anything of an answer's native parts is sent to the target.
-pub(super) fn speaks(answer: &Assistant, native: &Native, listener: Listener<'_>) -> bool {
-    holds(native, answer) && native.parts.iter().any(|part| echo(part, native, listener).is_some())
+pub(super) fn speaks(answer: &Assistant, native: &Native, target: Target<'_>) -> bool {
+    holds(native, answer) && native.parts.iter().any(|part| echo(part, native, target).is_some())
 }
 
 fn said(part: &model::Part) -> Part<'_> {
@@ -148,15 +148,15 @@ fn said(part: &model::Part) -> Part<'_> {
 /// Returns the answer's native parts, if they are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
-    listener: Listener<'_>,
-) -> Option<(Vec<Part<'a>>, Vec<Called<'a>>)> {
+    target: Target<'_>,
+) -> Option<(Vec<Part<'a>>, Vec<CallRef<'a>>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
-    let parts = native.parts.iter().filter_map(|part| echo(part, native, listener));
+    let parts = native.parts.iter().filter_map(|part| echo(part, native, target));
     let parts: Vec<_> = parts.collect();
     let calls = function_calls(native).map(|call| {
         let text = |field| call.get(field).and_then(Value::as_str);
         let id = text("id").filter(|id| !id.is_empty());
-        Called { id, name: Cow::Borrowed(text("name").unwrap_or_default()) }
+        CallRef { id, name: Cow::Borrowed(text("name").unwrap_or_default()) }
     });
     (!parts.is_empty()).then(|| (parts, calls.collect()))
 }
@@ -172,12 +172,12 @@ fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> 
 }
 
 /// Returns a native part as it is sent; `None` if the API would refuse it, or if it is empty.
-fn echo<'a>(part: &'a Value, native: &Native, listener: Listener<'_>) -> Option<Part<'a>> {
+fn echo<'a>(part: &'a Value, native: &Native, target: Target<'_>) -> Option<Part<'a>> {
     let part = part.as_object()?;
     let signature = part.get(SIGNATURE).and_then(Value::as_str);
     // What another model has signed is nothing to this one.
-    let keeps = signature.is_some() && native.model == listener.model;
-    let refused = signature.is_some_and(|it| listener.refused.contains(&hash(it)));
+    let keeps = signature.is_some() && native.model == target.model;
+    let refused = signature.is_some_and(|it| target.refused.contains(&hash(it)));
     let text = part.get("text").and_then(Value::as_str);
     let thought = part.get("thought") == Some(&Value::Bool(true));
     let says_nothing = text.is_some_and(|text| text.is_empty() || thought);
@@ -219,7 +219,7 @@ fn hash(signature: &str) -> u64 {
 }
 
 /// Converts an answer without native parts for this API.
-fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<Called<'_>>) {
+fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<CallRef<'_>>) {
     let text = (!answer.text.trim().is_empty()).then_some(Part::Text { text: &answer.text });
     let calls = answer.calls.iter().map(|call| Part::Call {
         function_call: FunctionCall {
@@ -229,8 +229,10 @@ fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<Called<'_>>) {
         },
         thought_signature: None,
     });
-    let called =
-        answer.calls.iter().map(|call| Called { id: Some(&call.id), name: valid_name(&call.name) });
+    let called = answer
+        .calls
+        .iter()
+        .map(|call| CallRef { id: Some(&call.id), name: valid_name(&call.name) });
     (text.into_iter().chain(calls).collect(), called.collect())
 }
 
@@ -260,14 +262,14 @@ fn sign(parts: &mut [Part<'_>]) {
 /// Returns one response for each call, and after them the media that cannot be in a response.
 fn responses<'a>(
     results: &'a [ToolResult],
-    called: Vec<Called<'a>>,
-    listener: Listener<'_>,
+    called: Vec<CallRef<'a>>,
+    target: Target<'_>,
 ) -> Vec<Part<'a>> {
     let fits = |media: &&Media| {
         let kind = media.mime_type.as_str();
-        listener.media_in_responses && (kind.starts_with("image/") || kind == "application/pdf")
+        target.media_in_responses && (kind.starts_with("image/") || kind == "application/pdf")
     };
-    let parts = results.iter().zip(called).map(|(result, Called { id, name })| Part::Response {
+    let parts = results.iter().zip(called).map(|(result, CallRef { id, name })| Part::Response {
         function_response: FunctionResponse {
             id,
             name,

@@ -2,16 +2,20 @@
 
 use serde_json::Value;
 
-use crate::model::report::{Asked, Report};
+use crate::model::report::{Report, RequestInfo};
 use crate::model::retry::{self, Advice, Failure, Trouble};
-use crate::model::words::{rounded, shortened};
+use crate::model::words::{excerpt, human_duration};
 use crate::model::{Error, ToolDeclaration};
 
 /// Depth from which a schema is suspected when the API finds one too deep.
 const DEEP: usize = 12;
 
 /// Classifies an error of the API; those that are no different from other providers' as usual.
-pub(super) fn classify(report: &Report, asked: Asked<'_>, tools: &[ToolDeclaration]) -> Trouble {
+pub(super) fn classify(
+    report: &Report,
+    info: RequestInfo<'_>,
+    tools: &[ToolDeclaration],
+) -> Trouble {
     match report.status {
         400 => bad_request(report, tools).into(),
         401 => unauthenticated(report).into(),
@@ -20,7 +24,8 @@ pub(super) fn classify(report: &Report, asked: Asked<'_>, tools: &[ToolDeclarati
         }
         403 => forbidden(report).into(),
         404 => Trouble::NoModel(Error::Rejected(
-            report.said(&format!("There is no model `{}` here, or not for you.", asked.model)),
+            report
+                .with_message(&format!("There is no model `{}` here, or not for you.", info.model)),
         )),
         413 => terminal(
             report,
@@ -28,8 +33,8 @@ pub(super) fn classify(report: &Report, asked: Asked<'_>, tools: &[ToolDeclarati
             "The conversation is too big for one request. Compress it with /compress.",
         )
         .into(),
-        429 => too_many(report, asked.model).into(),
-        _ => report.classify(asked),
+        429 => too_many(report, info.model).into(),
+        _ => report.classify(info),
     }
 }
 
@@ -37,7 +42,8 @@ pub(super) fn classify(report: &Report, asked: Asked<'_>, tools: &[ToolDeclarati
 pub(super) fn refused_signatures(report: &Report) -> Option<Error> {
     let names = ["thought signature", "thought_signature", "thoughtsignature"];
     let what = "The API does not accept the signatures of the model's earlier thoughts.";
-    (report.status == 400 && report.says(&names)).then(|| Error::Rejected(report.said(what)))
+    (report.status == 400 && report.says(&names))
+        .then(|| Error::Rejected(report.with_message(what)))
 }
 
 fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> Failure {
@@ -101,7 +107,7 @@ fn forbidden(report: &Report) -> Failure {
 fn too_many(report: &Report, model: &str) -> Failure {
     let quotas: Vec<&str> = quotas(report).collect();
     let named = quotas.first().map(|id| format!(" ({})", quota_name(id))).unwrap_or_default();
-    let advice = quotas.iter().map(|id| retry::quota(id));
+    let advice = quotas.iter().map(|id| retry::quota_advice(id));
     let never = advice.clone().any(|advice| advice == Advice::Never);
     if never || has_no_quota(&report.message) {
         let what = if never {
@@ -112,13 +118,15 @@ fn too_many(report: &Report, model: &str) -> Failure {
         } else {
             format!("The model `{}` is not part of this key's plan.", model)
         };
-        return Failure::terminal(Error::RateLimited(report.said(&what)));
+        return Failure::terminal(Error::RateLimited(report.with_message(&what)));
     }
     let wait = report.wait();
-    let until = wait.map(|wait| format!(" It takes requests again in {}.", rounded(wait)));
+    let until = wait.map(|wait| format!(" It takes requests again in {}.", human_duration(wait)));
     let what = format!("The API's rate limit is reached{named}.{}", until.unwrap_or_default());
-    let failure =
-        Failure::passing(format!("rate limited{named}"), Error::RateLimited(report.said(&what)));
+    let failure = Failure::passing(
+        format!("rate limited{named}"),
+        Error::RateLimited(report.with_message(&what)),
+    );
     let quota = advice.into_iter().find(|advice| *advice != Advice::Unknown);
     failure.advised(match (wait, quota) {
         (Some(wait), _) => Advice::After(wait),
@@ -129,7 +137,7 @@ fn too_many(report: &Report, model: &str) -> Failure {
 }
 
 fn terminal(report: &Report, kind: fn(String) -> Error, what: &str) -> Failure {
-    Failure::terminal(kind(report.said(what)))
+    Failure::terminal(kind(report.with_message(what)))
 }
 
 fn quotas(report: &Report) -> impl Iterator<Item = &str> {
@@ -158,7 +166,7 @@ fn quota_name(id: &str) -> String {
     match (what, span) {
         (Some(what), Some(span)) => format!("{what} {span}"),
         (None, Some(span)) => format!("quota {span}"),
-        _ => shortened(id),
+        _ => excerpt(id),
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::contents::{self, Content, Listener, Part};
+use super::contents::{self, Content, Part, Target};
 use crate::model::{Error, Message, Prompt, ToolDeclaration, history};
 
 /// Content of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) prompt: &'a Prompt,
-    pub(super) listener: Listener<'a>,
+    pub(super) target: Target<'a>,
     /// The `generationConfig`.
     pub(super) generation: &'a Map<String, Value>,
     /// Text for the model, behind the last message of the user.
@@ -53,7 +53,7 @@ impl Request<'_> {
     /// For `streamGenerateContent`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let messages = self.messages();
-        let mut contents = contents::contents(&messages, self.listener);
+        let mut contents = contents::contents(&messages, self.target);
         if let (Some(last), Some(text)) = (contents.last_mut(), self.nudge) {
             last.parts.push(Part::Text { text });
         }
@@ -79,12 +79,12 @@ impl Request<'_> {
         struct Body<'a> {
             contents: Vec<Content<'a>>,
         }
-        json(&Body { contents: contents::contents(&self.messages(), self.listener) })
+        json(&Body { contents: contents::contents(&self.messages(), self.target) })
     }
 
     fn messages(&self) -> Vec<Arc<Message>> {
         history::harden(&self.prompt.messages, |answer, native| {
-            contents::speaks(answer, native, self.listener)
+            contents::speaks(answer, native, self.target)
         })
     }
 }

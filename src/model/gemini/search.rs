@@ -1,13 +1,13 @@
 //! Answers grounded in Google Search.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Gemini, Inner, asked, call, errors};
+use super::call::{self, request_info};
+use super::errors;
 use crate::model::Error;
 use crate::model::endpoint::Endpoint;
 use crate::model::http;
@@ -27,48 +27,53 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An answer grounded in sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grounded {
+pub struct GroundedAnswer {
     /// Text, with `[1]` behind what the first source says.
     pub text: String,
     /// Titles and addresses, in the order of their numbers.
     pub sources: Vec<(String, String)>,
 }
 
-impl Gemini {
-    /// Answers a question with Google Search.
-    pub async fn search(&self, query: &str) -> Result<Grounded, Error> {
-        let inner = Arc::clone(&self.0);
-        let policy = Policy { attempts: ATTEMPTS, ..inner.client.options.retry.clone() };
-        let mut failed = 0;
-        loop {
-            let endpoint = inner.client.endpoint().map_err(Error::NotAuthenticated)?;
-            let Failure { mut error, advice, .. } = match ask(&inner, &endpoint, query).await {
-                Ok(found) => return Ok(found),
-                Err(failure) => failure,
-            };
-            failed += 1;
-            let Some(delay) = policy.delay(failed, advice, fastrand::f64()) else {
-                // Servers repeat what they are told, keys too.
-                endpoint.redact(error.text_mut());
-                return Err(error);
-            };
-            sleep(delay).await;
-        }
+/// Answers a question with Google Search.
+pub(super) async fn search(
+    client: &Client,
+    model: &str,
+    query: &str,
+) -> Result<GroundedAnswer, Error> {
+    let policy = Policy { attempts: ATTEMPTS, ..client.options.retry.clone() };
+    let mut failed = 0;
+    loop {
+        let endpoint = client.endpoint().map_err(Error::NotAuthenticated)?;
+        let Failure { mut error, advice, .. } = match ask(client, &endpoint, model, query).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        failed += 1;
+        let Some(delay) = policy.delay(failed, advice, fastrand::f64()) else {
+            // Servers repeat what they were sent, keys too.
+            endpoint.redact(error.text_mut());
+            return Err(error);
+        };
+        sleep(delay).await;
     }
 }
 
-async fn ask(inner: &Inner, endpoint: &Endpoint, query: &str) -> Result<Grounded, Failure> {
+async fn ask(
+    client: &Client,
+    endpoint: &Endpoint,
+    model: &str,
+    query: &str,
+) -> Result<GroundedAnswer, Failure> {
     let body = json!({
         "contents": [{ "role": "user", "parts": [{ "text": query }] }],
         "tools": [{ "googleSearch": {} }],
     });
-    let model = &inner.model.id;
     let request = call::post(endpoint, model, "generateContent", body.to_string().into());
-    let Client { options, http: sender, .. } = &inner.client;
-    let response = sender.send(request.map_err(Failure::terminal)?, options.idle).await?;
+    let request = request.map_err(Failure::terminal)?;
+    let response = client.http.send(request, client.options.idle).await?;
     if !response.status().is_success() {
         let report = Report::of(response, PATIENCE).await;
-        return Err(match errors::classify(&report, asked(endpoint, model), &[]) {
+        return Err(match errors::classify(&report, request_info(endpoint, model), &[]) {
             Trouble::Failed(failure) => failure,
             trouble => Failure::terminal(trouble.into_error()),
         });
@@ -141,7 +146,7 @@ struct Segment {
     end_index: usize,
 }
 
-fn read(body: &[u8]) -> Result<Grounded, Error> {
+fn read(body: &[u8]) -> Result<GroundedAnswer, Error> {
     let response: Response = serde_json::from_slice(body)
         .map_err(|err| Error::BadAnswer(format!("The search's answer cannot be read: {err}.")))?;
     let Some(candidate) = response.candidates.into_iter().next() else {
@@ -173,7 +178,7 @@ fn read(body: &[u8]) -> Result<Grounded, Error> {
         let Web { uri, title } = chunk.web.unwrap_or_default();
         (link(title), link(uri))
     };
-    Ok(Grounded { text, sources: grounding_chunks.into_iter().map(source).collect() })
+    Ok(GroundedAnswer { text, sources: grounding_chunks.into_iter().map(source).collect() })
 }
 
 /// Inserts the numbers of sources, from 1, into a text; `marks` are sorted.
@@ -193,13 +198,16 @@ fn cited(text: &str, marks: impl Iterator<Item = (usize, usize)>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grounded, read};
+    use super::{GroundedAnswer, read};
 
     #[track_caller]
     fn check(body: &str, text: &str, sources: &[(&str, &str)]) {
         let own = |(title, uri): &(&str, &str)| ((*title).to_owned(), (*uri).to_owned());
         let sources = sources.iter().map(own).collect();
-        assert_eq!(read(body.as_bytes()).unwrap(), Grounded { text: text.to_owned(), sources });
+        assert_eq!(
+            read(body.as_bytes()).unwrap(),
+            GroundedAnswer { text: text.to_owned(), sources }
+        );
     }
 
     #[test]

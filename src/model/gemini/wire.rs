@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::{Usage, lenient};
+use crate::model::Usage;
+use crate::model::stream::lenient;
 
 /// Data of one event.
 #[derive(Debug, Default, Deserialize)]
@@ -12,7 +13,7 @@ pub(super) struct Response<'a> {
     #[serde(borrow)]
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     pub(super) prompt_feedback: Option<PromptFeedback>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage_metadata: Option<UsageMetadata>,
     /// An error in place of the rest.
     #[serde(borrow)]
@@ -26,10 +27,10 @@ pub(super) struct Candidate<'a> {
     #[serde(borrow)]
     pub(super) content: Option<Content<'a>>,
     pub(super) finish_reason: Option<String>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) finish_message: Option<String>,
     /// Checkpoint: token with which the answer goes on from here in another request.
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) continuation_token: Option<String>,
 }
 
@@ -53,22 +54,22 @@ pub(super) struct PlainText {
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptFeedback {
     pub(super) block_reason: Option<String>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) block_reason_message: Option<String>,
 }
 
 /// Token counts of one request: sums so far, and not all of them in each event.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct UsageMetadata {
-    #[serde(rename = "promptTokenCount", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "promptTokenCount", default, deserialize_with = "lenient")]
     prompt: Option<u64>,
-    #[serde(rename = "cachedContentTokenCount", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "cachedContentTokenCount", default, deserialize_with = "lenient")]
     cached: Option<u64>,
-    #[serde(rename = "candidatesTokenCount", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "candidatesTokenCount", default, deserialize_with = "lenient")]
     candidates: Option<u64>,
-    #[serde(rename = "thoughtsTokenCount", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "thoughtsTokenCount", default, deserialize_with = "lenient")]
     thoughts: Option<u64>,
-    #[serde(rename = "toolUsePromptTokenCount", default, deserialize_with = "lenient::optional")]
+    #[serde(rename = "toolUsePromptTokenCount", default, deserialize_with = "lenient")]
     tool_use: Option<u64>,
 }
 

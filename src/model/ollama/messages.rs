@@ -2,56 +2,57 @@
 
 use serde_json::{Map, Value, json};
 
-use super::BACKEND;
 use crate::media::Media;
-use crate::model::chat::native::Kept;
+use crate::model::chat::echo::Echo;
 use crate::model::names::accepted;
 use crate::model::{Assistant, Message, Native, Part, Prompt, ToolResult, history};
 
+/// Backend name of native answers.
+pub(super) const BACKEND: &str = "ollama";
 /// Text of the user before the images of a tool's result.
 const SEEN: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
 #[derive(Clone, Copy)]
-pub(super) struct Listener<'a> {
+pub(super) struct Target<'a> {
     pub(super) model: &'a str,
     /// `true` if the model sees images.
     pub(super) images: bool,
 }
 
 /// Converts a hardened conversation; `nudge` is added to its end as the user's.
-pub(super) fn messages(prompt: &Prompt, listener: Listener<'_>, nudge: Option<&str>) -> Vec<Value> {
+pub(super) fn messages(prompt: &Prompt, target: Target<'_>, nudge: Option<&str>) -> Vec<Value> {
     let hardened = history::harden(&prompt.messages, |answer, native| {
-        !answer.calls.is_empty() && kept(native, listener).is_some()
+        !answer.calls.is_empty() && echo(native, target).is_some()
     });
     let system = (!prompt.system.is_empty()).then(|| said("system", &prompt.system));
     let mut messages: Vec<_> = system.into_iter().collect();
     for message in &hardened {
         match &**message {
-            Message::User(parts) => messages.push(user(parts, listener)),
-            Message::Assistant(answer) => messages.push(assistant(answer, listener)),
-            Message::Results(results) => messages.extend(told(results, listener)),
+            Message::User(parts) => messages.push(user(parts, target)),
+            Message::Assistant(answer) => messages.push(assistant(answer, target)),
+            Message::Results(results) => messages.extend(told(results, target)),
         }
     }
     messages.extend(nudge.map(|nudge| said("user", nudge)));
     messages
 }
 
-fn kept(native: &Native, listener: Listener<'_>) -> Option<Kept> {
-    Kept::of(native, (BACKEND, listener.model))
+fn echo(native: &Native, target: Target<'_>) -> Option<Echo> {
+    Echo::of(native, (BACKEND, target.model))
 }
 
 fn said(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": text })
 }
 
-fn user(parts: &[Part], listener: Listener<'_>) -> Value {
+fn user(parts: &[Part], target: Target<'_>) -> Value {
     let mut texts = Vec::with_capacity(parts.len());
     let mut images = Vec::new();
     for part in parts {
         match part {
             Part::Text(text) => texts.push(text.clone()),
-            Part::Media(media) if is_seen(media, listener) => images.push(media.data.as_str()),
+            Part::Media(media) if is_seen(media, target) => images.push(media.data.as_str()),
             Part::Media(media) => texts.push(unseen(media)),
         }
     }
@@ -62,18 +63,18 @@ fn user(parts: &[Part], listener: Listener<'_>) -> Value {
     message
 }
 
-fn assistant(answer: &Assistant, listener: Listener<'_>) -> Value {
+fn assistant(answer: &Assistant, target: Target<'_>) -> Value {
     let mut message = said("assistant", &answer.text);
     if answer.calls.is_empty() {
         return message;
     }
-    let kept = answer.native.as_ref().and_then(|native| kept(native, listener)).unwrap_or_default();
+    let echo = answer.native.as_ref().and_then(|native| echo(native, target)).unwrap_or_default();
     let fields = message.as_object_mut().into_iter();
-    fields.for_each(|fields| fields.extend(kept.fields.clone()));
-    if !kept.think.is_empty() {
-        message["content"] = json!(format!("<think>{}</think>\n\n{}", kept.think, answer.text));
+    fields.for_each(|fields| fields.extend(echo.fields.clone()));
+    if !echo.think.is_empty() {
+        message["content"] = json!(format!("<think>{}</think>\n\n{}", echo.think, answer.text));
     }
-    let mut extras = kept.calls.into_iter();
+    let mut extras = echo.calls.into_iter();
     let calls = answer.calls.iter().map(|call| {
         let arguments = match &call.args {
             Value::Object(_) => call.args.clone(),
@@ -91,7 +92,7 @@ fn assistant(answer: &Assistant, listener: Listener<'_>) -> Value {
 }
 
 /// Returns one message for each result, and one with their images.
-fn told(results: &[ToolResult], listener: Listener<'_>) -> Vec<Value> {
+fn told(results: &[ToolResult], target: Target<'_>) -> Vec<Value> {
     let result = |result: &ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
         let mut message = said("tool", text);
@@ -104,13 +105,13 @@ fn told(results: &[ToolResult], listener: Listener<'_>) -> Vec<Value> {
     let media: Vec<_> = media.cloned().map(Part::Media).collect();
     if !media.is_empty() {
         let parts: Vec<_> = [Part::Text(SEEN.to_owned())].into_iter().chain(media).collect();
-        messages.push(user(&parts, listener));
+        messages.push(user(&parts, target));
     }
     messages
 }
 
-fn is_seen(media: &Media, listener: Listener<'_>) -> bool {
-    listener.images && media.mime_type.starts_with("image/")
+fn is_seen(media: &Media, target: Target<'_>) -> bool {
+    target.images && media.mime_type.starts_with("image/")
 }
 
 fn unseen(media: &Media) -> String {

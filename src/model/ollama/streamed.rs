@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::model::chat::answer::Answer;
-use crate::model::stream::{Assemble, Wrong};
-use crate::model::{Chunk, Usage, lenient};
+use crate::model::stream::{Assemble, StreamError, lenient};
+use crate::model::{Chunk, Usage};
 
 /// An answer of this API.
 #[derive(Debug)]
@@ -17,11 +17,11 @@ struct Line {
     message: Option<Message>,
     #[serde(default)]
     done: bool,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     done_reason: Option<String>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     prompt_eval_count: Option<u64>,
-    #[serde(default, deserialize_with = "lenient::optional")]
+    #[serde(default, deserialize_with = "lenient")]
     eval_count: Option<u64>,
     error: Option<Value>,
 }
@@ -36,17 +36,17 @@ struct Message {
 impl Assemble for Streamed {
     const LINES: bool = true;
 
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
-        let line: Line =
-            serde_json::from_slice(data).map_err(|error| Wrong::Garbled(error.to_string()))?;
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+        let line: Line = serde_json::from_slice(data)
+            .map_err(|error| StreamError::Garbled(error.to_string()))?;
         if line.error.is_some() {
-            return Err(Wrong::Reported(String::from_utf8_lossy(data).into_owned()));
+            return Err(StreamError::Reported(String::from_utf8_lossy(data).into_owned()));
         }
         if let Some(message) = line.message {
             let values = message.tool_calls.as_ref().map_or(0, |_| commas(data));
             self.0.grow(data.len(), values)?;
             if let Some(thought) = message.thinking.filter(|thought| !thought.is_empty()) {
-                self.0.kept.add_text("thinking", &thought);
+                self.0.echo.add_text("thinking", &thought);
                 self.0.think(thought, out);
             }
             self.0.add_text(message.content.unwrap_or_default(), out);

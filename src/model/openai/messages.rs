@@ -7,13 +7,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::BACKEND;
 use super::quirks::{Quirk, Server};
 use crate::media::Media;
-use crate::model::chat::native::Kept;
+use crate::model::chat::echo::Echo;
 use crate::model::names::accepted;
 use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history};
 
+/// Backend name of native answers.
+pub(super) const BACKEND: &str = "openai";
 /// Maximum length of a call's id that `OpenAI` accepts.
 const LONGEST_ID: usize = 40;
 /// Text of the user before the images of a tool's result.
@@ -21,14 +22,14 @@ const SEEN: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
 #[derive(Clone, Copy)]
-pub(super) struct Listener<'a> {
+pub(super) struct Target<'a> {
     pub(super) model: &'a str,
     pub(super) server: &'a Server,
 }
 
 /// One message of the API.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Said<'a> {
+pub(super) struct ChatMessage<'a> {
     role: &'static str,
     content: Content<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,26 +69,26 @@ struct Function {
 pub(super) fn messages<'a>(
     prompt: &'a Prompt,
     hardened: &'a [Arc<Message>],
-    listener: Listener<'_>,
+    target: Target<'_>,
     nudge: Option<&'a str>,
-) -> Vec<Said<'a>> {
-    let developer = listener.server.has(Quirk::Developer);
+) -> Vec<ChatMessage<'a>> {
+    let developer = target.server.has(Quirk::Developer);
     let mut said = Vec::with_capacity(hardened.len() + 1);
     if !prompt.system.is_empty() {
         let role = if developer { "developer" } else { "system" };
-        said.push(Said::text(role, prompt.system.as_ref()));
+        said.push(ChatMessage::text(role, prompt.system.as_ref()));
     }
     for message in hardened {
         match &**message {
-            Message::User(parts) => said.push(user(parts, listener)),
-            Message::Assistant(answer) => said.push(assistant(answer, listener)),
-            Message::Results(results) => said.extend(told(results, listener)),
+            Message::User(parts) => said.push(user(parts, target)),
+            Message::Assistant(answer) => said.push(assistant(answer, target)),
+            Message::Results(results) => said.extend(told(results, target)),
         }
     }
     if let Some(nudge) = nudge {
         match said.last_mut().filter(|last| last.role == "user") {
             Some(last) => last.content.add(nudge),
-            None => said.push(Said::text("user", nudge)),
+            None => said.push(ChatMessage::text("user", nudge)),
         }
     }
     said
@@ -100,10 +101,10 @@ pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
 
 /// Returns whether anything of an answer's native parts is sent.
 fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
-    !answer.calls.is_empty() && Kept::of(native, (BACKEND, model)).is_some()
+    !answer.calls.is_empty() && Echo::of(native, (BACKEND, model)).is_some()
 }
 
-impl<'a> Said<'a> {
+impl<'a> ChatMessage<'a> {
     fn text(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
         Self { role, content: Content::Text(text.into()), ..Self::default() }
     }
@@ -119,9 +120,9 @@ impl<'a> Content<'a> {
     }
 }
 
-fn user<'a>(parts: &'a [model::Part], listener: Listener<'_>) -> Said<'a> {
+fn user<'a>(parts: &'a [model::Part], target: Target<'_>) -> ChatMessage<'a> {
     if let [model::Part::Text(text)] = parts {
-        return Said::text("user", text);
+        return ChatMessage::text("user", text);
     }
     let is_text = |part: &model::Part| matches!(part, model::Part::Text(_));
     if parts.iter().all(is_text) {
@@ -129,20 +130,20 @@ fn user<'a>(parts: &'a [model::Part], listener: Listener<'_>) -> Said<'a> {
             model::Part::Text(text) => Some(text.as_str()),
             model::Part::Media(_) => None,
         });
-        return Said::text("user", texts.collect::<Vec<_>>().join("\n"));
+        return ChatMessage::text("user", texts.collect::<Vec<_>>().join("\n"));
     }
     let parts = parts.iter().map(|part| match part {
         model::Part::Text(text) => json!({ "type": "text", "text": text }),
-        model::Part::Media(media) => shown(media, listener),
+        model::Part::Media(media) => shown(media, target),
     });
-    Said { role: "user", content: Content::Parts(parts.collect()), ..Said::default() }
+    ChatMessage { role: "user", content: Content::Parts(parts.collect()), ..ChatMessage::default() }
 }
 
 /// Converts media, or replaces them with a text.
-fn shown(media: &Media, listener: Listener<'_>) -> Value {
+fn shown(media: &Media, target: Target<'_>) -> Value {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
-    if listener.server.has(Quirk::NoImages) {
+    if target.server.has(Quirk::NoImages) {
         return json!({ "type": "text", "text": format!("[{kind}: this model cannot see it.]") });
     }
     if kind.starts_with("image/") {
@@ -155,22 +156,21 @@ fn shown(media: &Media, listener: Listener<'_>) -> Value {
     json!({ "type": "text", "text": format!("[{kind}: this model cannot read it.]") })
 }
 
-fn assistant<'a>(answer: &'a Assistant, listener: Listener<'_>) -> Said<'a> {
+fn assistant<'a>(answer: &'a Assistant, target: Target<'_>) -> ChatMessage<'a> {
     if answer.calls.is_empty() {
-        return Said::text("assistant", &answer.text);
+        return ChatMessage::text("assistant", &answer.text);
     }
-    let kept =
-        answer.native.as_ref().and_then(|native| Kept::of(native, (BACKEND, listener.model)));
-    let mut kept = kept.unwrap_or_default();
-    if listener.server.has(Quirk::NoReasoning) {
-        kept = Kept { calls: kept.calls, ..Kept::default() };
+    let echo = answer.native.as_ref().and_then(|native| Echo::of(native, (BACKEND, target.model)));
+    let mut echo = echo.unwrap_or_default();
+    if target.server.has(Quirk::NoReasoning) {
+        echo = Echo { calls: echo.calls, ..Echo::default() };
     }
-    if listener.server.has(Quirk::WantsReasoning) && kept.fields.is_empty() {
-        kept.add_text("reasoning_content", "");
+    if target.server.has(Quirk::WantsReasoning) && echo.fields.is_empty() {
+        echo.add_text("reasoning_content", "");
     }
-    let mut extras = kept.calls.into_iter();
+    let mut extras = echo.calls.into_iter();
     let calls = answer.calls.iter().map(|call| ToolCall {
-        id: id(&call.id, listener.server),
+        id: id(&call.id, target.server),
         r#type: "function",
         function: Function {
             name: accepted(&call.name).into_owned(),
@@ -179,35 +179,45 @@ fn assistant<'a>(answer: &'a Assistant, listener: Listener<'_>) -> Said<'a> {
         extra: extras.next().unwrap_or_default(),
     });
     let tool_calls = calls.collect();
-    let content = if !kept.content.is_empty() {
+    let content = if !echo.content.is_empty() {
         let text = json!({ "type": "text", "text": answer.text });
-        kept.content.extend((!answer.text.is_empty()).then_some(text));
-        Content::Parts(kept.content)
-    } else if !kept.think.is_empty() {
-        Content::Text(format!("<think>{}</think>\n\n{}", kept.think, answer.text).into())
+        echo.content.extend((!answer.text.is_empty()).then_some(text));
+        Content::Parts(echo.content)
+    } else if !echo.think.is_empty() {
+        Content::Text(format!("<think>{}</think>\n\n{}", echo.think, answer.text).into())
     } else if !answer.text.trim().is_empty() {
         Content::Text(answer.text.as_str().into())
-    } else if listener.server.has(Quirk::EmptyContent) {
+    } else if target.server.has(Quirk::EmptyContent) {
         Content::Text("".into())
     } else {
         Content::Null
     };
-    Said { role: "assistant", content, tool_calls, fields: kept.fields, ..Said::default() }
+    ChatMessage {
+        role: "assistant",
+        content,
+        tool_calls,
+        fields: echo.fields,
+        ..ChatMessage::default()
+    }
 }
 
 /// Returns one message for each result, and one with their media: results are text alone.
-fn told<'a>(results: &'a [ToolResult], listener: Listener<'_>) -> Vec<Said<'a>> {
+fn told<'a>(results: &'a [ToolResult], target: Target<'_>) -> Vec<ChatMessage<'a>> {
     let result = |result: &'a ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
-        let tool_call_id = Some(id(&result.call, listener.server));
-        Said { tool_call_id, ..Said::text("tool", text) }
+        let tool_call_id = Some(id(&result.call, target.server));
+        ChatMessage { tool_call_id, ..ChatMessage::text("tool", text) }
     };
     let mut said: Vec<_> = results.iter().map(result).collect();
     let media = results.iter().flat_map(|result| &result.media);
-    let mut parts: Vec<_> = media.map(|media| shown(media, listener)).collect();
+    let mut parts: Vec<_> = media.map(|media| shown(media, target)).collect();
     if !parts.is_empty() {
         parts.insert(0, json!({ "type": "text", "text": SEEN }));
-        said.push(Said { role: "user", content: Content::Parts(parts), ..Said::default() });
+        said.push(ChatMessage {
+            role: "user",
+            content: Content::Parts(parts),
+            ..ChatMessage::default()
+        });
     }
     said
 }

@@ -44,7 +44,7 @@ pub(super) struct Server {
 
 /// Features of a prompt that a server may refuse.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sent {
+struct Features {
     images: bool,
     silent_calls: bool,
     answers: bool,
@@ -54,13 +54,13 @@ impl Server {
     /// Assumes the quirks of a server before the first request.
     pub(super) fn new(url: &str, model: &str) -> Self {
         let mut quirks = BTreeSet::new();
-        if http::is_own(url, "api.openai.com") {
+        if http::is_on_host(url, "api.openai.com") {
             quirks.insert(Quirk::CompletionTokens);
             if thinks(model) {
                 quirks.insert(Quirk::Developer);
             }
         }
-        if http::is_near(url) {
+        if http::is_self_hosted(url) {
             quirks.insert(Quirk::SimpleSchemas);
         }
         Self { url: url.to_owned(), quirks, ..Self::default() }
@@ -77,7 +77,7 @@ impl Server {
 
     /// Toggles the likeliest quirk behind an error and returns it; `None` if none is left to try.
     pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt) -> Option<Quirk> {
-        let suspected = suspects(report, self, Sent::of(prompt));
+        let suspected = suspects(report, self, Features::of(prompt));
         let quirk = suspected.into_iter().find(|quirk| !self.tried.contains(quirk))?;
         self.tried.insert(quirk);
         if !self.quirks.remove(&quirk) {
@@ -95,7 +95,7 @@ fn thinks(model: &str) -> bool {
 }
 
 /// Returns the quirks that may be behind an error, the likeliest first.
-fn suspects(report: &Report, server: &Server, sent: Sent) -> Vec<Quirk> {
+fn suspects(report: &Report, server: &Server, features: Features) -> Vec<Quirk> {
     if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
         return Vec::new();
     }
@@ -116,32 +116,33 @@ fn suspects(report: &Report, server: &Server, sent: Sent) -> Vec<Quirk> {
         (Quirk::NoParallel, says(&["parallel_tool_calls"])),
         (Quirk::ShortIds, says(&["length of 9", "must be a-z"])),
         (Quirk::WantsReasoning, reasoning && missing),
-        (Quirk::NoReasoning, reasoning && !missing && sent.answers),
-        (Quirk::NoImages, image && sent.images),
+        (Quirk::NoReasoning, reasoning && !missing && features.answers),
+        (Quirk::NoImages, image && features.images),
         (Quirk::Developer, role && !says(&["alternate"])),
         (Quirk::SimpleSchemas, says(&["grammar", "schema"])),
-        (Quirk::EmptyContent, (content || template) && sent.silent_calls),
+        (Quirk::EmptyContent, (content || template) && features.silent_calls),
     ];
     table.into_iter().filter(|(_, suspected)| *suspected).map(|(quirk, _)| quirk).collect()
 }
 
-impl Sent {
+impl Features {
     fn of(prompt: &Prompt) -> Self {
-        let mut sent = Self::default();
+        let mut features = Self::default();
         for message in &prompt.messages {
             match &**message {
                 Message::User(parts) => {
-                    sent.images |= parts.iter().any(|part| matches!(part, Part::Media(_)));
+                    features.images |= parts.iter().any(|part| matches!(part, Part::Media(_)));
                 }
                 Message::Assistant(answer) => {
-                    sent.answers = true;
-                    sent.silent_calls |= !answer.calls.is_empty() && answer.text.trim().is_empty();
+                    features.answers = true;
+                    features.silent_calls |=
+                        !answer.calls.is_empty() && answer.text.trim().is_empty();
                 }
                 Message::Results(results) => {
-                    sent.images |= results.iter().any(|result| !result.media.is_empty());
+                    features.images |= results.iter().any(|result| !result.media.is_empty());
                 }
             }
         }
-        sent
+        features
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::messages::{self, Listener, Said};
+use super::messages::{self, ChatMessage, Target};
 use super::quirks::{Quirk, Server};
 use crate::model::chat::schema;
 use crate::model::names::accepted;
@@ -29,7 +29,7 @@ struct Body<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<Value>,
-    messages: Vec<Said<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ impl Request<'_> {
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let Self { prompt, model, server, settings, output_tokens, nudge } = *self;
         let hardened = messages::hardened(prompt, model);
-        let listener = Listener { model, server };
+        let target = Target { model, server };
         let limit = Some(output_tokens).filter(|tokens| *tokens > 0);
         let completion = server.has(Quirk::CompletionTokens);
         let simple = server.has(Quirk::SimpleSchemas);
@@ -56,7 +56,7 @@ impl Request<'_> {
             model,
             stream: true,
             stream_options: (!server.has(Quirk::NoUsage)).then(|| json!({ "include_usage": true })),
-            messages: messages::messages(prompt, &hardened, listener, nudge),
+            messages: messages::messages(prompt, &hardened, target, nudge),
             parallel_tool_calls: (!tools.is_empty() && !server.has(Quirk::NoParallel))
                 .then_some(true),
             tools,

@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 use super::wire::{Choice, Content, Delta, Event};
 use crate::model::Chunk;
 use crate::model::chat::answer::Answer;
-use crate::model::stream::{Assemble, Wrong};
+use crate::model::stream::{Assemble, StreamError};
 
 /// An answer of this API.
 #[derive(Debug)]
 pub(super) struct Streamed(pub(super) Answer);
 
 impl Assemble for Streamed {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let data = data.trim_ascii();
         if data == b"[DONE]" {
             self.0.is_over_now(out);
             return Ok(());
         }
-        let event: Event<'_> =
-            serde_json::from_slice(data).map_err(|error| Wrong::Garbled(error.to_string()))?;
+        let event: Event<'_> = serde_json::from_slice(data)
+            .map_err(|error| StreamError::Garbled(error.to_string()))?;
         let choice = event.choice();
         let error = event.error.or(choice.as_ref().and_then(|choice| choice.error));
         if let Some(error) = error {
-            return Err(Wrong::Reported(error.get().to_owned()));
+            return Err(StreamError::Reported(error.get().to_owned()));
         }
         if let Some(usage) = event.usage(choice.as_ref()) {
             self.0.usage = usage;
@@ -58,7 +58,11 @@ impl Assemble for Streamed {
 }
 
 impl Streamed {
-    fn take_choice(&mut self, choice: &Choice<'_>, out: &mut Vec<Chunk>) -> Result<(), Wrong> {
+    fn take_choice(
+        &mut self,
+        choice: &Choice<'_>,
+        out: &mut Vec<Chunk>,
+    ) -> Result<(), StreamError> {
         let delta = choice.delta();
         self.0.grow(delta.size(), delta.values())?;
         self.take_reasoning(&delta, out);
@@ -70,7 +74,7 @@ impl Streamed {
                         part.get("thinking").and_then(Value::as_array).into_iter().flatten();
                     let text = texts.filter_map(|it| it.get("text")?.as_str()).collect();
                     self.0.think(text, out);
-                    self.0.kept.add_content(part);
+                    self.0.echo.add_content(part);
                 }
             }
         }
@@ -87,7 +91,7 @@ impl Streamed {
         let mut shown = false;
         for (field, text) in delta.reasoning() {
             let Some(text) = text else { continue };
-            self.0.kept.add_text(field, &text);
+            self.0.echo.add_text(field, &text);
             if !mem::replace(&mut shown, true) {
                 self.0.think(text, out);
             }
@@ -99,7 +103,7 @@ impl Streamed {
         if !shown {
             self.0.think(details.iter().filter_map(detail).collect(), out);
         }
-        self.0.kept.add_details(details);
+        self.0.echo.add_details(details);
     }
 }
 

@@ -7,13 +7,15 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::KEY_HEADER;
 use crate::model::endpoint::Endpoint;
 use crate::model::http::{self, Http};
 use crate::model::provider::Provider;
-use crate::model::report::{Asked, Report};
+use crate::model::report::{Report, RequestInfo};
 use crate::model::retry::Failure;
 use crate::model::{Error, words};
+
+/// Header for a key that is no bearer token.
+pub(super) const KEY_HEADER: &str = "api-key";
 
 /// Timeout of all requests together, and maximum size of one response in bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,8 +30,8 @@ async fn look(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
     let list = get(http, endpoint, "/models").await;
     let listed = list.as_ref().and_then(|list| entry(list, model));
     let promised = listed.and_then(promised);
-    let known = listed.and_then(said).or(promised.filter(|_| !http::is_near(&endpoint.url)));
-    if known.is_some() || !http::is_near(&endpoint.url) {
+    let known = listed.and_then(said).or(promised.filter(|_| !http::is_self_hosted(&endpoint.url)));
+    if known.is_some() || !http::is_self_hosted(&endpoint.url) {
         return known;
     }
     let url = endpoint.url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
@@ -56,13 +58,13 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
         let failed = |failure: Failure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
-            let asked = Asked { provider: Provider::OpenAi, model: "", url: &endpoint.url };
+            let asked = RequestInfo { provider: Provider::OpenAi, model: "", url: &endpoint.url };
             return Err(Report::of(response, PATIENCE).await.classify(asked).into_error());
         }
         let body = http::body(response, LIST, PATIENCE).await;
         let list = serde_json::from_slice(&body).ok();
         list.as_ref().and_then(ids).ok_or_else(|| {
-            let url = words::shortened(&endpoint.url);
+            let url = words::excerpt(&endpoint.url);
             Error::Rejected(format!("There is no such API at {url}: it gives no list of models."))
         })
     };

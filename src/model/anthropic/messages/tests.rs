@@ -10,7 +10,7 @@ use crate::model::anthropic::thinking;
 use crate::model::arbitrary::{self, MODEL};
 use crate::model::{Call, Prompt};
 
-static NONE: LazyLock<Refused> = LazyLock::new(Refused::new);
+static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
 
 /// Any conversation, with what this API would have sent.
 fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
@@ -49,8 +49,8 @@ fn wire(messages: &[Arc<Message>]) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
     let request = Request {
         prompt: &prompt,
-        listener: Listener { model: MODEL, refused: &NONE },
-        thinking: &thinking::Asked::default(),
+        target: Target { model: MODEL, refused: &NONE },
+        thinking: &thinking::Config::default(),
         more: &Map::new(),
         max_tokens: 1,
         nudge: None,

@@ -111,9 +111,9 @@ fn what_is_no_part_is_dropped() {
 fn wrong(data: &str, expected: &str) {
     let wrong = Answer::new(10_000).take(data.as_bytes(), &mut Vec::new()).unwrap_err();
     let wrong = match wrong {
-        Wrong::Reported(json) => format!("reported {json}"),
-        Wrong::Garbled(_) => "garbled".to_owned(),
-        Wrong::Failed(failure) => format!("{:?}", failure.error),
+        StreamError::Reported(json) => format!("reported {json}"),
+        StreamError::Garbled(_) => "garbled".to_owned(),
+        StreamError::Failed(failure) => format!("{:?}", failure.error),
     };
     assert!(wrong.starts_with(expected), "{wrong}");
 }
@@ -151,7 +151,7 @@ fn sparse_events_are_no_errors() {
     for data in sparse {
         let result = Answer::new(100).take(data.as_bytes(), &mut Vec::new());
         if data == "null" {
-            assert!(matches!(result, Err(Wrong::Garbled(_))));
+            assert!(matches!(result, Err(StreamError::Garbled(_))));
         } else {
             assert_eq!(result, Ok(()), "{data}");
         }
@@ -168,7 +168,7 @@ fn an_answer_has_a_limit() {
             break error;
         }
     };
-    let Wrong::Failed(Failure { error: Error::BadAnswer(why), .. }) = error else {
+    let StreamError::Failed(Failure { error: Error::BadAnswer(why), .. }) = error else {
         panic!("{error:?}")
     };
     assert!(why.contains("bigger than 1 MiB"), "{why}");
@@ -179,7 +179,7 @@ fn an_answer_has_a_limit() {
 fn small_values_count_for_what_they_take_up() {
     let mut answer = Answer::new(1 << 20);
     let many = event(&json!({"new": vec![0; 20_000]}));
-    assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(Wrong::Failed(_))));
+    assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(StreamError::Failed(_))));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::model::arbitrary::{self, MODEL};
 use crate::model::gemini::request::Request;
 use crate::model::{Call, Prompt};
 
-static NONE: LazyLock<Refused> = LazyLock::new(Refused::new);
-static LISTENER: LazyLock<Listener<'_>> = LazyLock::new(|| Listener {
+static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
+static LISTENER: LazyLock<Target<'_>> = LazyLock::new(|| Target {
     model: MODEL,
     signatures: true,
     media_in_responses: true,
@@ -19,10 +19,10 @@ static LISTENER: LazyLock<Listener<'_>> = LazyLock::new(|| Listener {
 });
 
 /// What is sent.
-fn wire(messages: &[Arc<Message>], listener: Listener<'_>) -> Vec<Value> {
+fn wire(messages: &[Arc<Message>], target: Target<'_>) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
     let request =
-        Request { prompt: &prompt, listener, generation: &Map::new(), nudge: None, token: None };
+        Request { prompt: &prompt, target, generation: &Map::new(), nudge: None, token: None };
     let body: Value = serde_json::from_slice(&request.body().unwrap()).unwrap();
     body["contents"].as_array().unwrap().clone()
 }
@@ -122,14 +122,14 @@ proptest! {
     #[test]
     fn refused_signatures_are_replaced(messages in arbitrary::conversation()) {
         let refused = signatures(&messages).collect();
-        let contents = wire(&messages, Listener { refused: &refused, ..*LISTENER });
+        let contents = wire(&messages, Target { refused: &refused, ..*LISTENER });
         let others: Vec<_> = contents.iter().flat_map(|content| all(content, SIGNATURE)).collect();
         prop_assert!(others.iter().all(|signature| **signature == DUMMY), "{:?}", others);
     }
 
     #[test]
     fn an_older_model_gets_no_dummies(messages in arbitrary::conversation()) {
-        let contents = wire(&messages, Listener { signatures: false, ..*LISTENER });
+        let contents = wire(&messages, Target { signatures: false, ..*LISTENER });
         let signatures = contents.iter().flat_map(|content| all(content, SIGNATURE));
         prop_assert!(!signatures.into_iter().any(|signature| *signature == DUMMY));
     }
@@ -158,8 +158,8 @@ fn result(n: usize, name: &str, media: Vec<Media>) -> ToolResult {
 }
 
 #[track_caller]
-fn check(messages: &[Arc<Message>], listener: Listener<'_>, expected: &[Value]) {
-    let contents = wire(messages, listener);
+fn check(messages: &[Arc<Message>], target: Target<'_>, expected: &[Value]) {
+    let contents = wire(messages, target);
     let sent: Vec<_> = contents.iter().map(|content| json!(parts(content))).collect();
     assert_eq!(sent, expected, "{}", json!(sent));
 }
@@ -245,7 +245,7 @@ fn media_go_into_responses_or_after_them() {
     let new = wire(&messages, *LISTENER);
     assert_eq!(new[2]["parts"][0]["functionResponse"]["parts"], json!([image]));
     assert_eq!(json!(parts(&new[2])[2..]), json!([sound]));
-    let old = wire(&messages, Listener { media_in_responses: false, ..*LISTENER });
+    let old = wire(&messages, Target { media_in_responses: false, ..*LISTENER });
     assert_eq!(old[2]["parts"][0]["functionResponse"].get("parts"), None);
     assert_eq!(parts(&old[2])[2..], [image, sound]);
 }

@@ -26,7 +26,8 @@ fn report(code: u16, error: &Value) -> Report {
 }
 
 fn meaning(code: u16, error: &Value) -> Trouble {
-    let asked = Asked { provider: Provider::Gemini, model: "gemini-x", url: "https://x.test" };
+    let asked =
+        RequestInfo { provider: Provider::Gemini, model: "gemini-x", url: "https://x.test" };
     classify(&report(code, error), asked, &tools())
 }
 

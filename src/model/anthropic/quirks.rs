@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::messages::{self, Refused};
-use super::thinking::Asked;
+use super::messages::{self, RefusedSignatures};
+use super::thinking;
 use crate::model::report::Report;
 use crate::model::{Error, Prompt, ToolDeclaration};
 
@@ -12,9 +12,9 @@ const LEAST: u64 = 1024;
 
 /// Limits and refusals of a server.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Learnt {
+pub(super) struct Quirks {
     /// Signatures of refused thinking, so that each is refused only once.
-    pub(super) refused: Arc<Refused>,
+    pub(super) refused: Arc<RefusedSignatures>,
     /// `true` if the server refuses the `thinking` of a request, as gateways to other models do.
     no_thinking: bool,
     /// `true` if the server refuses the `output_config` of a request.
@@ -25,7 +25,7 @@ pub(super) struct Learnt {
     room: Option<(usize, u64)>,
 }
 
-impl Learnt {
+impl Quirks {
     /// Returns the maximum number of tokens for the answer to a prompt, at most `wanted`.
     pub(super) fn max_tokens(&self, prompt: &Prompt, wanted: u64) -> u64 {
         let room = self.room.filter(|(messages, _)| *messages == prompt.messages.len());
@@ -34,8 +34,8 @@ impl Learnt {
     }
 
     /// Returns the fields of `asked` that the server takes.
-    pub(super) fn thinking(&self, asked: &Asked) -> Asked {
-        Asked {
+    pub(super) fn thinking(&self, asked: &thinking::Config) -> thinking::Config {
+        thinking::Config {
             thinking: asked.thinking.filter(|_| !self.no_thinking),
             effort: asked.effort.clone().filter(|_| !self.no_effort),
         }
@@ -48,7 +48,7 @@ impl Learnt {
         report: &Report,
         prompt: &Prompt,
         wanted: u64,
-        asked: &Asked,
+        asked: &thinking::Config,
     ) -> bool {
         if !matches!(report.status, 400 | 422) {
             return false;
@@ -114,7 +114,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// Classifies errors that only this API has.
-pub(super) fn of_this_api(report: &Report, tools: &[ToolDeclaration]) -> Option<Error> {
+pub(super) fn classify(report: &Report, tools: &[ToolDeclaration]) -> Option<Error> {
     if report.status != 400 {
         return None;
     }
@@ -129,7 +129,7 @@ pub(super) fn of_this_api(report: &Report, tools: &[ToolDeclaration]) -> Option<
     } else {
         return None;
     };
-    Some(Error::Rejected(report.said(&what)))
+    Some(Error::Rejected(report.with_message(&what)))
 }
 
 /// Finds the tool whose declaration a message points at: `tools.3.custom.input_schema`.

@@ -16,7 +16,7 @@ const CALLS: &str = "calls";
 
 /// Parts of an answer to be echoed, beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::model) struct Kept {
+pub(in crate::model) struct Echo {
     /// `reasoning_content`, `reasoning` and `reasoning_details`.
     pub(in crate::model) fields: Map<String, Value>,
     /// Text between `<think>` and `</think>`.
@@ -27,7 +27,7 @@ pub(in crate::model) struct Kept {
     pub(in crate::model) calls: Vec<Map<String, Value>>,
 }
 
-impl Kept {
+impl Echo {
     /// Adds to the text of a field.
     pub(in crate::model) fn add_text(&mut self, field: &str, more: &str) {
         match self.fields.get_mut(field) {
@@ -76,22 +76,22 @@ impl Kept {
         if (native.backend.as_str(), native.model.as_str()) != said_by {
             return None;
         }
-        let mut kept = Self::default();
+        let mut echo = Self::default();
         for part in &native.parts {
             for (field, value) in objects(&part[FIELDS]) {
                 match value {
-                    Value::String(text) => kept.add_text(field, text),
+                    Value::String(text) => echo.add_text(field, text),
                     Value::Array(details) => {
-                        kept.add_details(details.iter().filter_map(object).collect());
+                        echo.add_details(details.iter().filter_map(object).collect());
                     }
                     _ => {}
                 }
             }
-            kept.think.push_str(part[THINK].as_str().unwrap_or_default());
-            kept.content.extend(part[CONTENT].as_array().into_iter().flatten().cloned());
-            kept.calls = part[CALLS].as_array().into_iter().flatten().filter_map(object).collect();
+            echo.think.push_str(part[THINK].as_str().unwrap_or_default());
+            echo.content.extend(part[CONTENT].as_array().into_iter().flatten().cloned());
+            echo.calls = part[CALLS].as_array().into_iter().flatten().filter_map(object).collect();
         }
-        Some(kept)
+        Some(echo)
     }
 }
 

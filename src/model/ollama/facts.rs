@@ -5,13 +5,15 @@ use std::time::Duration;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use super::KEY_HEADER;
 use crate::model::endpoint::Endpoint;
 use crate::model::http::{self, Http};
 use crate::model::provider::Provider;
-use crate::model::report::{Asked, Report};
+use crate::model::report::{Report, RequestInfo};
 use crate::model::retry::Failure;
 use crate::model::{Error, catalog};
+
+/// Header for a key that is no bearer token.
+pub(super) const KEY_HEADER: &str = "x-api-key";
 
 /// Timeout of all requests together, and maximum size of one response in bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,9 +22,9 @@ const LIST: usize = 4 << 20;
 /// Maximum default context window in tokens: larger ones take a lot of memory.
 const USUAL: u64 = 32_768;
 
-/// What is known of a model.
+/// Facts on a model from Ollama.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct Facts {
     /// Base URL of the server with these facts; empty if they are assumed.
     pub(super) url: String,
     /// Size of the context window in tokens.
@@ -35,7 +37,7 @@ pub(super) struct Known {
     pub(super) thinks: bool,
 }
 
-impl Default for Known {
+impl Default for Facts {
     /// Facts on an unknown model: assumed to be capable.
     fn default() -> Self {
         let (context, sent_context) = (None, None);
@@ -48,7 +50,7 @@ pub(super) async fn find(
     http: &Http,
     endpoint: &Endpoint,
     model: &catalog::Model,
-) -> Result<Known, Failure> {
+) -> Result<Facts, Failure> {
     let body = json!({ "model": model.id });
     let response = ask(http, endpoint, (Method::POST, "/api/show"), Some(body)).await?;
     let show = if response.status().is_success() { read(response).await } else { None };
@@ -66,7 +68,7 @@ pub(super) async fn find(
         None => what != "thinking",
     };
     let (tools, images, thinks) = (can("tools"), can("vision"), can("thinking"));
-    Ok(Known { url, context, sent_context, tools, images, thinks })
+    Ok(Facts { url, context, sent_context, tools, images, thinks })
 }
 
 /// Returns the size of the context window and the size to ask for. `wanted` is the user's setting.
@@ -118,7 +120,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
         let response =
             ask(http, endpoint, (Method::GET, "/api/tags"), None).await.map_err(failed)?;
         if !response.status().is_success() {
-            let asked = Asked { provider: Provider::Ollama, model: "", url: &endpoint.url };
+            let asked = RequestInfo { provider: Provider::Ollama, model: "", url: &endpoint.url };
             return Err(Report::of(response, PATIENCE).await.classify(asked).into_error());
         }
         let list = read(response).await;
