@@ -208,7 +208,8 @@ impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rounded up: "in 0 s" would say that it does not wait.
         let seconds = self.delay.as_millis().div_ceil(1000);
-        write!(f, "{}, retrying in {seconds} s, {}/{}", self.reason, self.attempt, self.of)
+        let Self { reason, attempt, of, .. } = self;
+        write!(f, "Retrying in {seconds} s ({attempt} of {of}): {reason}")
     }
 }
 

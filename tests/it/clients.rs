@@ -165,7 +165,7 @@ async fn a_cancel_while_a_retry_waits_is_an_abort() {
     let retry =
         json!({ "retry": { "reason": "rate limited", "delay": 600_000, "attempt": 2, "of": 10 } });
     let setup = Setup::answers(json!([[retry, { "text": "never" }]]));
-    let shown = "thought **Retrying** rate limited, retrying in 600 s, 2/10\n";
+    let shown = "thought **Retrying in 600 s (2 of 10): rate limited**\n";
     aborted(&v0_0_9::prompt_and_cancel(&setup, shown).await);
 }
 

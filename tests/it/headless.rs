@@ -174,7 +174,7 @@ async fn a_terminal_is_shown_progress_and_not_read() {
     let length = std::io::Read::read(&mut fs::File::from(terminal), &mut shown).unwrap();
     drop(kept);
     let shown = String::from_utf8_lossy(&shown[..length]);
-    assert!(shown.starts_with("* read_file: a.txt\r\n* rate limited"), "{shown}");
+    assert!(shown.starts_with("* read_file: a.txt\r\n* Retrying in 1 s"), "{shown}");
 }
 
 #[tokio::test]

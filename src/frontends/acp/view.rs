@@ -93,7 +93,7 @@ impl View {
                 self.say(Voice::Thought, &text);
             }
             Event::Retry(retry) => {
-                self.say(Voice::Thought, &format!("**Retrying** {retry}\n"));
+                self.say(Voice::Thought, &format!("**{retry}**\n"));
                 if retry.discard && std::mem::take(&mut self.in_answer) && !self.silenced() {
                     self.say(Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }

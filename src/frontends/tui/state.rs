@@ -394,7 +394,7 @@ impl State {
         let running = self.running.as_ref().filter(|_| !self.is_lost())?;
         if let Some((retry, until)) = &self.retry {
             let wait = seconds(until - now + 999);
-            return Some(format!("{}, retrying in {wait}", retry.reason));
+            return Some(format!("retrying in {wait}: {}", retry.reason));
         }
         if let Some(dialog) = self.dialogs.front() {
             let shown = dialog.ready(now) || self.input.is_empty();

@@ -61,7 +61,7 @@ async fn who_watches_is_told_what_goes_on() {
     assert_eq!(answer, format!("half\n\n{interrupted}\n\nwhole\nred: ␛[31m\n"));
     assert_eq!(
         notes,
-        "* empty answer, retrying in 1 s, 2/4\n\
+        "* Retrying in 1 s (2 of 4): empty answer\n\
          * look: look\n\
          \u{20} failed: not there ␇\n\
          tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read [built-in rule other])\n\
