@@ -209,12 +209,12 @@ impl Model {
         }
         match allowed.as_slice() {
             [] => format!(
-                "Nothing is known of how much `{}` can be told to think: leave the thinking level \
-                 out, or add the model to the file of models.",
+                "No thinking levels are known for `{}`: leave the level out, or add the model to \
+                 `models.json`.",
                 self.id
             ),
             allowed => format!(
-                "`{}` cannot think at level `{asked}`. It knows: {}.",
+                "Unknown thinking level `{asked}` for `{}`. Known levels: {}.",
                 self.id,
                 allowed.join(", ")
             ),
@@ -308,14 +308,17 @@ mod tests {
     #[test]
     fn a_level_that_the_model_refuses_is_refused_here() {
         for id in ["gemini-3.7-flash", "gemini-3.8-flash"] {
-            let message =
-                format!("`{id}` cannot think at level `MINIMAL`. It knows: LOW, MEDIUM, HIGH.");
+            let message = format!(
+                "Unknown thinking level `MINIMAL` for `{id}`. Known levels: LOW, MEDIUM, HIGH."
+            );
             asked(id, Some("MINIMAL"), Err(&message));
         }
         asked(
             "gemini-3.8-flash",
             Some("8000"),
-            Err("`gemini-3.8-flash` cannot think at level `8000`. It knows: LOW, MEDIUM, HIGH."),
+            Err(
+                "Unknown thinking level `8000` for `gemini-3.8-flash`. Known levels: LOW, MEDIUM, HIGH.",
+            ),
         );
         assert!(Catalog::embedded().lookup("x").thinking_config(Some("LOW")).is_err());
     }

@@ -132,7 +132,7 @@ impl Inner {
         let before = refused.len();
         Arc::make_mut(&mut refused).extend(contents::signatures(&prompt.messages));
         if refused.len() > before {
-            Failure::adapted("the model's signatures were refused")
+            Failure::adapted("signatures refused")
         } else {
             Failure::terminal(error)
         }

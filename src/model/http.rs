@@ -44,7 +44,7 @@ impl Http {
                 .redirect(redirect::Policy::custom(stay))
         });
         let client = client.map_err(|error| {
-            let why = format!("The HTTP client could not be made: {}", cause(&error));
+            let why = format!("The HTTP client could not be built: {}", cause(&error));
             Failure::terminal(Error::Unavailable(why))
         })?;
         Ok(self.client.get_or_init(|| client))
@@ -135,8 +135,9 @@ pub(super) async fn body(mut response: Response, max: usize, patience: Duration)
 
 /// Parses an address. A `secret` request must be encrypted, unless it stays on this machine.
 pub(super) fn address(text: &str, secret: bool) -> Result<Url, Error> {
-    let url = Url::parse(text)
-        .map_err(|error| Error::Rejected(format!("`{text}` is no address of an API: {error}.")))?;
+    let url = Url::parse(text).map_err(|error| {
+        Error::Rejected(format!("`{text}` is not a valid API address: {error}."))
+    })?;
     let local = url.host_str().is_some_and(is_loopback);
     match url.scheme() {
         "https" => Ok(url),
@@ -203,14 +204,14 @@ fn host(url: &Url) -> Arc<str> {
 fn silent(host: &str, patience: Duration) -> Failure {
     let seconds = patience.as_secs_f64();
     let error = Error::Unavailable(format!(
-        "{host} said nothing for {seconds} seconds. Try again, or try another model."
+        "{host} sent nothing for {seconds} seconds. Try again, or try another model."
     ));
-    Failure::passing("the server went silent", error)
+    Failure::passing("server silent", error)
 }
 
 fn lost(host: &str, error: &reqwest::Error) -> Failure {
     if let Some(why) = net::lacks_certificates(error) {
-        let why = format!("{host} cannot be asked: {why}.");
+        let why = format!("{host} cannot be reached: {why}.");
         return Failure::terminal(Error::Unavailable(why));
     }
     let why = cause(error);

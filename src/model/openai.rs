@@ -179,7 +179,7 @@ impl Inner {
         let mut server = self.server.lock();
         let quirk = Arc::make_mut(&mut server).learn(report, prompt);
         if let Some(quirk) = quirk {
-            tracing::info!(?quirk, url = endpoint.url, "the server wants it otherwise");
+            tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
         }
         quirk.is_some()
     }

@@ -62,16 +62,16 @@ impl Provider {
         if let Some((name, _)) = id.split_once(':') {
             let known: Vec<_> = Self::ALL.iter().map(|it| format!("`{it}`")).collect();
             return Err(format!(
-                "Unknown provider `{name}` in the model `{id}`. Known providers: {}. A model of Ollama \
-                 that is called so is `ollama:{id}`.",
+                "Unknown provider `{name}` in the model `{id}`. Known providers: {}. For an Ollama model \
+                 with this name, use `ollama:{id}`.",
                 known.join(", ")
             ));
         }
         match Self::whose(id).filter(|whose| *whose != usual) {
             Some(whose) => Err(format!(
-                "Unknown model `{id}` for {}: use `{whose}:{id}`, or `{usual}:{id}` if it is there all \
-                 the same.",
-                usual.title()
+                "Unknown model `{id}` for {title}: use `{whose}:{id}`, or `{usual}:{id}` if {title} \
+                 has it.",
+                title = usual.title(),
             )),
             None => Ok((provider, own)),
         }
@@ -116,7 +116,7 @@ impl FromStr for Provider {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|it| it.name()).collect();
-            format!("there is no provider `{name}`; there are {}", names.join(", "))
+            format!("unknown provider `{name}`; known providers: {}", names.join(", "))
         })
     }
 }

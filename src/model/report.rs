@@ -143,14 +143,13 @@ impl Report {
         {
             return failure(
                 Error::RateLimited,
-                "The spend limit of this account or key is reached. Raise it, go on next month, \
-                 or use another key.",
+                "The spend limit of this account or key is reached. Raise it, continue next month, or use another key.",
             );
         }
         if self.status == 413 || self.is_too_long() {
             return failure(
                 Error::ContextTooLong,
-                "The conversation is longer than the model can take. Compress it with /compress.",
+                "The conversation is too long for the model. Compress it with /compress.",
             );
         }
         if self.status == 401 || self.is(&["invalid_api_key"]) {
@@ -161,14 +160,14 @@ impl Report {
         {
             return failure(
                 Error::Refused,
-                "The prompt was blocked by the provider's filter. Say it another way.",
+                "The prompt was blocked by the provider's filter. Rephrase the prompt.",
             );
         }
         if let Some(what) = self.no_tools() {
             return failure(Error::Rejected, what);
         }
         if self.should_retry == Some(false) {
-            return failure(Error::Unavailable, "The server does not want to be asked again.");
+            return failure(Error::Unavailable, "The server refuses further attempts.");
         }
         None
     }
@@ -218,7 +217,7 @@ impl Report {
         }
         let is_model = self.is(&["model_not_found"]) || self.says(&["model"]);
         let what = if is_model {
-            format!("There is no model `{model}` here, or not for you.")
+            format!("Unknown model `{model}`, or not available with this key.")
         } else {
             format!(
                 "There is no such API at {}. Is its address right, with the version at the end \
@@ -245,17 +244,17 @@ impl Report {
         if self.says(&["loading model"]) {
             let error =
                 Error::Unavailable(self.with_message("The server is still loading the model."));
-            let failure = Failure::passing("the server is loading the model", error);
+            let failure = Failure::passing("server is loading the model", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         if self.is_overloaded() {
             let what = "The server is overloaded. Try again later, or try another model.";
             let error = Error::Unavailable(self.with_message(what));
-            let failure = Failure::passing("the server is overloaded", error);
+            let failure = Failure::passing("server overloaded", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
-        let what = format!("The server had a fault (HTTP {}). Try again later.", self.status);
-        let reason = format!("the server had a fault ({})", self.status);
+        let what = format!("The server failed (HTTP {}). Try again later.", self.status);
+        let reason = format!("server error ({})", self.status);
         Failure::passing(reason, Error::Unavailable(self.with_message(&what)))
             .advised(wait.unwrap_or(Advice::Unknown))
     }

@@ -263,7 +263,7 @@ impl<A: Api> Requests<A> {
                 api.classify(&report, &endpoint, &self.prompt)
             }
             StreamError::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
-                "What the server sent is not what its API sends: {why}."
+                "The response breaks the rules of the API: {why}."
             ))),
             StreamError::Failed(failure) => failure.into(),
         })
@@ -297,7 +297,7 @@ impl<A: Api> Requests<A> {
             Trouble::NoModel(error) => Err(self.with_models(error).await),
             Trouble::Garbled(error) => {
                 self.unusable += 1;
-                let failure = Failure::passing("the answer was garbled", error);
+                let failure = Failure::passing("unreadable answer", error);
                 self.emitter.retry(failure, &options.content_retry, self.unusable, void).await
             }
             Trouble::Failed(mut failure) => {
@@ -317,7 +317,7 @@ impl<A: Api> Requests<A> {
     /// each thing is left out only once, so this ends.
     async fn adapt(&mut self, mut failure: Failure, void: Option<Vec<Chunk>>) -> Result<(), Error> {
         if failure.reason.is_empty() {
-            "the server wants it otherwise".clone_into(&mut failure.reason);
+            "request adapted to the server".clone_into(&mut failure.reason);
         }
         let retry = self.api.client().options.retry.clone();
         let policy = Policy { attempts: self.failed + 2, ..retry };
@@ -361,7 +361,7 @@ impl<A: Api> Requests<A> {
         if !models.is_empty() {
             let more = if models.len() > LISTED { ", …" } else { "" };
             let names = models[..models.len().min(LISTED)].join(", ");
-            error.text_mut().push_str(&format!(" There are: {names}{more}."));
+            error.text_mut().push_str(&format!(" Available models: {names}{more}."));
         }
         error
     }
@@ -375,6 +375,6 @@ impl<A: Api> Requests<A> {
 
 fn endless() -> Error {
     Error::BadAnswer(format!(
-        "The model's answer did not end within {MAX_RESPONSES} requests, and was given up."
+        "The model's answer did not end within {MAX_RESPONSES} requests, and was dropped."
     ))
 }

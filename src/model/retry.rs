@@ -34,7 +34,7 @@ pub enum Advice {
     Never,
     /// At once: the next request is different.
     Now,
-    /// In a few seconds: the server is overloaded.
+    /// In a few seconds: server overloaded.
     Soon,
     /// No hint.
     Unknown,

@@ -78,7 +78,7 @@ impl From<Failure> for StreamError {
 impl From<SseError> for StreamError {
     fn from(broken: SseError) -> Self {
         Self::Failed(match broken {
-            SseError::TooLong(max) => Failure::terminal(too_big("One event of the answer", max)),
+            SseError::TooLong(max) => Failure::terminal(too_big("An event of the answer", max)),
             SseError::Cut => broke_off(),
         })
     }
@@ -147,8 +147,8 @@ fn is_web_page(response: &Response) -> bool {
 }
 
 fn web_page() -> Error {
-    let what = "The API's address answered with a web page. Check the address, or log in to the \
-                network.";
+    let what =
+        "The API's address returned a web page. Check the address, or log in to the network.";
     Error::BadAnswer(what.to_owned())
 }
 

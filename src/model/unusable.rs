@@ -12,34 +12,31 @@ pub(super) struct Unusable {
 }
 
 pub(super) const THOUGHT_ONLY: Unusable = Unusable {
-    reason: "the model only thought",
+    reason: "reasoning without an answer",
     nudge: Some(
         "[System: You previously generated thoughts but failed to give an answer. Answer now, or \
          call a tool.]",
     ),
-    error: "The model thought, but gave no answer, several times in a row. Say it another way, or \
-            try another model.",
+    error: "The model reasoned without an answer several times in a row. Rephrase the prompt, or try another model.",
 };
 
 pub(super) const EMPTY: Unusable = Unusable {
-    reason: "the answer was empty",
+    reason: "empty answer",
     nudge: Some("[System: Your previous answer was empty. Answer now, or call a tool.]"),
-    error: "The model gave empty answers several times in a row. Say it another way, or try \
-            another model.",
+    error: "The model gave empty answers several times in a row. Rephrase the prompt, or try another model.",
 };
 
 pub(super) const MALFORMED: Unusable = Unusable {
-    reason: "the model's call was malformed",
+    reason: "malformed tool call",
     nudge: Some(
         "[System: Your previous answer was dropped, because its function call was malformed. Call \
          only the declared functions, with arguments that fit their schemas.]",
     ),
-    error: "The model made malformed calls several times in a row. Say it another way, or try \
-            another model.",
+    error: "The model made malformed calls several times in a row. Rephrase the prompt, or try another model.",
 };
 
 pub(super) const CUT_OFF: Unusable = Unusable {
-    reason: "the answer was cut off",
+    reason: "answer cut off",
     nudge: None,
     error: "The model's answer was cut off several times in a row. Try again later, or try \
             another model.",

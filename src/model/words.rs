@@ -28,7 +28,7 @@ pub(super) fn excerpt(message: &str) -> String {
 /// Returns the error for more than `max` bytes of something.
 pub(super) fn too_big(what: &str, max: usize) -> Error {
     let mib = max.div_ceil(1 << 20);
-    Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was given up."))
+    Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was dropped."))
 }
 
 /// Writes a sentence with the server's reason, and its explanation if there is one.

@@ -119,8 +119,8 @@ impl Models for Choice {
         if !plain || own.contains("..") || !catalog.knows(&provider.qualify(own)) {
             let known: Vec<_> = self.ids(&catalog).iter().map(|id| format!("`{id}`")).collect();
             return Err(format!(
-                "Nothing is known of a model `{id}`. Known are: {}, and their kin; `models.json` \
-                 beside the stored key can name more.",
+                "Unknown model `{id}`. Known models: {}, and their variants. Add others to `models.json` \
+                 beside the stored key.",
                 known.join(", ")
             ));
         }

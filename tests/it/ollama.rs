@@ -210,7 +210,7 @@ async fn a_model_that_is_not_there_is_named_with_the_command_that_gets_it() {
     let (lines, _) = ask(&model(&server), prompt(vec![user("hi")])).await;
     let why = format!(
         "Ollama does not have the model `{MODEL}`. Get it with `ollama pull {MODEL}`. The server \
-         says: model '{MODEL}' not found There are: a, b:1b."
+         says: model '{MODEL}' not found Available models: a, b:1b."
     );
     assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
 }
@@ -241,11 +241,11 @@ async fn what_fails_is_tried_again_or_said() {
     assert_lines(
         &lines,
         &[
-            "retry: the server is overloaded, 2/10",
+            "retry: server overloaded, 2/10",
             "text: Well",
-            "retry: the server had a fault (500), 3/10, discard",
+            "retry: server error (500), 3/10, discard",
             "text: Hal",
-            "retry: the answer was cut off, 2/4, discard",
+            "retry: answer cut off, 2/4, discard",
             "text: ok",
             ENDED,
         ],
@@ -295,18 +295,17 @@ async fn an_answer_is_the_same_however_it_is_cut() {
 async fn too_much_is_given_up_and_silence_too() {
     let line = line(json!({ "content": "x".repeat(1 << 20) }));
     for (body, what) in
-        [("x".repeat(1 << 20), "One event of the answer"), (line, "The model's answer")]
+        [("x".repeat(1 << 20), "An event of the answer"), (line, "The model's answer")]
     {
         let (lines, _) = play(vec![Reply::stream(body).times(100)]).await;
-        let error =
-            format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was given up.\")");
+        let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was dropped.\")");
         assert_eq!(lines.last(), Some(&error));
     }
     let hangs = Reply::stream(self::line(json!({ "content": "Hal" }))).then_hang();
     let server = start(vec![hangs, text("Half")]).await;
     let options = Options { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = ask(&model_at(server.address(), options), prompt(vec![user("hi")])).await;
-    let again = "retry: the server went silent, 2/10, discard";
+    let again = "retry: server silent, 2/10, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", ENDED]);
 }
 

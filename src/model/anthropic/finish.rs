@@ -15,7 +15,7 @@ pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
     match reason {
         "refusal" => Verdict::Whole(FinishReason::Refused(refusal(stop))),
         "model_context_window_exceeded" => Verdict::terminal(Error::ContextTooLong(
-            "The conversation has filled all that the model can take. Compress it with /compress."
+            "The conversation has filled the context window. Compress it with /compress."
                 .to_owned(),
         )),
         // The server has paused: sent back as it is, the answer goes on.
@@ -50,5 +50,5 @@ fn refusal(stop: &Stop) -> String {
     let category = details.and_then(|it| it.category.as_deref()).unwrap_or("refusal");
     let why = details.and_then(|it| it.explanation.as_deref());
     let why = sentence("The provider would not have this answered", category, why);
-    format!("{why} Say it another way.")
+    format!("{why} Rephrase the prompt.")
 }

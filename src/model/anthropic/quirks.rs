@@ -121,8 +121,7 @@ pub(super) fn classify(report: &Report, tools: &[ToolDeclaration]) -> Option<Err
     let what = if let Some(tool) = declaration(&report.message, tools) {
         format!("The API does not accept the declaration of the tool `{tool}`; leave it out.")
     } else if report.says(&["tool_use", "tool_result"]) {
-        "The API finds the conversation's calls and their results out of order. That is a fault \
-         of tandem: please report it. A new conversation will work."
+        "The API finds the conversation's calls and their results out of order. This is a bug in tandem: please report it. A new conversation will work."
             .to_owned()
     } else if refuses_thinking(report) {
         "The API does not accept the model's earlier thinking.".to_owned()

@@ -21,7 +21,7 @@ pub(in crate::model) struct Circumstances<'a> {
 }
 
 const CUT_CALL: Unusable = Unusable {
-    reason: "the model's call was cut at its output limit",
+    reason: "tool call cut at the output limit",
     nudge: Some(
         "[System: Your previous answer was dropped, because it reached the output limit within a \
          function call. Write less at a time: a long file in several parts.]",
@@ -48,12 +48,13 @@ pub(in crate::model) fn judge(answer: &Answer, circumstances: Circumstances<'_>)
         )),
         "content_filter" => {
             let why = "The answer was stopped by the provider's filter";
-            let why = format!("{} Say it another way.", sentence(why, reason, None));
+            let why = format!("{} Rephrase the prompt.", sentence(why, reason, None));
             Verdict::Whole(FinishReason::Refused(why))
         }
         "error" | "insufficient_system_resource" | "abort" | "cancelled" => {
-            let why = sentence("The server gave the answer up", reason, None);
-            let failure = Failure::passing("the server gave up", Error::Unavailable(why));
+            let why = sentence("The server gave up the answer", reason, None);
+            let failure =
+                Failure::passing("answer given up by the server", Error::Unavailable(why));
             failure.advised(Advice::Soon).into()
         }
         _ => said(answer, reason, circumstances),

@@ -138,7 +138,7 @@ impl Answer {
             response.prompt_feedback
         {
             let why = sentence("The prompt was blocked", &reason, block_reason_message.as_deref());
-            let error = Error::Refused(format!("{why} Say it another way."));
+            let error = Error::Refused(format!("{why} Rephrase the prompt."));
             return Err(Failure::terminal(error).into());
         }
         let Some(candidate) = response.candidates.into_iter().flatten().next() else {

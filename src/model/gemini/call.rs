@@ -85,7 +85,7 @@ pub(super) async fn list(
 
 fn no_api(endpoint: &Endpoint) -> Error {
     let url = &endpoint.url;
-    Error::Rejected(format!("There is no Gemini API at {url}: it gives no list of models."))
+    Error::Rejected(format!("There is no Gemini API at {url}: it returns no list of models."))
 }
 
 /// Parses a list of models.

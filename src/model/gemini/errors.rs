@@ -23,10 +23,10 @@ pub(super) fn classify(
             terminal(report, Error::RateLimited, "There is no credit left on this account.").into()
         }
         403 => forbidden(report).into(),
-        404 => Trouble::NoModel(Error::Rejected(
-            report
-                .with_message(&format!("There is no model `{}` here, or not for you.", info.model)),
-        )),
+        404 => Trouble::NoModel(Error::Rejected(report.with_message(&format!(
+            "Unknown model `{}`, or not available with this key.",
+            info.model
+        )))),
         413 => terminal(
             report,
             Error::ContextTooLong,
@@ -53,8 +53,7 @@ fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> Failure {
         return unauthenticated(report);
     }
     if says(&["exceeds the maximum number of tokens"]) {
-        let what = "The conversation is longer than the model can take. Compress it with \
-                    /compress.";
+        let what = "The conversation is too long for the model. Compress it with /compress.";
         return terminal(report, Error::ContextTooLong, what);
     }
     let what = if says(&["schema depth"]) {
@@ -62,11 +61,10 @@ fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> Failure {
     } else if let Some(tool) = declaration(&report.message, tools) {
         format!("The API does not accept the declaration of the tool `{tool}`; leave it out.")
     } else if says(&["function response part", "function call turn", "function response turn"]) {
-        "The API finds the conversation's calls and their results out of order. That is a \
-         fault of tandem: please report it. A new conversation will work."
+        "The API finds the conversation's calls and their results out of order. This is a bug in tandem: please report it. A new conversation will work."
             .to_owned()
     } else if says(&["location is not supported"]) {
-        "The API is not offered where you are.".to_owned()
+        "The API is not available in your region.".to_owned()
     } else {
         "The API did not accept the request.".to_owned()
     };
@@ -112,8 +110,7 @@ fn too_many(report: &Report, model: &str) -> Failure {
     if never || has_no_quota(&report.message) {
         let what = if never {
             format!(
-                "The daily quota{named} is used up. Go on tomorrow, with another model, or \
-                 with a key that has more."
+                "The daily quota{named} is used up. Continue tomorrow, with another model, or with another key."
             )
         } else {
             format!("The model `{}` is not part of this key's plan.", model)

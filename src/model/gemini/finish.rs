@@ -8,13 +8,12 @@ use crate::model::words::sentence;
 use crate::model::{Error, FinishReason};
 
 const TOO_MANY: Unusable = Unusable {
-    reason: "the model made too many calls at once",
+    reason: "too many tool calls at once",
     nudge: Some(
         "[System: Your previous answer was dropped, because it made too many function calls at \
          once. Make fewer at a time.]",
     ),
-    error: "The model made too many calls at once several times in a row. Say it another way, or \
-            try another model.",
+    error: "The model made too many calls at once several times in a row. Rephrase the prompt, or try another model.",
 };
 
 /// Text for the model about calls that were left out.
@@ -92,7 +91,7 @@ fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
         _ => "The provider ended the answer",
     };
     let why = sentence(why, reason, Some(message));
-    Verdict::Whole(FinishReason::Refused(format!("{why} Say it another way.")))
+    Verdict::Whole(FinishReason::Refused(format!("{why} Rephrase the prompt.")))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
         let list = serde_json::from_slice(&body).ok();
         list.as_ref().and_then(ids).ok_or_else(|| {
             let url = words::excerpt(&endpoint.url);
-            Error::Rejected(format!("There is no such API at {url}: it gives no list of models."))
+            Error::Rejected(format!("There is no such API at {url}: it returns no list of models."))
         })
     };
     ask.await.map_err(|mut error| {

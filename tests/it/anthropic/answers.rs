@@ -94,7 +94,7 @@ async fn a_refusal_says_why_and_what_it_would_have_called_is_not_called() {
         &[
             "text: First you",
             "refused: The provider would not have this answered (cyber): This was blocked under \
-             the usage policy. Say it another way. 18/0/5/0",
+             the usage policy. Rephrase the prompt. 18/0/5/0",
             r#"native: {"type":"text","text":"First you"}"#,
             r#"native: {"type":"tool_use","id":"toolu_04A","name":"glob","input":{}}"#,
         ],
@@ -176,9 +176,9 @@ async fn a_full_window_is_a_conversation_that_is_too_long() {
 #[tokio::test]
 async fn an_answer_that_is_worth_nothing_is_asked_for_again_with_a_word() {
     for (name, reason, word) in [
-        ("empty", "the answer was empty", "was empty"),
-        ("thoughts-only", "the model only thought", "failed to give an answer"),
-        ("malformed-call", "the model's call was malformed", "malformed"),
+        ("empty", "empty answer", "was empty"),
+        ("thoughts-only", "reasoning without an answer", "failed to give an answer"),
+        ("malformed-call", "malformed tool call", "malformed"),
     ] {
         let (lines, server) = play(vec![recorded(name), says("ok")]).await;
         let retry = lines.iter().position(|line| line.starts_with("retry: ")).unwrap();

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use expect_test::expect_file;
 use tandem::model::anthropic::check;
 use tandem::model::retry::Policy;
 
 use super::*;
 use crate::api::assert_lines;
+
+/// A spend limit, which has the type of a rate limit.
+const SPENT: &str = r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
 
 fn error(kind: &str, message: &str) -> String {
     format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}}}}"#)
@@ -23,39 +27,39 @@ async fn passes(reply: Reply, reason: &str) {
     assert_eq!(lines, expected, "{reason}");
 }
 
-/// It is final, of this kind, and says so.
-async fn ends(reply: Reply, kind: &str, said: &str) {
+/// It is final, and of this kind; returns the error.
+async fn ends(reply: Reply, kind: &str) -> String {
     let (lines, server) = play(vec![reply, says("ok")]).await;
     let [line] = &lines[..] else { panic!("{lines:?}") };
-    assert!(line.starts_with(&format!("error: {kind}(")) && line.contains(said), "{line}");
+    assert!(line.starts_with(&format!("error: {kind}(")), "{line}");
     assert!(!server.asked().is_empty());
+    line.clone()
 }
 
 #[tokio::test]
 async fn faults_that_pass_are_tried_again() {
-    passes(http(500, "api_error", "Internal server error"), "the server had a fault (500)").await;
-    passes(http(529, "overloaded_error", "Overloaded"), "the server is overloaded").await;
-    passes(http(503, "api_error", ""), "the server is overloaded").await;
-    passes(http(504, "timeout_error", ""), "the server had a fault (504)").await;
-    passes(http(409, "conflict_error", ""), "the server had a fault (409)").await;
-    passes(http(408, "", ""), "the server had a fault (408)").await;
+    passes(http(500, "api_error", "Internal server error"), "server error (500)").await;
+    passes(http(529, "overloaded_error", "Overloaded"), "server overloaded").await;
+    passes(http(503, "api_error", ""), "server overloaded").await;
+    passes(http(504, "timeout_error", ""), "server error (504)").await;
+    passes(http(409, "conflict_error", ""), "server error (409)").await;
+    passes(http(408, "", ""), "server error (408)").await;
     passes(http(429, "rate_limit_error", "slow down"), "rate limited").await;
-    passes(Reply::error(502, "<html>Bad gateway</html>"), "the server had a fault (502)").await;
+    passes(Reply::error(502, "<html>Bad gateway</html>"), "server error (502)").await;
 }
 
 #[tokio::test]
 async fn an_error_within_a_stream_counts_like_one_with_a_status() {
     let (lines, _) = play(vec![recorded("overloaded"), says("ok")]).await;
-    let retry = "retry: the server is overloaded, 2/10, discard";
+    let retry = "retry: server overloaded, 2/10, discard";
     assert_lines(&lines, &["text: Well", retry, "text: ok", "finish: Stop 1/0/1/0"]);
     let stream = |kind: &str| Reply::stream(format!("data: {}\n\n", error(kind, "no")));
-    passes(stream("api_error"), "the server had a fault (500)").await;
+    passes(stream("api_error"), "server error (500)").await;
     passes(stream("rate_limit_error"), "rate limited").await;
-    ends(stream("invalid_request_error"), "Rejected", "The server says: no").await;
     let bare = Reply::stream(error("overloaded_error", "Overloaded"));
-    passes(bare, "the server is overloaded").await;
+    passes(bare, "server overloaded").await;
     let untyped = Reply::stream("data: {\"error\":{\"message\":\"Overloaded\"}}\n\n");
-    passes(untyped, "the server is overloaded").await;
+    passes(untyped, "server overloaded").await;
 }
 
 #[tokio::test]
@@ -66,58 +70,51 @@ async fn an_answer_without_an_end_broke_off() {
     let (lines, _) = play(vec![whole.then_cut()]).await;
     assert_eq!(lines[1], "finish: Stop 12/0/22/0", "what has ended is whole");
     let (lines, _) = play(vec![Reply::stream("data: {\"type\":3}\n\n"), says("ok")]).await;
-    assert_eq!(lines[0], "retry: the answer was garbled, 2/4");
+    assert_eq!(lines[0], "retry: unreadable answer, 2/4");
 }
 
 #[tokio::test]
 async fn errors_that_stay_are_said_as_what_they_are() {
-    ends(
-        http(401, "authentication_error", "invalid x-api-key"),
-        "NotAuthenticated",
-        "not accepted",
-    )
-    .await;
-    ends(http(402, "billing_error", ""), "RateLimited", "no credit").await;
-    ends(http(403, "permission_error", "no"), "Rejected", "(HTTP 403). The server says: no").await;
-    ends(http(413, "request_too_large", ""), "ContextTooLong", "/compress").await;
     let invalid = |message| http(400, "invalid_request_error", message);
-    ends(invalid("prompt is too long: 208310 tokens > 200000 maximum"), "ContextTooLong", "longer")
-        .await;
+    let stream = format!("data: {}\n\n", error("invalid_request_error", "no"));
     let broke = "Your credit balance is too low to access the Anthropic API.";
-    ends(invalid(broke), "RateLimited", "no credit").await;
     let limit = "You have reached your specified API usage limits.";
-    ends(invalid(limit), "RateLimited", "spend limit").await;
     let schema = "tools.0.custom.input_schema: JSON schema is invalid";
-    ends(invalid(schema), "Rejected", "declaration of the tool `glob`").await;
     let order = "messages.2: `tool_use` ids were found without `tool_result` blocks";
-    ends(invalid(order), "Rejected", "fault of tandem").await;
-    let elsewhere = Reply::error(307, "").header("location", "https://evil.example/");
-    ends(elsewhere, "Rejected", "redirects").await;
+    let full = "input length and `max_tokens` exceed context limit: 199999 + 8192 > 200000";
     let page = Reply::error(200, "<html>").header("content-type", "text/html");
-    ends(page, "BadAnswer", "web page").await;
+    let mut errors = String::new();
+    for (reply, kind) in [
+        (http(401, "authentication_error", "invalid x-api-key"), "NotAuthenticated"),
+        (http(402, "billing_error", ""), "RateLimited"),
+        (http(403, "permission_error", "no"), "Rejected"),
+        (http(413, "request_too_large", ""), "ContextTooLong"),
+        (invalid("prompt is too long: 208310 tokens > 200000 maximum"), "ContextTooLong"),
+        (invalid(full), "ContextTooLong"),
+        (invalid(broke), "RateLimited"),
+        (invalid(limit), "RateLimited"),
+        (invalid(schema), "Rejected"),
+        (invalid(order), "Rejected"),
+        (Reply::stream(stream), "Rejected"),
+        (Reply::error(307, "").header("location", "https://evil.example/"), "Rejected"),
+        (Reply::error(429, SPENT), "RateLimited"),
+        (http(500, "api_error", "").header("x-should-retry", "false"), "Unavailable"),
+        (http(429, "rate_limit_error", "slow").header("retry-after", "4000"), "RateLimited"),
+        (http(429, "rate_limit_error", "slow").header("retry-after-ms", "4e6"), "RateLimited"),
+        (page, "BadAnswer"),
+    ] {
+        errors.push_str(&ends(reply, kind).await);
+        errors.push('\n');
+    }
+    expect_file!["../../../fixtures/models/anthropic/errors.txt"].assert_eq(&errors);
 }
 
 #[tokio::test]
-async fn a_spend_limit_is_no_rate_limit() {
-    let spent = r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request
-        would exceed","details":{"error_code":"enforced_spend_limit_reached"}}}"#
-        .replace('\n', " ");
-    ends(Reply::error(429, spent.clone()), "RateLimited", "spend limit").await;
-    // With a time to wait it is one that passes.
-    let passing = Reply::error(429, spent).header("retry-after", "0");
-    passes(passing, "rate limited").await;
-}
-
-#[tokio::test]
-async fn the_server_says_how_long_to_wait_and_whether() {
-    let limited = || http(429, "rate_limit_error", "slow down");
-    let (lines, _) = play(vec![limited().header("retry-after", "4000")]).await;
-    assert!(lines[0].contains("takes requests again in 67 min"), "{lines:?}");
-    let (lines, _) = play(vec![limited().header("retry-after-ms", "4000000")]).await;
-    assert!(lines[0].contains("takes requests again in 67 min"), "{lines:?}");
-    passes(limited().header("retry-after-ms", "20"), "rate limited").await;
-    let hopeless = http(500, "api_error", "").header("x-should-retry", "false");
-    ends(hopeless, "Unavailable", "does not want to be asked again").await;
+async fn the_server_says_how_long_to_wait() {
+    // With a time to wait, a spend limit is a rate limit.
+    passes(Reply::error(429, SPENT).header("retry-after", "0"), "rate limited").await;
+    let limited = http(429, "rate_limit_error", "slow down");
+    passes(limited.header("retry-after-ms", "20"), "rate limited").await;
 }
 
 #[tokio::test]
@@ -137,8 +134,6 @@ async fn an_answer_for_which_there_is_no_room_is_asked_for_shorter() {
             server.asked().iter().map(|asked| asked.body["max_tokens"].clone()).collect();
         assert_eq!(asked, [128_000, room]);
     }
-    let full = "input length and `max_tokens` exceed context limit: 199999 + 8192 > 200000";
-    ends(http(400, "invalid_request_error", full), "ContextTooLong", "/compress").await;
 }
 
 #[tokio::test]
@@ -147,8 +142,8 @@ async fn a_model_that_is_not_there_is_said_with_those_that_are() {
     let list =
         Reply::error(200, r#"{"data":[{"type":"model","id":"claude-x"},{"id":"claude-y"}]}"#);
     let (lines, server) = play(vec![missing, list]).await;
-    assert!(lines[0].contains("no model `claude-opus-5-5`"), "{lines:?}");
-    assert!(lines[0].contains("There are: claude-x, claude-y."), "{lines:?}");
+    assert!(lines[0].contains("Unknown model `claude-opus-5-5`"), "{lines:?}");
+    assert!(lines[0].contains("Available models: claude-x, claude-y."), "{lines:?}");
     assert_eq!(server.asked()[1].what, "GET /v1/models?limit=1000");
 }
 
@@ -176,7 +171,7 @@ async fn a_server_that_goes_silent_is_asked_again() {
     let begun = "data: {\"type\":\"ping\"}\n\n";
     let server = Server::start(vec![Reply::stream(begun).then_hang(), says("ok")]).await;
     let lines = ask(&anthropic(&server, patient), prompt(vec![user("hi")])).await;
-    assert_eq!(lines[..2], ["retry: the server went silent, 2/10", "text: ok"]);
+    assert_eq!(lines[..2], ["retry: server silent, 2/10", "text: ok"]);
     server.client_gone().await;
 }
 

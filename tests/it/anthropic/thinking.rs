@@ -50,12 +50,16 @@ async fn nothing_is_said_of_thinking_to_models_that_cannot_or_are_not_known() {
 #[tokio::test]
 async fn a_level_that_the_model_refuses_is_refused_here() {
     for (id, level, said) in [
-        ("claude-opus-5-5", "off", "`claude-opus-5-5` cannot think at level `off`. It knows: LOW"),
-        ("claude-opus-5-5", "8000", "cannot think at level `8000`"),
-        ("claude-opus-4-6", "xhigh", "cannot think at level `xhigh`"),
+        (
+            "claude-opus-5-5",
+            "off",
+            "Unknown thinking level `off` for `claude-opus-5-5`. Known levels: LOW",
+        ),
+        ("claude-opus-5-5", "8000", "Unknown thinking level `8000`"),
+        ("claude-opus-4-6", "xhigh", "Unknown thinking level `xhigh`"),
         ("claude-sonnet-4-5", "500", "thinks with 1024 to 63999 tokens, or with 0"),
         ("claude-sonnet-4-5", "64000", "thinks with 1024 to 63999 tokens, or with 0"),
-        ("qwen3-coder", "high", "Nothing is known"),
+        ("qwen3-coder", "high", "No thinking levels are known"),
     ] {
         let connect: Connect = Arc::new(|| Err(String::new()));
         let options = Options { thinking: Some(level.to_owned()), ..options() };

@@ -69,10 +69,10 @@ async fn a_model_can_be_set_to_a_script_and_not_to_nonsense() {
         project().file("s.jsonl", "{\"when\":\"\",\"answers\":[[{\"text\":\"I play.\"}]]}").start();
     let script = agent.workspace().join("s.jsonl").display().to_string();
     for (prompt, expected) in [
-        ("/model set x-9", "Nothing is known of a model `x-9`. Known are: `gemini-2.5-flash`"),
+        ("/model set x-9", "Unknown model `x-9`. Known models: `gemini-2.5-flash`"),
         ("/model set gpt-9", "Unknown model `gpt-9` for Gemini: use `openai:gpt-9`"),
         ("/model set bedrock:x", "Unknown provider `bedrock` in the model `bedrock:x`."),
-        ("/model set gemini-3/../x", "Nothing is known of a model"),
+        ("/model set gemini-3/../x", "Unknown model"),
         ("/model set replay:none", "cannot read the replay script none"),
         ("hello", "The model says so."),
         (&*format!("/model set replay:{script}"), "The model is now `replay:"),

@@ -31,7 +31,7 @@ impl Models for Shelf {
                 let _ = receiver.recv();
                 Ok(Arc::clone(&self.other) as _)
             }
-            _ => Err(format!("Nothing is known of a model `{id}`.")),
+            _ => Err(format!("Unknown model `{id}`.")),
         }
     }
 }
@@ -70,7 +70,7 @@ async fn set_lets_another_model_answer_with_the_same_conversation() {
 async fn a_model_that_nobody_knows_is_an_error_and_the_one_before_stays() {
     let (stage, _, _) = stage();
     let output = stage.output("/model set nonsense").await;
-    contains(&output, &["Nothing is known of a model `nonsense`", "is `spy` as before"]);
+    contains(&output, &["Unknown model `nonsense`", "is `spy` as before"]);
     stage.turn("hello").await;
     assert_eq!(stage.told(), ["user: hello"]);
 }

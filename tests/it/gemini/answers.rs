@@ -152,14 +152,14 @@ async fn what_the_provider_stops_is_refused() {
         &[
             "text: First you take",
             "refused: The answer was stopped by the provider's safety filter (SAFETY): Blocked by \
-             the filter. Say it another way. 15/0/3/0",
+             the filter. Rephrase the prompt. 15/0/3/0",
         ],
     )
     .await;
     check(
         "prompt-blocked",
         &["error: Refused(\"The prompt was blocked (PROHIBITED_CONTENT): The prompt could not be \
-           submitted. Say it another way.\")"],
+           submitted. Rephrase the prompt.\")"],
     )
     .await;
 }

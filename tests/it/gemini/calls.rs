@@ -74,7 +74,8 @@ fn a_thinking_level_that_the_model_does_not_know_is_refused() {
     let connect: Connect = Arc::new(|| Err("unused".to_owned()));
     let model = Catalog::embedded().lookup(MODEL);
     let error = Gemini::new(model, connect, options).err().unwrap();
-    let why = "`gemini-3.8-flash` cannot think at level `minimal`. It knows: LOW, MEDIUM, HIGH.";
+    let why =
+        "Unknown thinking level `minimal` for `gemini-3.8-flash`. Known levels: LOW, MEDIUM, HIGH.";
     assert_eq!(error, Error::Rejected(why.to_owned()));
 }
 
@@ -183,7 +184,7 @@ async fn refused_signatures_are_replaced_once() {
     let (said, calls) = answer(&gemini, &[user("go")]).await;
     let mut messages = vec![user("go"), said, results(calls)];
     let lines = ask(&gemini, prompt(messages.clone())).await;
-    assert_eq!(lines[0], "retry: the model's signatures were refused, 2/2");
+    assert_eq!(lines[0], "retry: signatures refused, 2/2");
     assert_eq!(lines[2], "finish: Stop 420/0/15/10");
 
     // They are refused only once, and those that come later are not meant.

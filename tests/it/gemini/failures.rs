@@ -37,9 +37,9 @@ async fn what_may_pass_is_tried_again() {
         &lines,
         &[
             "retry: rate limited, 2/10",
-            "retry: the server had a fault (500), 3/10",
-            "retry: the server is overloaded, 4/10",
-            "retry: the server had a fault (499), 5/10",
+            "retry: server error (500), 3/10",
+            "retry: server overloaded, 4/10",
+            "retry: server error (499), 5/10",
             "text: ok",
             STOP,
         ],
@@ -93,20 +93,19 @@ async fn an_unknown_model_is_answered_with_those_there_are() {
     ]});
     let replies = vec![Reply::error(404, "{}"), Reply::error(200, list.to_string())];
     let (lines, server) = play(replies, options()).await;
-    let why = "There is no model `gemini-3.8-flash` here, or not for you. There are: gemini-a, \
+    let why = "Unknown model `gemini-3.8-flash`, or not available with this key. Available models: gemini-a, \
                gemini-b.";
     assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
     assert_eq!(server.asked()[1].what, "GET /v1beta/models?pageSize=1000");
     let (lines, _) = play(vec![Reply::error(404, "{}")], options()).await;
-    assert!(lines[0].ends_with("here, or not for you.\")"), "{lines:?}");
+    assert!(lines[0].ends_with("with this key.\")"), "{lines:?}");
 }
 
 #[tokio::test]
 async fn errors_within_the_stream_are_tried_again() {
-    for (name, reason) in [
-        ("error-object", "the server is overloaded"),
-        ("error-array", "the server had a fault (500)"),
-    ] {
+    for (name, reason) in
+        [("error-object", "server overloaded"), ("error-array", "server error (500)")]
+    {
         let replies = vec![Reply::recorded(name), Reply::text("ok")];
         let (lines, _) = play(replies, options()).await;
         let again = format!("retry: {reason}, 2/10, discard");
@@ -163,7 +162,7 @@ async fn a_silent_server_is_a_lost_connection() {
     let replies = vec![Reply::stream(half).then_hang(), Reply::text("Half")];
     let options = Options { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = play(replies, options).await;
-    let again = "retry: the server went silent, 2/10, discard";
+    let again = "retry: server silent, 2/10, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", STOP]);
 }
 
@@ -185,18 +184,21 @@ async fn an_answer_that_has_ended_is_whole_whatever_becomes_of_the_connection() 
 async fn garbage_is_tried_again_and_given_up() {
     let garbage = || Reply::stream("data: {\"candidates\": oops}\n\n");
     let (lines, _) = play(vec![garbage(), Reply::text("ok")], options()).await;
-    assert_lines(&lines, &["retry: the answer was garbled, 2/4", "text: ok", STOP]);
+    assert_lines(&lines, &["retry: unreadable answer, 2/4", "text: ok", STOP]);
     let (lines, server) = play((0..9).map(|_| garbage()).collect(), options()).await;
     assert_eq!((server.asked().len(), lines.len()), (4, 4));
-    assert!(lines[3].starts_with("error: BadAnswer(\"What the server sent"), "{lines:?}");
+    assert!(
+        lines[3].starts_with("error: BadAnswer(\"The response breaks the rules of the API"),
+        "{lines:?}"
+    );
 }
 
 #[tokio::test]
 async fn worthless_answers_are_asked_for_again_with_a_nudge() {
     for (name, reason, says, text) in [
-        ("empty", "the answer was empty", "was empty", false),
-        ("thoughts-only", "the model only thought", "generated thoughts but", true),
-        ("malformed-call", "the model's call was malformed", "function call was malformed", true),
+        ("empty", "empty answer", "was empty", false),
+        ("thoughts-only", "reasoning without an answer", "generated thoughts but", true),
+        ("malformed-call", "malformed tool call", "function call was malformed", true),
     ] {
         let (lines, server) = play(vec![Reply::recorded(name), Reply::text("ok")], options()).await;
         let discard = if text { ", discard" } else { "" };
@@ -217,7 +219,7 @@ async fn worthless_answers_are_asked_for_again_with_a_nudge() {
 async fn an_answer_without_an_end_is_asked_for_again_without_a_nudge() {
     let (lines, server) =
         play(vec![Reply::recorded("no-finish"), Reply::text("ok")], options()).await;
-    let again = "retry: the answer was cut off, 2/4, discard";
+    let again = "retry: answer cut off, 2/4, discard";
     assert_lines(&lines, &["text: Half of an answer", again, "text: ok", STOP]);
     assert_eq!(nudge(&server, 1), "hi");
 }
@@ -233,7 +235,7 @@ async fn an_answer_goes_on_over_several_requests() {
         &lines[1..5],
         &[
             "text: Part one, and then ",
-            "retry: the server is overloaded, 2/10",
+            "retry: server overloaded, 2/10",
             "text: part two, the end.",
             "finish: Stop 196908/0/131084/7",
         ],

@@ -7,7 +7,7 @@ const MIB: usize = 1 << 20;
 
 #[track_caller]
 fn assert_given_up(lines: &[String], server: &Server, what: &str) {
-    let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was given up.\")");
+    let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was dropped.\")");
     assert_eq!(lines.last(), Some(&error));
     assert_eq!(server.asked().len(), 1, "it is not tried again");
 }
@@ -18,7 +18,7 @@ async fn one_event_of_100_mib_is_given_up() {
     reply[..6].copy_from_slice(b"data: ");
     let replies = vec![Reply::stream(reply).times(100)];
     let (lines, server) = play(replies, options()).await;
-    assert_given_up(&lines, &server, "One event of the answer");
+    assert_given_up(&lines, &server, "An event of the answer");
 }
 
 #[tokio::test]

@@ -180,19 +180,16 @@ async fn a_call_that_is_cut_is_asked_for_again() {
     let cut: String = half().into_iter().map(delta).collect();
     let unbegun = delta(json!({ "tool_calls": [whole(json!(0), json!("c1"), "glob", json!(""))] }));
     for (reply, reason) in [
-        (stream(half(), "length"), "the model's call was cut at its output limit"),
-        (stream(half(), "tool_calls"), "the model's call was malformed"),
-        (Reply::stream(cut), "the answer was cut off"),
-        (Reply::stream(unbegun), "the answer was cut off"),
-        (stream(Vec::new(), "tool_calls"), "the model's call was malformed"),
+        (stream(half(), "length"), "tool call cut at the output limit"),
+        (stream(half(), "tool_calls"), "malformed tool call"),
+        (Reply::stream(cut), "answer cut off"),
+        (Reply::stream(unbegun), "answer cut off"),
+        (stream(Vec::new(), "tool_calls"), "malformed tool call"),
     ] {
         let (lines, server) = play(vec![reply, text("ok")]).await;
         assert_lines(&lines, &[&format!("retry: {reason}, 2/4"), "text: ok", STOP]);
         let nudge = messages(&server, 1)[1]["content"].to_string();
-        assert_eq!(
-            nudge.contains("[System: Your previous answer"),
-            reason != "the answer was cut off"
-        );
+        assert_eq!(nudge.contains("[System: Your previous answer"), reason != "answer cut off");
     }
 }
 
@@ -215,7 +212,7 @@ async fn a_server_that_has_made_calls_before_is_asked_again_instead() {
     let model = model(&server, options());
     ask(&model, prompt(vec![user("hi")])).await;
     let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
-    let again = "retry: the model's call was malformed, 2/4, discard";
+    let again = "retry: malformed tool call, 2/4, discard";
     assert_lines(&lines, &[&format!("text: {said}"), again, "text: ok", STOP]);
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use expect_test::expect_file;
 use tandem::model::openai::{check, models};
 use tandem::model::retry::Policy;
 
@@ -23,12 +24,12 @@ async fn what_may_pass_is_tried_again() {
     assert_lines(
         &lines,
         &[
-            "retry: the server had a fault (408), 2/10",
-            "retry: the server had a fault (409), 3/10",
+            "retry: server error (408), 2/10",
+            "retry: server error (409), 3/10",
             "retry: rate limited, 4/10",
-            "retry: the server had a fault (500), 5/10",
-            "retry: the server is loading the model, 6/10",
-            "retry: the server is overloaded, 7/10",
+            "retry: server error (500), 5/10",
+            "retry: server is loading the model, 6/10",
+            "retry: server overloaded, 7/10",
             "retry: the request failed, 8/10",
             "text: ok",
             STOP,
@@ -62,38 +63,29 @@ async fn what_cannot_pass_is_an_error_at_once() {
     let code = |status: u16, code: &str| {
         Reply::error(status, json!({ "error": { "message": "no", "code": code } }).to_string())
     };
-    for (reply, kind, says) in [
-        (code(429, "insufficient_quota"), "RateLimited", "no credit left"),
-        (Reply::error(402, "{}"), "RateLimited", "no credit left"),
-        (refused(429, "You exceeded your current quota"), "RateLimited", "no credit left"),
-        (Reply::error(401, "{}"), "NotAuthenticated", "tandem login --provider openai"),
-        (code(400, "invalid_api_key"), "NotAuthenticated", "is not accepted"),
-        (code(400, "context_length_exceeded"), "ContextTooLong", "/compress"),
-        (
-            refused(400, "This model's maximum context length is 4096 tokens"),
-            "ContextTooLong",
-            "/compress",
-        ),
-        (code(400, "exceed_context_size_error"), "ContextTooLong", "/compress"),
-        (
-            refused(429, "Request too large for gpt-x on tokens per min"),
-            "ContextTooLong",
-            "/compress",
-        ),
-        (Reply::error(413, "too big"), "ContextTooLong", "/compress"),
-        (code(400, "content_filter"), "Refused", "filter"),
+    let mut errors = String::new();
+    for (reply, kind) in [
+        (code(429, "insufficient_quota"), "RateLimited"),
+        (Reply::error(402, "{}"), "RateLimited"),
+        (refused(429, "You exceeded your current quota"), "RateLimited"),
+        (Reply::error(401, "{}"), "NotAuthenticated"),
+        (code(400, "invalid_api_key"), "NotAuthenticated"),
+        (code(400, "context_length_exceeded"), "ContextTooLong"),
+        (refused(400, "This model's maximum context length is 4096 tokens"), "ContextTooLong"),
+        (code(400, "exceed_context_size_error"), "ContextTooLong"),
+        (refused(429, "Request too large for gpt-x on tokens per min"), "ContextTooLong"),
+        (Reply::error(413, "too big"), "ContextTooLong"),
+        (code(400, "content_filter"), "Refused"),
         (
             refused(
                 400,
                 "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
             ),
             "Rejected",
-            "start it with `--enable-auto-tool-choice",
         ),
         (
             Reply::error(500, r#"{"error":{"message":"tools param requires --jinja flag"}}"#),
             "Rejected",
-            "with `--jinja`",
         ),
         (
             Reply::error(
@@ -101,53 +93,39 @@ async fn what_cannot_pass_is_an_error_at_once() {
                 r#"{"error":{"message":"No endpoints found that support tool use"}}"#,
             ),
             "Rejected",
-            "cannot call tools",
         ),
-        (
-            Reply::error(404, r#"{"detail":"Not Found"}"#),
-            "Rejected",
-            "with the version at the end (…/v1)?",
-        ),
-        (Reply::error(403, r#"{"error":{"message":"region"}}"#), "Rejected", "HTTP 403"),
-        (Reply::error(500, "{}").header("x-should-retry", "false"), "Unavailable", "asked again"),
-        (
-            refused(400, "nothing that is known"),
-            "Rejected",
-            "The server says: nothing that is known",
-        ),
-        (
-            Reply::stream("<html>Log in</html>").header("content-type", "text/html"),
-            "BadAnswer",
-            "a web page",
-        ),
-        (
-            Reply::error(302, "").header("location", "https://evil.example/"),
-            "Rejected",
-            "redirects",
-        ),
+        (Reply::error(404, r#"{"detail":"Not Found"}"#), "Rejected"),
+        (Reply::error(403, r#"{"error":{"message":"region"}}"#), "Rejected"),
+        (Reply::error(500, "{}").header("x-should-retry", "false"), "Unavailable"),
+        (refused(400, "nothing that is known"), "Rejected"),
+        (Reply::stream("<html>Log in</html>").header("content-type", "text/html"), "BadAnswer"),
+        (Reply::error(302, "").header("location", "https://evil.example/"), "Rejected"),
     ] {
         let (lines, server) = play(vec![reply]).await;
         assert_eq!((lines.len(), server.asked().len()), (1, 1), "{lines:?}");
-        assert!(lines[0].starts_with(&format!("error: {kind}(")), "{says}: {lines:?}");
-        assert!(lines[0].contains(says), "{says}: {lines:?}");
+        assert!(lines[0].starts_with(&format!("error: {kind}(")), "{lines:?}");
+        // The port is another one each time.
+        errors.push_str(&lines[0].replace(server.address(), "http://HOST"));
+        errors.push('\n');
     }
+    expect_file!["../../../fixtures/models/openai/errors.txt"].assert_eq(&errors);
 }
 
 #[tokio::test]
 async fn errors_within_the_stream_are_errors() {
     let said = delta(json!({ "content": "Well, " }));
     for (error, reason) in [
-        (json!({ "error": { "message": "overloaded", "code": 502 } }), "the server is overloaded"),
-        (
-            json!({ "error": { "message": "x", "type": "server_error" } }),
-            "the server had a fault (500)",
-        ),
+        (json!({ "error": { "message": "overloaded", "code": 502 } }), "server overloaded"),
+        (json!({ "error": { "message": "x", "type": "server_error" } }), "server error (500)"),
         (json!({ "error": { "message": "slow down", "code": "429" } }), "rate limited"),
         (
             json!({ "choices": [{ "delta": {}, "finish_reason": "error", "error": { "message": "x", "code": 500 } }] }),
-            "the server had a fault (500)",
+            "server error (500)",
         ),
-        (json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] }), "the server gave up"),
+        (
+            json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] }),
+            "answer given up by the server",
+        ),
     ] {
         let body = [said.clone(), event(&error)].concat();
         let (lines, _) = play(vec![Reply::stream(body), text("ok")]).await;
@@ -177,7 +155,7 @@ async fn an_unknown_model_is_answered_with_those_there_are() {
     let server = Server::with_pages(vec![reply], &[("/v1/models", list)]).await;
     let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
     let why = format!(
-        "There is no model `{MODEL}` here, or not for you. The server says: x There are: a, b."
+        "Unknown model `{MODEL}`, or not available with this key. The server says: x Available models: a, b."
     );
     assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
 }

@@ -280,5 +280,5 @@ async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     let options = Options { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
     let connect: Connect = Arc::new(|| Err(String::new()));
     let error = OpenAi::new(Catalog::embedded().lookup("openai:x"), connect, options).err();
-    assert!(error.unwrap().to_string().contains("It knows: none, minimal, low"));
+    assert!(error.unwrap().to_string().contains("Known levels: none, minimal, low"));
 }

@@ -82,11 +82,11 @@ async fn an_answer_that_ends_in_the_middle_is_asked_for_again() {
     let said = || delta(json!({ "content": "Hal" }));
     let body = said();
     for (reply, reason) in [
-        (Reply::stream(said()), "the answer was cut off, 2/4"),
+        (Reply::stream(said()), "answer cut off, 2/4"),
         (Reply::stream(said()).then_cut(), "the connection was lost, 2/10"),
         (Reply::stream(body[..body.len() - 3].to_owned()), "the connection was lost, 2/10"),
         (Reply::stream(format!("{body}data: {{\"choi")), "the connection was lost, 2/10"),
-        (Reply::stream(format!("{body}data: oops\n\n")), "the answer was garbled, 2/4"),
+        (Reply::stream(format!("{body}data: oops\n\n")), "unreadable answer, 2/4"),
     ] {
         let (lines, _) = play(vec![reply, text("Half")]).await;
         let lines: Vec<_> = lines.into_iter().filter(|line| line != "text: Hal").collect();
@@ -101,7 +101,7 @@ async fn a_silent_server_is_a_lost_connection() {
     let half = Reply::stream(delta(json!({ "content": "Hal" }))).then_hang();
     let options = Options { idle: Duration::from_millis(300), ..options() };
     let (lines, _, _) = play_to(vec![half, text("Half")], prompt(vec![user("hi")]), options).await;
-    let again = "retry: the server went silent, 2/10, discard";
+    let again = "retry: server silent, 2/10, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", STOP]);
 }
 
@@ -132,10 +132,10 @@ async fn after_done_nothing_is_waited_for() {
 #[tokio::test]
 async fn worthless_answers_are_asked_for_again_with_a_nudge() {
     for (reply, reason, says) in [
-        (stream(Vec::new(), "stop"), "the answer was empty, 2/4", "was empty"),
+        (stream(Vec::new(), "stop"), "empty answer, 2/4", "was empty"),
         (
             stream(vec![json!({ "reasoning": "hm" })], "stop"),
-            "the model only thought, 2/4, discard",
+            "reasoning without an answer, 2/4, discard",
             "generated thoughts but",
         ),
     ] {
@@ -177,15 +177,14 @@ async fn a_line_without_an_end_and_an_answer_without_an_end_are_given_up() {
     let calls = json!([{ "index": 0, "id": "c", "function": { "arguments": "x".repeat(MIB) } }]);
     let many: Vec<_> = (0..4000).map(|n| json!({ "id": n.to_string(), "function": {} })).collect();
     for (body, what) in [
-        (line, "One event of the answer"),
+        (line, "An event of the answer"),
         (field("content").into(), "The model's answer"),
         (field("reasoning").into(), "The model's answer"),
         (delta(json!({ "tool_calls": calls })).into(), "The model's answer"),
         (delta(json!({ "tool_calls": many })).into(), "The model's answer"),
     ] {
         let (lines, server) = play(vec![Reply::stream(body).times(100)]).await;
-        let error =
-            format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was given up.\")");
+        let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was dropped.\")");
         assert_eq!(lines.last(), Some(&error));
         assert_eq!(server.asked().len(), 1, "it is not tried again");
     }
