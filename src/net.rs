@@ -59,6 +59,7 @@ pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
 pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
     Client::builder()
         .user_agent(AGENT)
+        // A redirect could lead to a literal address, which no resolver sees.
         .redirect(redirect::Policy::none())
         .referer(false)
         .dns_resolver(CheckedResolver { lookup, reach })

@@ -64,6 +64,7 @@ impl Endpoint {
             })?;
             headers.insert(name, value);
         }
+        // Last, so that the user's own headers override the key's.
         for (name, value) in &self.headers {
             let (name, value) = http::header(name, value)?;
             headers.insert(name, value);

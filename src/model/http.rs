@@ -47,6 +47,7 @@ impl Http {
             let why = format!("The HTTP client could not be built: {}", cause(&error));
             Failure::terminal(Error::Unavailable(why))
         })?;
+        // Two first requests at once may both build one; the first stays.
         Ok(self.client.get_or_init(|| client))
     }
 
@@ -57,6 +58,7 @@ impl Http {
         patience: Duration,
     ) -> Result<Response, Failure> {
         let host = host(request.url());
+        // Not the client's own timeout: that would also end a stream that takes long.
         let response = timeout(patience, self.client()?.execute(request)).await;
         response
             .map_err(|_| silent(&host, patience))?
@@ -72,6 +74,7 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
             && last.host_str() == next.host_str()
             && last.port_or_known_default() == next.port_or_known_default()
     });
+    // Stopped, not an error: the status then says that the address redirects, and where to.
     if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 

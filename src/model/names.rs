@@ -16,6 +16,7 @@ pub(super) fn accepted(name: &str) -> Cow<'_, str> {
     if !name.is_empty() && name.len() <= MAX && name.chars().all(valid) {
         return Cow::Borrowed(name);
     }
+    // Not stable across versions of Rust, and need not be: names are made anew for each request.
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     let mark = format!("_{:08x}", hasher.finish() & 0xFFFF_FFFF);

@@ -92,6 +92,7 @@ impl Report {
 
     /// Classifies the error.
     pub(super) fn classify(&self, info: RequestInfo<'_>) -> Trouble {
+        // Before the status: for the same reason, servers answer 400, 403, 429 or 500.
         if let Some(failure) = self.lasting(info) {
             return failure.into();
         }

@@ -117,6 +117,7 @@ impl Policy {
         if failed >= self.attempts {
             return None;
         }
+        // An overloaded server often has room again within a second.
         let soon = self.backoff.first / 5;
         let backoff = match advice {
             Advice::Never => return None,
@@ -138,6 +139,7 @@ impl Policy {
 
 /// Parses `34.07s`, `900ms`, `1h2m3.5s`.
 pub fn duration(text: &str) -> Option<Duration> {
+    // By hand: the forms of Google's and OpenAI's APIs together are no crate's.
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     while !rest.is_empty() {

@@ -101,6 +101,7 @@ pub(super) async fn read<A: Assemble>(
     let mut ended_at = None;
     loop {
         let ended = answer.has_ended();
+        // Read on after the end of the answer: token counts come last with some servers.
         let patience = if ended {
             let since = ended_at.get_or_insert_with(Instant::now).elapsed();
             let linger = if answer.is_over() { LAST_BYTES } else { options.linger };
@@ -115,6 +116,7 @@ pub(super) async fn read<A: Assemble>(
             Err(failure) => return Err(failure.into()),
         };
         events.push(&bytes);
+        // The parser has a copy; an event may take long to be taken.
         drop(bytes);
         while let Some(event) = events.next_event()? {
             answer.take(&event.data, &mut out)?;

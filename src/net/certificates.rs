@@ -8,9 +8,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 /// Message to people whose machine has no root certificates.
-pub(super) const NO_CERTIFICATES: &str = "this machine has no certificates of authorities, without \
-    which no server can be trusted over https: install the package ca-certificates, or name a file \
-    of them in SSL_CERT_FILE";
+pub(super) const NO_CERTIFICATES: &str = "this machine has no root certificates, without which no \
+    server can be trusted over https: install the package ca-certificates, or set SSL_CERT_FILE to \
+    a file of certificates";
 
 /// Returns a TLS configuration that trusts no server; its error says why.
 pub(super) fn no_certificates() -> Option<ClientConfig> {

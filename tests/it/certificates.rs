@@ -1,4 +1,4 @@
-//! A machine without certificates of authorities.
+//! A machine without root certificates.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
@@ -67,9 +67,9 @@ async fn a_server_over_plain_http_answers() {
 #[tokio::test]
 async fn https_fails_at_once_and_says_what_to_install() {
     let (_, stderr, code) = ask(&format!("https://{}", tls_server())).await;
-    let expected = "cannot be asked: this machine has no certificates of authorities, without which \
-        no server can be trusted over https: install the package ca-certificates, or name a file \
-        of them in SSL_CERT_FILE.\n";
+    let expected = "cannot be reached: this machine has no root certificates, without which no server \
+        can be trusted over https: install the package ca-certificates, or set SSL_CERT_FILE to a \
+        file of certificates.\n";
     assert!(stderr.starts_with("tandem: ") && stderr.ends_with(expected), "{stderr}");
     assert_eq!((stderr.lines().count(), code), (1, Some(1)));
 }

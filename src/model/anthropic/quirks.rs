@@ -60,6 +60,7 @@ impl Quirks {
             return self.refused.len() > before;
         }
         let sent = self.thinking(asked);
+        // Before `thinking`, which such messages often name, too.
         if sent.effort.is_some() && refuses(report, &["output_config", "effort"]) {
             self.no_effort = true;
             return true;

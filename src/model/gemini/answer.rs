@@ -106,6 +106,7 @@ impl Assemble for Answer {
         let shown_since = mem::take(&mut checkpoint.shown_since);
         self.pieces.truncate(checkpoint.pieces);
         self.text.truncate(checkpoint.text);
+        // The last piece may have grown since the checkpoint.
         if let Some(Piece::Text(range)) = self.pieces.last_mut() {
             range.end = range.end.min(checkpoint.text);
         }

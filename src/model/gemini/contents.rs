@@ -213,6 +213,7 @@ pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = u64>
 }
 
 fn hash(signature: &str) -> u64 {
+    // Signatures are kilobytes long; their hashes are enough to know them again.
     let mut hasher = DefaultHasher::new();
     signature.hash(&mut hasher);
     hasher.finish()

@@ -230,6 +230,7 @@ fn id(id: &str, server: &Server) -> String {
     if fits && !(short && (id.len() != 9 || !id.chars().all(|c| c.is_ascii_alphanumeric()))) {
         return id.to_owned();
     }
+    // Without a random key, so that a call and its result get the same id in every request.
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     // Nine hexadecimal digits: enough to tell the calls of a conversation apart.
