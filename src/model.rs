@@ -14,7 +14,6 @@ pub mod provider;
 pub mod redact;
 pub mod replay;
 pub mod retry;
-pub mod sse;
 pub mod tokens;
 
 mod chat;
@@ -23,6 +22,7 @@ mod http;
 mod names;
 mod report;
 mod request_loop;
+mod sse;
 mod stream;
 mod unusable;
 mod words;

@@ -29,7 +29,7 @@ impl Default for Policy {
 
 /// Hint at when another attempt may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
+pub(super) enum Advice {
     /// Never: the request would fail again.
     Never,
     /// At once: the next request is different.
@@ -44,36 +44,36 @@ pub enum Advice {
 
 /// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub(super) struct Failure {
     /// Error, if no retry follows.
-    pub error: Error,
+    pub(super) error: Error,
     /// Hint at whether and when to retry.
-    pub advice: Advice,
+    pub(super) advice: Advice,
     /// Reason for the retry, in a few words.
-    pub reason: String,
+    pub(super) reason: String,
 }
 
 impl Failure {
     /// A failure that would happen again.
-    pub fn terminal(error: Error) -> Self {
+    pub(super) fn terminal(error: Error) -> Self {
         Self { error, advice: Advice::Never, reason: String::new() }
     }
 
     /// A failure that may pass.
-    pub fn passing(reason: impl Into<String>, error: Error) -> Self {
+    pub(super) fn passing(reason: impl Into<String>, error: Error) -> Self {
         Self { error, advice: Advice::Unknown, reason: reason.into() }
     }
 
     /// The failure of a request whose next attempt leaves out what the server refused. It is
     /// announced if there is a reason; else only if the beginning of an answer is void.
-    pub fn adapted(reason: &str) -> Self {
+    pub(super) fn adapted(reason: &str) -> Self {
         let error = Error::Rejected("The server did not accept the request.".to_owned());
         Self { error, advice: Advice::Now, reason: reason.to_owned() }
     }
 
     /// Replaces the hint at when to retry.
     #[must_use]
-    pub fn advised(mut self, advice: Advice) -> Self {
+    pub(super) fn advised(mut self, advice: Advice) -> Self {
         self.advice = advice;
         self
     }
@@ -81,7 +81,7 @@ impl Failure {
 
 /// A failed request or answer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(super) enum Trouble {
     /// The request or the connection failed.
     Failed(Failure),
     /// The model is unknown.
@@ -98,7 +98,7 @@ impl From<Failure> for Trouble {
 
 impl Trouble {
     /// Returns the error, for a request that is not retried.
-    pub fn into_error(self) -> Error {
+    pub(super) fn into_error(self) -> Error {
         match self {
             Self::Failed(Failure { error, .. }) | Self::NoModel(error) | Self::Garbled(error) => {
                 error
@@ -113,7 +113,7 @@ const SOON: u32 = 3;
 impl Policy {
     /// Returns the wait after so many failed attempts; `None` if none is left. `chance` is a random
     /// number from 0 to 1.
-    pub fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
+    pub(super) fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
         if failed >= self.attempts {
             return None;
         }
@@ -138,7 +138,7 @@ impl Policy {
 }
 
 /// Parses `34.07s`, `900ms`, `1h2m3.5s`.
-pub fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     // By hand: the forms of Google's and OpenAI's APIs together are no crate's.
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
@@ -162,7 +162,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Finds `Please retry in 12.3s` and the like in a message.
-pub fn wait_in(message: &str) -> Option<Duration> {
+pub(super) fn wait_in(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
     let begin = ["retry in ", "retry after ", "reset after ", "try again in "]
         .iter()
@@ -172,7 +172,7 @@ pub fn wait_in(message: &str) -> Option<Duration> {
 }
 
 /// Derives a hint from the name of an exceeded quota.
-pub fn quota_advice(id: &str) -> Advice {
+pub(super) fn quota_advice(id: &str) -> Advice {
     let id = id.to_ascii_lowercase();
     if id.contains("perday") || id.contains("daily") {
         Advice::Never

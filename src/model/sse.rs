@@ -10,7 +10,7 @@ use memchr::memchr2;
 const KEPT: usize = 64 * 1024;
 
 /// A parser of events that arrive in pieces, cut anywhere.
-pub struct Events {
+pub(super) struct Events {
     buffer: Vec<u8>,
     /// Start of the first block that has not been returned.
     block: usize,
@@ -25,18 +25,13 @@ pub struct Events {
     max: usize,
 }
 
-/// One event.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// Name; may be empty.
-    pub name: &'a [u8],
-    /// Its data lines, joined by line feeds.
-    pub data: Cow<'a, [u8]>,
-}
+/// Data of one event: its data lines, joined by line feeds. Names are not read: what they tell is in
+/// the data of all APIs.
+pub(super) type Event<'a> = Cow<'a, [u8]>;
 
 /// Reason why there are no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SseError {
+pub(super) enum SseError {
     /// One event is longer than this many bytes.
     TooLong(usize),
     /// The stream ended within an event.
@@ -56,18 +51,18 @@ impl std::error::Error for SseError {}
 
 impl Events {
     /// Takes no event longer than `max` bytes.
-    pub fn new(max: usize) -> Self {
+    pub(super) fn new(max: usize) -> Self {
         let buffer = Vec::new();
         Self { buffer, block: 0, line: 0, searched: 0, after_return: false, lines: false, max }
     }
 
     /// Takes each line that is JSON for an event, and no line longer than `max` bytes.
-    pub fn lines(max: usize) -> Self {
+    pub(super) fn lines(max: usize) -> Self {
         Self { lines: true, ..Self::new(max) }
     }
 
     /// Adds what has arrived. All events should be taken out before more is added.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         // Moves no more bytes than have been handed out, so each byte is moved once on average.
         if self.block > 0 && self.block >= self.buffer.len() / 2 {
             self.buffer.drain(..self.block);
@@ -81,8 +76,8 @@ impl Events {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event that is whole, if there is one.
-    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, SseError> {
+    /// Returns the next event that is whole.
+    pub(super) fn next_event(&mut self) -> Result<Option<Event<'_>>, SseError> {
         while let Some(block) = self.next_block()? {
             // Decided before it is borrowed for good: a block may hold comments alone.
             if has_data(&self.buffer[block.clone()]) {
@@ -93,7 +88,7 @@ impl Events {
     }
 
     /// Returns the rest when the stream has ended: nothing, or a bare error message.
-    pub fn end(&mut self) -> Result<Option<Event<'_>>, SseError> {
+    pub(super) fn end(&mut self) -> Result<Option<Event<'_>>, SseError> {
         let rest = &self.buffer[self.block..];
         self.block = self.buffer.len();
         if is_bare_json(rest) {
@@ -154,25 +149,21 @@ fn has_data(block: &[u8]) -> bool {
 
 fn event(block: &[u8]) -> Option<Event<'_>> {
     if is_bare_json(block) {
-        return Some(Event { name: b"", data: Cow::Borrowed(block.trim_ascii()) });
+        return Some(Cow::Borrowed(block.trim_ascii()));
     }
-    let mut name: &[u8] = b"";
-    let mut data: Option<Cow<'_, [u8]>> = None;
+    let mut data: Option<Event<'_>> = None;
     for line in lines(block) {
-        match field(line) {
-            (b"event", value) => name = value,
-            (b"data", value) => match &mut data {
-                None => data = Some(Cow::Borrowed(value)),
-                Some(data) => {
-                    let data = data.to_mut();
-                    data.push(b'\n');
-                    data.extend_from_slice(value);
-                }
-            },
-            _ => {}
+        let (b"data", value) = field(line) else { continue };
+        match &mut data {
+            None => data = Some(Cow::Borrowed(value)),
+            Some(data) => {
+                let data = data.to_mut();
+                data.push(b'\n');
+                data.extend_from_slice(value);
+            }
         }
     }
-    data.map(|data| Event { name, data })
+    data
 }
 
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
@@ -212,13 +203,7 @@ mod tests {
     fn events(input: &str, size: usize) -> Vec<String> {
         let mut events = Events::new(1000);
         let mut all = Vec::new();
-        let text = |event: Event<'_>| {
-            let data = String::from_utf8(event.data.into_owned()).unwrap();
-            match event.name {
-                b"" => data,
-                name => format!("{}: {data}", String::from_utf8_lossy(name)),
-            }
-        };
+        let text = |event: Event<'_>| String::from_utf8(event.into_owned()).unwrap();
         for piece in input.as_bytes().chunks(size) {
             events.push(piece);
             loop {
@@ -266,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_and_everything_else_is_ignored() {
-        check(": hello\nevent: ping\nid: 7\nretry: 3\ndata: a\nother: b\n\n", &["ping: a"]);
+    fn everything_but_data_is_ignored() {
+        check(": hello\nevent: ping\nid: 7\nretry: 3\ndata: a\nother: b\n\n", &["a"]);
         check(": hello\n\n:\n\nevent: ping\n\ndata: a\n\n", &["a"]);
         check("\u{feff}data: a\n\n", &["a"]);
     }
@@ -295,10 +280,10 @@ mod tests {
             for piece in input.as_bytes().chunks(size) {
                 events.push(piece);
                 while let Some(event) = events.next_event().unwrap() {
-                    all.push(event.data.into_owned());
+                    all.push(event.into_owned());
                 }
             }
-            all.extend(events.end().unwrap().map(|event| event.data.into_owned()));
+            all.extend(events.end().unwrap().map(Event::into_owned));
             let expected = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}", "{\"d\":4}"];
             assert_eq!(all, expected.map(str::as_bytes), "in pieces of {size}");
         }

@@ -119,14 +119,14 @@ pub(super) async fn read<A: Assemble>(
         // The parser has a copy; an event may take long to be taken.
         drop(bytes);
         while let Some(event) = events.next_event()? {
-            answer.take(&event.data, &mut out)?;
+            answer.take(&event, &mut out)?;
             for chunk in out.drain(..) {
                 emitter.send(chunk).await;
             }
         }
     }
     match events.end() {
-        Ok(Some(event)) => answer.take(&event.data, &mut out)?,
+        Ok(Some(event)) => answer.take(&event, &mut out)?,
         Err(broken) if !answer.has_ended() => return Err(broken.into()),
         Ok(None) | Err(_) => {}
     }
