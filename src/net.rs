@@ -6,7 +6,7 @@
 
 mod backoff;
 mod certificates;
-mod place;
+mod reach;
 
 use std::error::Error;
 use std::fmt;
@@ -22,7 +22,7 @@ use tokio::net::lookup_host;
 
 pub use self::backoff::{Backoff, retry_after};
 use self::certificates::{NO_CERTIFICATES, no_certificates};
-pub use self::place::{Reach, is_this_machine, judge, judge_host};
+pub use self::reach::{Reach, is_this_machine, judge, judge_host};
 
 /// Value of the `User-Agent` header.
 pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));

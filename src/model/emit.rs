@@ -10,8 +10,8 @@ use super::{Chunk, Error, Finish, Retry};
 /// The sending end of an answer's chunks.
 pub(super) struct Emitter(mpsc::Sender<Chunk>);
 
-/// Streams the chunks that `run` sends, and then its result. No task is spawned: dropping the stream
-/// drops the request with it.
+/// Streams the chunks that `run` sends, and then its result. No task is spawned: dropping the
+/// stream drops the request.
 pub(super) fn answer<F>(run: impl FnOnce(Emitter) -> F) -> BoxStream<'static, Result<Chunk, Error>>
 where
     F: Future<Output = Result<Finish, Error>> + Send + 'static,

@@ -1,8 +1,11 @@
-//! Names and ids that every provider accepts: not all of them accept those of others.
+//! Names, ids and arguments of calls that every provider accepts: not all of them accept those of
+//! others.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::{Value, json};
 
 use super::ToolDeclaration;
 
@@ -31,6 +34,15 @@ pub(super) fn original<'a>(accepted_name: &'a str, tools: &'a [ToolDeclaration])
     known.map_or(accepted_name, |tool| &tool.name)
 }
 
+/// Wraps arguments that are no object as the only field of one: no provider accepts anything else.
+pub(super) fn arguments(args: &Value) -> Cow<'_, Value> {
+    match args {
+        Value::Object(_) => Cow::Borrowed(args),
+        Value::Null => Cow::Owned(json!({})),
+        other => Cow::Owned(json!({ "input": other })),
+    }
+}
+
 /// Ids of a conversation's calls, each used once: not every server gives each call its own.
 #[derive(Default)]
 pub(super) struct Ids(HashMap<String, usize>);
@@ -52,8 +64,6 @@ impl Ids {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn tool(name: &str) -> ToolDeclaration {
@@ -80,6 +90,13 @@ mod tests {
             assert_eq!(original(&made, &tools), name);
         }
         assert_eq!(original("glob", &tools), "glob");
+    }
+
+    #[test]
+    fn arguments_are_always_an_object() {
+        assert_eq!(*arguments(&json!({"a": 1})), json!({"a": 1}));
+        assert_eq!(*arguments(&Value::Null), json!({}));
+        assert_eq!(*arguments(&json!([1])), json!({"input": [1]}));
     }
 
     #[test]

@@ -62,15 +62,15 @@ impl Provider {
         if let Some((name, _)) = id.split_once(':') {
             let known: Vec<_> = Self::ALL.iter().map(|it| format!("`{it}`")).collect();
             return Err(format!(
-                "Unknown provider `{name}` in the model `{id}`. Known providers: {}. For an Ollama model \
-                 with this name, use `ollama:{id}`.",
+                "Unknown provider `{name}` in the model `{id}`. Known providers: {}. For an Ollama \
+                 model with this name, use `ollama:{id}`.",
                 known.join(", ")
             ));
         }
         match Self::whose(id).filter(|whose| *whose != usual) {
             Some(whose) => Err(format!(
-                "Unknown model `{id}` for {title}: use `{whose}:{id}`, or `{usual}:{id}` if {title} \
-                 has it.",
+                "Unknown model `{id}` for {title}: use `{whose}:{id}`, or `{usual}:{id}` if \
+                 {title} has it.",
                 title = usual.title(),
             )),
             None => Ok((provider, own)),

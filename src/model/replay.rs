@@ -264,7 +264,7 @@ fn text(parts: &[Part]) -> String {
 mod tests {
     use super::*;
 
-    /// What is said to each of these prompts in turn.
+    /// Plays the answers to these prompts in turn.
     #[track_caller]
     fn check(script: &str, prompts: &[&str], expected: &[&str]) {
         let replay = Replay::from_script(script).unwrap();

@@ -144,7 +144,8 @@ impl Report {
         {
             return failure(
                 Error::RateLimited,
-                "The spend limit of this account or key is reached. Raise it, continue next month, or use another key.",
+                "The spend limit of this account or key is reached. Raise it, continue next month, \
+                 or use another key.",
             );
         }
         if self.status == 413 || self.is_too_long() {

@@ -1,4 +1,4 @@
-//! The request loop: sends requests to a provider's API until there is an answer, or none to be had.
+//! The request loop: sends requests to a provider's API until there is an answer or an error.
 //!
 //! Everything that all providers share is here: retries, backoff, half answers, answers that cannot
 //! be used, answers that go on over several responses. A provider is an [`Api`]: it writes the

@@ -25,8 +25,8 @@ pub(super) struct Events {
     max: usize,
 }
 
-/// Data of one event: its data lines, joined by line feeds. Names are not read: what they tell is in
-/// the data of all APIs.
+/// Data of one event: its data lines, joined by line feeds. Names are not read: all APIs repeat
+/// them in the data.
 pub(super) type Event<'a> = Cow<'a, [u8]>;
 
 /// Reason why there are no more events.

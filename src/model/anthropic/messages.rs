@@ -225,7 +225,7 @@ fn call_again<'a>(
     }
     let mut changed = part.clone();
     changed.insert("id".to_owned(), json!(id));
-    changed.insert("input".to_owned(), object(input).into_owned());
+    changed.insert("input".to_owned(), names::arguments(input).into_owned());
     Block::Changed(changed)
 }
 
@@ -271,7 +271,7 @@ fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<Content<'a>>, Vec<St
     let called: Vec<_> = answer.calls.iter().map(|call| ids.unique(&call.id)).collect();
     content.extend(answer.calls.iter().zip(&called).map(|(call, id)| {
         let name = names::accepted(&call.name);
-        Own::ToolUse { id: id.clone(), name, input: object(&call.args) }.into()
+        Own::ToolUse { id: id.clone(), name, input: names::arguments(&call.args) }.into()
     }));
     (content, called)
 }
@@ -304,15 +304,6 @@ fn shown(media: &Media) -> Own<'_> {
             text: format!("[Something of the type {other} is here, which you cannot be shown.]")
                 .into(),
         },
-    }
-}
-
-/// Wraps arguments that are no object as the only field of one: the API takes nothing else.
-fn object(args: &Value) -> Cow<'_, Value> {
-    match args {
-        Value::Object(_) => Cow::Borrowed(args),
-        Value::Null => Cow::Owned(json!({})),
-        other => Cow::Owned(json!({ "input": other })),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Mode {
     },
     /// Thinking at the beginning of each turn, up to a number of tokens.
     Enabled { budget_tokens: u64 },
-    /// Never: the request would fail again.
+    /// No thinking.
     Disabled,
 }
 

@@ -57,7 +57,7 @@ pub(in crate::model) fn judge(answer: &Answer, circumstances: Circumstances<'_>)
                 Failure::passing("answer given up by the server", Error::Unavailable(why));
             failure.advised(Advice::Soon).into()
         }
-        _ => said(answer, reason, circumstances),
+        _ => without_calls(answer, reason, circumstances),
     }
 }
 
@@ -74,7 +74,7 @@ fn with_calls(answer: &Answer, reason: &str) -> Verdict {
 }
 
 /// Judges an answer without calls.
-fn said(answer: &Answer, reason: &str, circumstances: Circumstances<'_>) -> Verdict {
+fn without_calls(answer: &Answer, reason: &str, circumstances: Circumstances<'_>) -> Verdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
         return Verdict::Unusable(MALFORMED);
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::media::Media;
-use crate::model::{self, Assistant, Message, Native, ToolResult};
+use crate::model::{self, Assistant, Message, Native, ToolResult, names};
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "gemini";
@@ -196,7 +196,7 @@ fn echo<'a>(part: &'a Value, native: &Native, target: Target<'_>) -> Option<Part
         changed.shift_remove(SIGNATURE);
     }
     if let (Some(args), Some(call)) = (args, changed.get_mut("functionCall")) {
-        call["args"] = object(args).into_owned();
+        call["args"] = names::arguments(args).into_owned();
     }
     (!changed.is_empty()).then_some(Part::Changed(changed))
 }
@@ -226,7 +226,7 @@ fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<CallRef<'_>>) {
         function_call: FunctionCall {
             id: &call.id,
             name: valid_name(&call.name),
-            args: object(&call.args),
+            args: names::arguments(&call.args),
         },
         thought_signature: None,
     });
@@ -289,15 +289,6 @@ fn responses<'a>(
 
 fn inline(media: &Media) -> Inline<'_> {
     Inline { inline_data: Blob { mime_type: &media.mime_type, data: &media.data } }
-}
-
-/// Wraps arguments that are no object as the only field of one: the API takes nothing else.
-fn object(args: &Value) -> Cow<'_, Value> {
-    match args {
-        Value::Object(_) => Cow::Borrowed(args),
-        Value::Null => Cow::Owned(json!({})),
-        other => Cow::Owned(json!({ "input": other })),
-    }
 }
 
 /// Returns a name that the API accepts: other providers are not so strict.

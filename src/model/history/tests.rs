@@ -1,4 +1,4 @@
-//! Whatever a conversation looks like, the hardened one keeps the promises.
+//! Any conversation, once hardened, keeps the promises.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

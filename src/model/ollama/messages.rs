@@ -4,8 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::media::Media;
 use crate::model::chat::echo::Echo;
-use crate::model::names::accepted;
-use crate::model::{Assistant, Message, Native, Part, Prompt, ToolResult, history};
+use crate::model::{Assistant, Message, Native, Part, Prompt, ToolResult, history, names};
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "ollama";
@@ -76,12 +75,8 @@ fn assistant(answer: &Assistant, target: Target<'_>) -> Value {
     }
     let mut extras = echo.calls.into_iter();
     let calls = answer.calls.iter().map(|call| {
-        let arguments = match &call.args {
-            Value::Object(_) => call.args.clone(),
-            Value::Null => json!({}),
-            other => json!({ "input": other }),
-        };
-        let function = json!({ "name": accepted(&call.name), "arguments": arguments });
+        let arguments = names::arguments(&call.args);
+        let function = json!({ "name": names::accepted(&call.name), "arguments": arguments });
         let mut written =
             Map::from_iter([("id".to_owned(), json!(call.id)), ("function".to_owned(), function)]);
         written.extend(extras.next().unwrap_or_default());
@@ -96,7 +91,7 @@ fn told(results: &[ToolResult], target: Target<'_>) -> Vec<Value> {
     let result = |result: &ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
         let mut message = said("tool", text);
-        message["tool_name"] = json!(accepted(&result.name));
+        message["tool_name"] = json!(names::accepted(&result.name));
         message["tool_call_id"] = json!(result.call);
         message
     };

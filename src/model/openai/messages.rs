@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 use super::quirks::{Quirk, Server};
 use crate::media::Media;
 use crate::model::chat::echo::Echo;
-use crate::model::names::accepted;
-use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history};
+use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history, names};
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "openai";
@@ -173,8 +172,8 @@ fn assistant<'a>(answer: &'a Assistant, target: Target<'_>) -> ChatMessage<'a> {
         id: id(&call.id, target.server),
         r#type: "function",
         function: Function {
-            name: accepted(&call.name).into_owned(),
-            arguments: object(&call.args).to_string(),
+            name: names::accepted(&call.name).into_owned(),
+            arguments: names::arguments(&call.args).to_string(),
         },
         extra: extras.next().unwrap_or_default(),
     });
@@ -236,13 +235,4 @@ fn id(id: &str, server: &Server) -> String {
     // Nine hexadecimal digits: enough to tell the calls of a conversation apart.
     let digits = format!("{:016x}", hasher.finish());
     if short { digits[..9].to_owned() } else { format!("call_{digits}") }
-}
-
-/// Wraps arguments that are no object as the only field of one: the API takes nothing else.
-fn object(args: &Value) -> Cow<'_, Value> {
-    match args {
-        Value::Object(_) => Cow::Borrowed(args),
-        Value::Null => Cow::Owned(json!({})),
-        other => Cow::Owned(json!({ "input": other })),
-    }
 }

@@ -1,4 +1,4 @@
-//! Whatever the conversation, what is sent keeps the API's rules.
+//! Any conversation: the request keeps the API's rules.
 
 use std::sync::LazyLock;
 

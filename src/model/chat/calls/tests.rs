@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// How a server sends the pieces of calls.
+/// A server's way to send the pieces of calls.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Numbered from some number on; the id comes with the first piece.

@@ -1,4 +1,4 @@
-//! Whatever is streamed, the parts are kept as they came, and what is shown is the same.
+//! Any stream: its parts are preserved as they were received, and the same chunks are shown.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn event(part: &Value) -> String {
     json!({"candidates": [{"content": {"parts": [part]}}]}).to_string()
 }
 
-/// What is kept of parts.
+/// Checks the parts that are preserved.
 #[track_caller]
 fn check(parts: &[Value], expected: &[Value]) {
     let (answer, _) = take(parts);

@@ -1,4 +1,4 @@
-//! Whatever the conversation, what is sent keeps the API's rules.
+//! Any conversation: the request keeps the API's rules.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ static LISTENER: LazyLock<Target<'_>> = LazyLock::new(|| Target {
     refused: &NONE,
 });
 
-/// What is sent.
+/// Converts messages.
 fn wire(messages: &[Arc<Message>], target: Target<'_>) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
     let request =

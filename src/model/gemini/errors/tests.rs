@@ -1,4 +1,4 @@
-//! What each error means, and what people are told.
+//! Meanings of errors, and their messages for people.
 
 #![expect(clippy::needless_pass_by_value, reason = "the cases are shorter so")]
 
