@@ -13,7 +13,8 @@ use super::Workspace;
 use super::lines::{gravity, pieces, sensible};
 
 /// Programs that run others, and are what they are; the judge looks through them.
-const WRAPPERS: &[&str] = &["env", "nice", "nohup", "stdbuf", "timeout", "xargs"];
+const WRAPPERS: &[&str] =
+    &["env", "ionice", "nice", "nohup", "setsid", "stdbuf", "timeout", "xargs"];
 
 /// A workspace whose programs say that they were run and do nothing else.
 struct Stage {
