@@ -15,6 +15,7 @@
 //! * [`protocol`]: what the wires look like. Types only.
 //! * [`rpc`]: a JSON-RPC connection over any byte stream.
 //! * [`model`]: language models. [`tools`]: what they may call.
+//! * [`shell`]: what a bash command line would run, and what is known of each program.
 //! * [`permission`]: what may run without a question.
 //! * [`session`]: the agent: its log, its turns. Knows no front end and no wire format.
 //! * [`commands`]: slash commands, once for every front end.
@@ -45,7 +46,7 @@
 //! * [`model::lazy`]: the model, with its HTTP client and its certificates, is put together when it
 //!   is first asked, and `session/toolbox.rs` writes the tools' declarations then: neither is on the
 //!   way to the first answer.
-//! * A command line is read twice ([`permission::shell`]): by our own reader, which follows bash and
+//! * A command line is read twice ([`shell`]): by our own reader, which follows bash and
 //!   decides, and with tree-sitter's grammar, which must have found no command that ours did not.
 //! * `replace` has no pattern strategy that runs regular expressions on what the model wrote: the
 //!   same edits are found by a linear search for the words.
@@ -81,6 +82,7 @@ pub mod record;
 pub mod rpc;
 pub mod run;
 pub mod session;
+pub mod shell;
 pub mod stdio;
 pub mod sync;
 pub mod tools;

@@ -7,7 +7,6 @@ pub mod policy;
 pub mod rules;
 mod saved;
 mod scope;
-pub mod shell;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

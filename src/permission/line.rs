@@ -8,8 +8,8 @@ use super::check::{Check, PLAN, ask, denied, nothing};
 use super::policy::{Decision, Rank, RuleName, Ruling, Subject};
 use super::rules::{self, Part, Risk};
 use super::scope::{program, remembered};
-use super::shell::brief;
 use super::{Mode, Question, Scope, Verdict};
+use crate::shell::brief;
 
 /// What is said of one command.
 enum Said<'a> {

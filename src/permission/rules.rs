@@ -24,7 +24,7 @@ pub use self::part::{Part, Risk};
 use self::place::Place;
 pub use self::sensitive::sensitive;
 use self::variables::assignments_risk;
-use super::shell::{self, Command, Direction, Dynamic, Redirect, Step, Word, brief};
+use crate::shell::{self, Command, Direction, Dynamic, Redirect, Step, Word, brief};
 use crate::tools::secrets::Secrets;
 
 /// Judges what each command of a line may do in this process's own environment; an error says why

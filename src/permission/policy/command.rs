@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::stable_json::stable;
 use super::{Decision, Match, Subject};
 use crate::permission::rules::Part;
-use crate::permission::shell::{Dynamic, Word};
+use crate::shell::{Dynamic, Word};
 
 /// Which commands a rule is about.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::place::Place;
 use super::{Risk, git_config};
-use crate::permission::shell::{Command, Word, brief};
+use crate::shell::{Command, Word, brief};
 
 const TABLE: &str = include_str!("environment.toml");
 

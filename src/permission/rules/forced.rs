@@ -9,7 +9,7 @@ use super::prefix::{self, INTERPRETERS, Interpreter};
 use super::sed::Sed;
 use super::variables::{DECISIVE, is_listed};
 use super::{git, said, sensitive};
-use crate::permission::shell::{Command, Direction, Dynamic, Redirect, Word, brief};
+use crate::shell::{Command, Direction, Dynamic, Redirect, Word, brief};
 
 /// Programs, by what they do.
 const ALWAYS: &[(&[&str], &str)] = &[

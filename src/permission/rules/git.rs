@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::options::{gives, value};
 use super::place::Place;
 use super::{prefix, said};
-use crate::permission::shell::{Command, Dynamic, Word, brief};
+use crate::shell::{Command, Dynamic, Word, brief};
 
 /// Sub-commands that only read.
 const READ: &[&str] = &[

@@ -1,6 +1,6 @@
 //! Variables of loops: `"$f"` in `for f in a b` is `a`, then `b`.
 
-use crate::permission::shell::{Command, Dynamic, Step, Word};
+use crate::shell::{Command, Dynamic, Step, Word};
 
 /// More ways to run one command than this are not looked at.
 const MAX_VARIANTS: usize = 64;

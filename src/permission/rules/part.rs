@@ -1,6 +1,6 @@
 //! What is said of one command of a line.
 
-use crate::permission::shell::Word;
+use crate::shell::Word;
 
 /// One command of a command line, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::repository::{self, is_bare};
-use crate::permission::shell::Word;
+use crate::shell::Word;
 
 /// A longer path is not looked up.
 const MAX_PATH: usize = 4096;

@@ -8,7 +8,7 @@ use super::forced::TEXT_FOLLOWS;
 use super::git::Git;
 use super::options::gives;
 use super::safe;
-use crate::permission::shell::{Command, Word};
+use crate::shell::{Command, Word};
 
 const TABLE: &str = include_str!("always.toml");
 

@@ -8,7 +8,7 @@ use super::options::{gives, value};
 use super::place::Place;
 use super::sed::Sed;
 use super::{git, prefix, said};
-use crate::permission::shell::{Command, Dynamic, Word, brief};
+use crate::shell::{Command, Dynamic, Word, brief};
 
 const TABLE: &str = include_str!("reading.toml");
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::options::{gives, value};
 use super::place::Place;
 use super::{Risk, safe, said};
-use crate::permission::shell::{Command, Direction, Word, brief};
+use crate::shell::{Command, Direction, Word, brief};
 use crate::tools::files;
 use crate::tools::secrets::Secrets;
 

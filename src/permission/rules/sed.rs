@@ -1,6 +1,6 @@
 //! What `sed` would do: print, edit what it prints, edit files, or anything at all.
 
-use crate::permission::shell::Word;
+use crate::shell::Word;
 
 /// A call of `sed` whose options are all known.
 pub(super) struct Sed<'a> {

@@ -1,7 +1,7 @@
 //! Variables that a command is given, or that a line sets.
 
 use super::Risk;
-use crate::permission::shell::{Command, brief};
+use crate::shell::{Command, brief};
 
 /// Variables that change no more than how something looks.
 const HARMLESS: &[&str] = &[

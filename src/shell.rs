@@ -13,7 +13,7 @@ mod unwrap;
 mod word;
 
 use self::reader::Reader;
-pub(super) use self::unwrap::is_shell;
+pub use self::unwrap::is_shell;
 pub use self::word::{Dynamic, Word};
 
 /// A longer line is not read, in bytes.
@@ -143,7 +143,7 @@ fn unprintable(c: char) -> bool {
 }
 
 /// A text on one line, shortened.
-pub(super) fn brief(text: &str) -> String {
+pub fn brief(text: &str) -> String {
     const MAX: usize = 60;
     // Long before the end there are enough words.
     let line = text.split_whitespace().take(MAX).collect::<Vec<_>>().join(" ");

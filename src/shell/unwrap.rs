@@ -46,7 +46,7 @@ const WRAPPERS: &[Wrapper] = &[
 const SHELLS: &[&str] = &["bash", "dash", "sh"];
 
 /// Returns whether a program is a shell whose language is read here.
-pub(in crate::permission) fn is_shell(name: &str) -> bool {
+pub fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
