@@ -1,10 +1,10 @@
-//! Whether a tool call may run: the policy, and what the user said always to allow.
+//! The policy on tool calls: modes, rules, and the answers that were "always".
 
 mod check;
+mod command_line;
 pub mod consent;
-mod line;
 pub mod policy;
-pub mod rules;
+pub mod risk;
 mod saved;
 mod scope;
 
@@ -18,30 +18,31 @@ use serde::{Deserialize, Serialize};
 use self::check::Check;
 use self::policy::{Broken, Policy, Situation};
 pub use self::policy::{Request, RuleName};
-pub use self::rules::Environment;
+pub use self::risk::Environment;
 pub use self::saved::Saved;
 use self::scope::Always;
 pub use self::scope::Scope;
 use crate::sync::Mutex;
+use crate::tools::Access;
 use crate::tools::secrets::Secrets;
 
-/// How much is allowed without a question.
+/// Approval mode: the calls that run without a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Reading what is no secret.
+    /// Reading, but for secrets.
     #[default]
     Default,
     /// Also changing files of the workspace that take no effect by themselves, and reading the web.
     AutoEdit,
     /// Everything.
     Yolo,
-    /// Reading what is no secret; what would change something is refused.
+    /// Reading, but for secrets; calls that would change something are denied.
     Plan,
 }
 
 impl Mode {
-    /// All of them, with the names that users give them.
+    /// All modes, with the names that users give them.
     pub const ALL: [(&'static str, Self); 4] = [
         ("default", Self::Default),
         ("auto_edit", Self::AutoEdit),
@@ -49,7 +50,7 @@ impl Mode {
         ("plan", Self::Plan),
     ];
 
-    /// Whether all that another allows without a question is allowed in this one, too.
+    /// Returns whether the mode allows every call without a question that another allows.
     fn allows_as_much_as(self, other: Self) -> bool {
         let level = |mode| match mode {
             Self::Plan => 0,
@@ -80,7 +81,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What the policy says of a call.
+/// Verdict of the policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Run it.
@@ -91,31 +92,47 @@ pub enum Verdict {
     Deny(String),
 }
 
-/// What the user is asked.
+/// Verdict on a call, and the environment variables that go with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Variables that the command line is given besides its own: it only reads, and with them its
+    /// programs start no others.
+    pub variables: Vec<(String, String)>,
+}
+
+impl From<Verdict> for Checked {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, variables: Vec::new() }
+    }
+}
+
+/// A question for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// What of it is asked about, and of a command line which part.
+    /// Reason for the question: of a command line, the part that is asked about.
     pub why: String,
-    /// Which rules ask; the first is that of the first reason.
+    /// The rules that ask; the first is that of the first reason.
     #[serde(default)]
     pub rules: Vec<RuleName>,
     /// Of a command line: the names of its commands that were not always allowed before.
     pub commands: Vec<String>,
-    /// What "always" can mean here: what is usually meant comes first. May be empty: then it is
-    /// asked about every time.
+    /// Scopes that "always" can have, the usual one first. Empty if the call is asked about every
+    /// time.
     pub scopes: Vec<Scope>,
-    /// Whether "always" can be written down, for later sessions too.
+    /// `true` if "always" can be saved, for later sessions, too.
     #[serde(default)]
     pub can_save: bool,
 }
 
 impl Question {
-    /// Whether "always" is no answer to it.
+    /// Returns whether "always" is no answer to it.
     pub fn every_time(&self) -> bool {
         self.scopes.is_empty()
     }
 
-    /// Why it is asked, and by which rules: all of it, for people.
+    /// Returns the reason with the names of the rules that ask, for people.
     pub fn reason(&self) -> String {
         let own = self.rules.iter().filter_map(|rule| match rule {
             RuleName::BuiltIn(name) => Some(name.as_str()),
@@ -138,43 +155,43 @@ impl Question {
         format!("{} [{}]", self.why, rules.join("; "))
     }
 
-    /// The "always" that can be written down.
+    /// Returns the scope that can be saved.
     pub fn to_save(&self) -> Option<&Scope> {
         self.scopes.first().filter(|_| self.can_save)
     }
 }
 
-/// What people have written down: rules, and answers that were saved.
+/// Storage of rules and saved answers.
 pub trait Store: Send + Sync {
-    /// Reads all of it. May read files.
+    /// Reads everything. May read files.
     fn load(&self) -> Loaded;
 
-    /// Writes one more answer down; where. An error says why not.
+    /// Saves one more answer. Returns the file; an error says why the answer is not saved.
     fn save(&self, saved: &Saved) -> Result<PathBuf, String>;
 
-    /// Takes an answer out again.
+    /// Removes a saved answer.
     fn remove(&self, saved: &Saved) -> Result<(), String>;
 }
 
-/// What was written down.
+/// Rules and saved answers.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     /// The rules.
     pub policy: Policy,
     /// The answers.
     pub saved: Vec<Saved>,
-    /// What people should know of how it was read: sentences.
+    /// Remarks for people on how they were read: sentences.
     pub remarks: Vec<String>,
 }
 
 impl Loaded {
     fn news(&self) -> Vec<String> {
-        let broken = self.policy.broken().iter().map(Broken::said);
+        let broken = self.policy.broken().iter().map(Broken::message);
         broken.chain(self.remarks.iter().cloned()).collect()
     }
 }
 
-/// Nothing is written down, and nothing can be.
+/// Storage without rules and answers, in which nothing can be saved.
 pub struct Unwritten;
 
 impl Store for Unwritten {
@@ -183,7 +200,7 @@ impl Store for Unwritten {
     }
 
     fn save(&self, _: &Saved) -> Result<PathBuf, String> {
-        Err("there is nowhere to write it".to_owned())
+        Err("there is no file to save it in".to_owned())
     }
 
     fn remove(&self, _: &Saved) -> Result<(), String> {
@@ -191,18 +208,18 @@ impl Store for Unwritten {
     }
 }
 
-/// What a session's policy begins with.
+/// Parts of a session's policy.
 #[derive(Clone)]
 pub struct Setup {
-    /// What people have written down.
+    /// Rules and saved answers.
     pub store: Arc<dyn Store>,
-    /// Whether somebody can be asked.
+    /// `true` if somebody can be asked.
     pub interactive: bool,
-    /// Whether "always" is offered.
+    /// `true` if "always" is offered.
     pub always: bool,
-    /// Whether "always" can be written down.
+    /// `true` if "always" can be saved.
     pub can_save: bool,
-    /// Why there is no mode in which everything is allowed, if there is none.
+    /// Reason why the mode is not available in which everything is allowed.
     pub no_yolo: Option<String>,
     /// Files that are secret.
     pub secrets: Secrets,
@@ -227,16 +244,16 @@ pub struct Permissions {
     setup: Setup,
     /// The workspace's directories, real paths.
     roots: Vec<PathBuf>,
-    /// What the user always allows, until the session ends.
+    /// Scopes that are always allowed until the session ends.
     allowed: Mutex<Vec<Scope>>,
-    /// What is written down, once it has been read.
+    /// Rules and saved answers, once read.
     loaded: Mutex<Option<Arc<Loaded>>>,
-    /// What people are to be told of that.
+    /// Remarks that people have not seen yet.
     news: Mutex<Vec<String>>,
 }
 
 impl Permissions {
-    /// The policy of a session on these directories (real paths).
+    /// Returns the policy of a session on these directories (real paths).
     pub fn new(mode: Mode, setup: Setup, roots: &[PathBuf]) -> Self {
         let forbidden = setup.no_yolo.clone().filter(|_| mode == Mode::Yolo);
         Self {
@@ -249,18 +266,18 @@ impl Permissions {
         }
     }
 
-    /// How much is allowed without a question.
+    /// Returns the approval mode.
     pub fn mode(&self) -> Mode {
         *self.mode.lock()
     }
 
-    /// Which modes there can be.
+    /// Returns the modes that are available.
     pub fn modes(&self) -> impl Iterator<Item = Mode> {
         let yolo = self.setup.no_yolo.is_none();
         Mode::ALL.into_iter().map(|(_, mode)| mode).filter(move |mode| yolo || *mode != Mode::Yolo)
     }
 
-    /// Changes how much is allowed without a question. An error says why that cannot be.
+    /// Changes the approval mode. An error says why the mode is not available.
     pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
         if let (Mode::Yolo, Some(why)) = (mode, &self.setup.no_yolo) {
             return Err(why.clone());
@@ -269,7 +286,7 @@ impl Permissions {
         Ok(())
     }
 
-    /// From now on, allows what the user said always to allow.
+    /// Allows a scope until the session ends.
     pub fn allow(&self, scope: Scope) {
         let mut allowed = self.allowed.lock();
         if !allowed.contains(&scope) {
@@ -277,8 +294,8 @@ impl Permissions {
         }
     }
 
-    /// The same, and in later sessions in this folder, too: in this mode, and in those that allow
-    /// more. Where it was written; an error says why it counts for this session alone.
+    /// Allows a scope in this and in later sessions in this folder: in this mode, and in those that
+    /// allow more. Returns the file; an error says why the scope counts for this session alone.
     pub fn save(&self, scope: Scope) -> Result<PathBuf, String> {
         self.allow(scope.clone());
         let saved = Saved { scope, folder: self.folder().to_owned(), mode: self.mode() };
@@ -287,24 +304,24 @@ impl Permissions {
         Ok(file)
     }
 
-    /// What the user always allows until the session ends.
+    /// Returns the scopes that are always allowed until the session ends.
     pub fn allowed(&self) -> Vec<Scope> {
         self.allowed.lock().clone()
     }
 
-    /// Does not allow it any more.
+    /// Allows a scope no longer.
     pub fn disallow(&self, scope: &Scope) {
         self.allowed.lock().retain(|allowed| allowed != scope);
     }
 
-    /// Takes an answer out that was written down.
+    /// Removes a saved answer.
     pub fn unsave(&self, saved: &Saved) -> Result<(), String> {
         self.setup.store.remove(saved)?;
         *self.loaded.lock() = Some(Arc::new(self.setup.store.load()));
         Ok(())
     }
 
-    /// What is written down; read when this is first called.
+    /// Returns rules and saved answers; the first call reads them.
     pub fn loaded(&self) -> Arc<Loaded> {
         if let Some(loaded) = &*self.loaded.lock() {
             return Arc::clone(loaded);
@@ -315,31 +332,25 @@ impl Permissions {
         loaded
     }
 
-    /// Whether it has been read.
+    /// Returns whether rules and saved answers have been read.
     pub fn is_loaded(&self) -> bool {
         self.loaded.lock().is_some()
     }
 
-    /// What people should know of what is written down, and have not been told: sentences.
+    /// Returns the remarks on rules that people have not seen yet: sentences.
     pub fn news(&self) -> Vec<String> {
         self.loaded();
         std::mem::take(&mut self.news.lock())
     }
 
-    /// Has it read again.
+    /// Has rules and saved answers read again when they are next needed.
     pub fn reload(&self) {
         *self.loaded.lock() = None;
     }
 
-    /// Applies the policy, to commands with this process's own environment. Of a command line this
-    /// looks files up: of a very long one, thousands.
-    pub fn check(&self, request: &Request<'_>) -> Verdict {
-        self.check_in(request, &Environment::own()).0
-    }
-
-    /// Applies the policy, to commands with this environment; and says whether the call is a command
-    /// line that does no more than read the workspace.
-    pub fn check_in(&self, request: &Request<'_>, environment: &Environment) -> (Verdict, bool) {
+    /// Applies the policy to a call; commands are given this environment. Of a command line this looks
+    /// files up: of a very long one, thousands.
+    pub fn check(&self, request: &Request<'_>, environment: &Environment) -> Checked {
         let loaded = self.loaded();
         let situation = self.situation();
         let saved = loaded.saved.iter().filter(|it| it.counts(situation.mode, situation.folder));
@@ -352,23 +363,31 @@ impl Permissions {
             secrets: &self.setup.secrets,
             environment,
         };
-        match check.verdict() {
+        let (verdict, only_reads) = match request.access {
+            Access::Execute { command, directory } => {
+                command_line::verdict(&check, command, directory)
+            }
+            _ => (check.call(), false),
+        };
+        match check.doubted(verdict) {
             Verdict::Ask(question) => {
                 let scopes = self.offered(question.scopes);
                 let can_save = self.setup.always && self.setup.can_save;
-                (Verdict::Ask(Question { scopes, can_save, ..question }), false)
+                Checked::from(Verdict::Ask(Question { scopes, can_save, ..question }))
             }
-            Verdict::Allow => (Verdict::Allow, check.only_reads()),
-            verdict @ Verdict::Deny(_) => (verdict, false),
+            Verdict::Allow if only_reads => {
+                Checked { verdict: Verdict::Allow, variables: environment.of_reading() }
+            }
+            verdict => Checked::from(verdict),
         }
     }
 
-    /// Those of the scopes in which "always" is offered.
+    /// Returns those of the scopes in which "always" is offered.
     pub fn offered(&self, scopes: Vec<Scope>) -> Vec<Scope> {
         if self.setup.always { scopes } else { Vec::new() }
     }
 
-    /// Whether the model need not know of a tool, because a rule denies every call of it.
+    /// Returns whether the model need not know of a tool, because a rule denies every call of it.
     pub fn removes(&self, request: &Request<'_>) -> bool {
         self.loaded().policy.removes(request, &self.situation()).is_some()
     }
@@ -378,7 +397,7 @@ impl Permissions {
         Situation { mode, interactive, folder: self.folder() }
     }
 
-    /// The first of the workspace's directories.
+    /// Returns the first of the workspace's directories.
     pub fn folder(&self) -> &Path {
         self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }

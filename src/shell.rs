@@ -1,4 +1,6 @@
-//! What a command line would run: every simple command in it, found without running anything.
+//! Bash command lines: every simple command that a line would run, found without running anything,
+//! and what is known of each program. The tables of programs (`shell/*.toml`) are data. Nothing here
+//! reads a file, or knows a session: the policy (`permission`) decides.
 //!
 //! A command that is overlooked runs without a question. So the line is read twice: `reader`
 //! follows bash character by character and refuses what it does not know, and `agree` has
@@ -6,11 +8,26 @@
 
 mod agree;
 mod commands;
+pub mod environment;
+pub mod every_time;
 mod expansion;
+pub mod git;
+pub mod git_config;
+pub mod loops;
+pub mod options;
+pub mod prefix;
+mod programs;
 mod reader;
+pub mod reading;
+pub mod sed;
 mod simple;
 mod unwrap;
+pub mod variables;
 mod word;
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
 
 use self::reader::Reader;
 pub use self::unwrap::is_shell;
@@ -20,10 +37,10 @@ pub use self::word::{Dynamic, Word};
 const MAX_LINE: usize = 64 * 1024;
 /// A line with more commands (and starts and ends of shells) than this is not judged.
 const MAX_STEPS: usize = 1_000;
-/// How deep substitutions, groups, loops and `bash -c` may nest.
+/// Depth to which substitutions, groups, loops and `bash -c` may nest.
 const MAX_DEPTH: usize = 64;
 
-/// What happens in a line, in its order.
+/// A step of a line, in the order of running.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A command runs.
@@ -38,22 +55,22 @@ pub enum Step {
     Unbind(String),
     /// A shell of its own begins; where it goes ends with it.
     Enter,
-    /// It ends.
+    /// The shell ends.
     Leave,
 }
 
 /// A simple command, freed of what wraps it: of `env A=1 nice cargo test`, `cargo test`.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
-    /// What is set for it; without words, in the shell itself.
+    /// Variables that are set for it; without words, in the shell itself.
     pub assignments: Vec<Assignment>,
-    /// Its name and its arguments. None if there are only assignments and redirections.
+    /// Name and arguments. None if there are only assignments and redirections.
     pub words: Vec<Word>,
     /// The files it is joined to.
     pub redirects: Vec<Redirect>,
-    /// Whether it runs depends on what other commands say.
+    /// `true` if other commands decide whether it runs.
     pub conditional: bool,
-    /// It may run more than once, or later.
+    /// `true` if it may run more than once, or later.
     pub repeated: bool,
 }
 
@@ -69,13 +86,13 @@ pub struct Assignment {
 /// A file, or a text, in the place of standard input or output.
 #[derive(Debug, Clone)]
 pub struct Redirect {
-    /// What for.
+    /// Kind of access.
     pub direction: Direction,
-    /// Which file, or what text.
+    /// The file, or the text.
     pub target: Word,
 }
 
-/// What a redirection is for.
+/// Kind of access of a redirection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The file is read.
@@ -87,18 +104,24 @@ pub enum Direction {
 }
 
 impl Command {
-    /// Its name, if that is known without running anything.
+    /// Returns the name, if it is known without running anything.
     pub fn name(&self) -> Option<&str> {
         self.words.first()?.literal()
     }
 
-    /// What follows its name.
+    /// Returns the command as written, shortened.
+    pub fn brief(&self) -> String {
+        let words = self.words.iter().take(20).map(|word| word.source.as_str());
+        brief(&words.collect::<Vec<_>>().join(" "))
+    }
+
+    /// Returns the words after the name.
     pub fn args(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
     }
 }
 
-/// What a line would run; or why that cannot be said.
+/// Returns the steps of a line; an error says why the line cannot be made out.
 pub fn parse(line: &str) -> Result<Vec<Step>, String> {
     let unclear = |why: &str| Err(format!("the command line cannot be made out: {why}"));
     if line.len() > MAX_LINE {
@@ -110,16 +133,28 @@ pub fn parse(line: &str) -> Result<Vec<Step>, String> {
     Reader::read(line, Around::default()).or_else(|why| unclear(&why))
 }
 
-/// Where a text stands that is read.
+/// Returns the files whose change takes effect without a person running them, or in a tool that a
+/// person trusts: names or patterns, each with the reason.
+pub fn sensitive_files() -> BTreeMap<String, String> {
+    table(include_str!("shell/sensitive.toml"))
+}
+
+/// Parses one of the tables beside this file. A test parses each of them: none is malformed. If one
+/// were, no command may be judged without it, and who judges must not let a command run on a panic.
+fn table<T: DeserializeOwned>(text: &str) -> T {
+    toml::from_str(text).unwrap_or_else(|error| panic!("a malformed table: {error}"))
+}
+
+/// Circumstances of a text that is read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Around {
-    /// How deep it is nested in others.
+    /// Depth of nesting in other texts.
     depth: usize,
     /// See [`Command::conditional`].
     conditional: bool,
     /// See [`Command::repeated`].
     repeated: bool,
-    /// Whether a shell reads it that knows less than bash.
+    /// `true` if a shell reads it that knows less than bash.
     plain_shell: bool,
 }
 
@@ -142,7 +177,7 @@ fn unprintable(c: char) -> bool {
     }
 }
 
-/// A text on one line, shortened.
+/// Returns a text on one line, shortened.
 pub fn brief(text: &str) -> String {
     const MAX: usize = 60;
     // Long before the end there are enough words.
@@ -150,5 +185,27 @@ pub fn brief(text: &str) -> String {
     match line.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &str) -> Command {
+        let words = line.split(' ').map(|text| Word::from(text.to_owned())).collect();
+        Command { words, ..Command::default() }
+    }
+
+    #[test]
+    fn every_table_is_well_formed() {
+        assert!(is_shell("bash"));
+        assert_eq!(prefix::of(&command("cargo test --all")), "cargo test");
+        assert!(every_time::concern(&command("sudo ls")).is_some());
+        assert!(every_time::concern(&command("git push -f")).is_some());
+        assert!(reading::looks_at_names("stat"));
+        assert!(variables::decides_what_runs("PATH") && variables::changes_looks("LC_ALL"));
+        assert!(environment::run_by("npm").any(|program| program == "node"));
+        assert!(git_config::overrides(0).len() > 2);
     }
 }

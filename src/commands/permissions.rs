@@ -125,7 +125,7 @@ fn written(permissions: &Permissions) -> String {
         text.push_str("\n**Rules that cannot be used**:\n\n");
     }
     for broken in broken {
-        let _ = writeln!(text, "- {}", broken.said());
+        let _ = writeln!(text, "- {}", broken.message());
     }
     text
 }

@@ -1,19 +1,19 @@
-//! What the policy says of a call: what the mode would have, and the rules that people have written.
+//! The policy on calls: what the mode allows, and the rules that people have written.
 
 use std::path::{Path, PathBuf};
 
-use super::policy::{Decision, Policy, Rank, Request, Rule, RuleName, Ruling, Situation, Subject};
-use super::rules::Environment;
+use super::policy::{Effect, Policy, Rank, Request, Rule, RuleName, Ruling, Situation, Subject};
+use super::risk::{self, Environment};
 use super::scope::Always;
-use super::{Mode, Question, Scope, Verdict, line, rules};
+use super::{Mode, Question, Scope, Verdict};
 use crate::tools::secrets::Secrets;
 use crate::tools::{Access, Hints};
 
-/// What the model is told in plan mode.
+/// Message for the model in plan mode.
 pub(super) const PLAN: &str =
     "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
 
-/// A call that is checked, with all that counts.
+/// A call that is checked, with all that the policy depends on.
 pub(super) struct Check<'a> {
     pub(super) request: &'a Request<'a>,
     pub(super) situation: Situation<'a>,
@@ -27,11 +27,8 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    pub(super) fn verdict(&self) -> Verdict {
-        let verdict = match self.request.access {
-            Access::Execute { command, directory } => line::verdict(self, command, directory),
-            _ => self.call(),
-        };
+    /// Makes a question of an allowed call that a rule which cannot be read may forbid.
+    pub(super) fn doubted(&self, verdict: Verdict) -> Verdict {
         let doubt = self.policy.doubt(self.request);
         match (verdict, doubt) {
             (Verdict::Allow, Some(broken)) if *self.request.access != Access::Nothing => {
@@ -42,12 +39,6 @@ impl Check<'_> {
         }
     }
 
-    /// Returns whether the call is a command line that does no more than read.
-    pub(super) fn only_reads(&self) -> bool {
-        let Access::Execute { command, directory } = self.request.access else { return false };
-        line::only_reads(self, command, directory)
-    }
-
     pub(super) fn mode(&self) -> Mode {
         self.situation.mode
     }
@@ -56,29 +47,29 @@ impl Check<'_> {
         self.policy.ruling(self.request, &self.situation, subject)
     }
 
-    /// A call that is no command line.
-    fn call(&self) -> Verdict {
+    /// Returns the verdict on a call that is no command line.
+    pub(super) fn call(&self) -> Verdict {
         let built_in = self.built_in();
-        let Some(Ruling { rule, decision }) = self.ruling(Subject::Call) else { return built_in };
-        match (decision, &built_in) {
-            (Decision::Deny, _) => denied(rule, self.request.tool),
+        let Some(Ruling { rule, effect }) = self.ruling(Subject::Call) else { return built_in };
+        match (effect, &built_in) {
+            (Effect::Deny, _) => denied(rule, self.request.tool),
             // A rule that allows something in plan mode says so.
-            (Decision::BuiltIn, _) | (Decision::Ask, Verdict::Deny(_)) => built_in,
-            (Decision::Ask, _) => Verdict::Ask(Question {
+            (Effect::BuiltIn, _) | (Effect::Ask, Verdict::Deny(_)) => built_in,
+            (Effect::Ask, _) => Verdict::Ask(Question {
                 why: format!("a rule asks about `{}`", self.request.tool),
                 rules: vec![rule.name.clone()],
                 ..nothing()
             }),
-            (Decision::Allow, Verdict::Ask(asked))
+            (Effect::Allow, Verdict::Ask(asked))
                 if asked.every_time() && rule.rank < Rank::EVERY_TIME =>
             {
                 built_in
             }
-            (Decision::Allow, _) => Verdict::Allow,
+            (Effect::Allow, _) => Verdict::Allow,
         }
     }
 
-    /// What is said of it without any written rule.
+    /// Returns the verdict without any written rule.
     fn built_in(&self) -> Verdict {
         let (mode, tool) = (self.mode(), self.request.tool);
         let access = self.request.access;
@@ -120,28 +111,28 @@ impl Check<'_> {
         }
     }
 
-    /// Why a change of this file is always asked about. Where the workspace lies does not count,
+    /// Returns the reason why a change of this file is always asked about. Where the workspace lies does not count,
     /// but for secrets.
     fn sensitive(&self, path: &Path) -> Option<String> {
         let inside = self.inside(path);
-        let why = rules::sensitive(inside);
+        let why = risk::sensitive(inside);
         let why = why.map(|why| format!("`{}` is special: {why}", inside.display()));
         why.or_else(|| self.secret(path))
     }
 
-    /// Why reading this file, or what is in this directory, is always asked about.
+    /// Returns the reason why reading this file, or this directory, is always asked about.
     fn secret(&self, path: &Path) -> Option<String> {
         let why = self.secrets.why(path)?;
         Some(format!("`{}` may hold secrets: {why}", self.inside(path).display()))
     }
 
-    /// A path as seen from the workspace.
+    /// Returns a path as seen from the workspace.
     fn inside<'p>(&self, path: &'p Path) -> &'p Path {
         let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
         inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
     }
 
-    /// Whether files of the workspace are changed without a question.
+    /// Returns whether files of the workspace are changed without a question.
     pub(super) fn edits_freely(&self) -> bool {
         self.mode() == Mode::AutoEdit || self.always.has(&Scope::Edits)
     }
@@ -175,7 +166,7 @@ impl Check<'_> {
     }
 }
 
-/// A question that says nothing yet.
+/// Returns a question without a reason.
 pub(super) fn nothing() -> Question {
     Question {
         why: String::new(),
@@ -186,13 +177,13 @@ pub(super) fn nothing() -> Question {
     }
 }
 
-/// A question of one of this program's own rules.
+/// Returns a question of a built-in rule.
 pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
     let rules = vec![RuleName::BuiltIn(rule.to_owned())];
     Verdict::Ask(Question { why: why.into(), rules, scopes, ..nothing() })
 }
 
-/// A denial, for the model: what was denied, and by which rule.
+/// Returns a denial, for the model: the call that was denied, and the rule.
 pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
     let name = &rule.name;
     Verdict::Deny(match &rule.message {
@@ -204,9 +195,9 @@ pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
     })
 }
 
-/// The host of a URL, as whoever fetches it will read it; all of the URL if it has none.
+/// Returns the host of a URL, as an HTTP client reads it; all of the URL if it has none.
 fn host(url: &str) -> String {
-    let parsed = reqwest::Url::parse(url).ok();
+    let parsed = url::Url::parse(url).ok();
     let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
     match host {
         Some((host, Some(port))) => format!("{host}:{port}"),

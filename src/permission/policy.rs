@@ -24,10 +24,10 @@ pub use self::file::{Parsed, parse};
 use self::name::NamePattern;
 pub use self::old::{Old, rules as old_rules};
 use super::Mode;
-use super::rules::Part;
+use super::risk::AssessedCommand;
 use crate::tools::Access;
 
-/// Which rule decided.
+/// Name of the rule that decided.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RuleName {
     /// One of this program's own.
@@ -45,20 +45,20 @@ impl std::fmt::Display for RuleName {
     }
 }
 
-/// What a rule says of the calls that it is about. The stricter is the greater.
+/// Effect of a rule on the calls that it is about. The stricter is the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decision {
-    /// What is said where no rule decides.
+pub enum Effect {
+    /// The verdict is the one without the rule.
     BuiltIn,
-    /// They run.
+    /// The calls run.
     Allow,
-    /// They are asked about, every time.
+    /// The calls are asked about, every time.
     Ask,
-    /// They do not run.
+    /// The calls do not run.
     Deny,
 }
 
-/// Whose rule it is: a rule of a greater one outranks all of a lesser.
+/// Owner of a rule: a rule of a greater tier outranks all of a lesser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// The user's own.
@@ -67,13 +67,13 @@ pub enum Tier {
     Admin = 5,
 }
 
-/// How much a rule weighs: its tier, then its priority (0 to 999).
+/// Weight of a rule: its tier, then its priority (0 to 999).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(u32);
 
 impl Rank {
-    /// What is asked about every time is asked about as if by a rule of this rank: a rule that
-    /// allows it must weigh as much.
+    /// Rank of the built-in rules that ask every time: a rule that allows such a call must weigh as
+    /// much.
     pub const EVERY_TIME: Self = Self::new(Tier::User, 900);
 
     /// The rank of a rule.
@@ -85,21 +85,21 @@ impl Rank {
 /// A rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Where it is written.
+    /// File and line, or setting.
     pub name: RuleName,
-    /// What it says.
-    pub decision: Decision,
-    /// How much it weighs.
+    /// Effect on the calls.
+    pub effect: Effect,
+    /// Weight among the rules.
     pub rank: Rank,
-    /// What the model is told of a denial.
+    /// Message for the model on a denial.
     pub message: Option<String>,
-    /// Whether what it allows may also write files of the workspace by redirections.
+    /// `true` if what it allows may also write files of the workspace by redirections.
     pub allow_redirection: bool,
-    /// Which calls it is about.
+    /// The calls that it is about.
     about: About,
 }
 
-/// Which calls a rule is about; what is not said does not matter.
+/// The calls that a rule is about; a field that is not set does not matter.
 #[derive(Debug, Clone, Default)]
 struct About {
     tools: Option<Vec<NamePattern>>,
@@ -120,28 +120,28 @@ struct About {
 /// A rule, or a file of rules, that cannot be used.
 #[derive(Debug, Clone)]
 pub struct Broken {
-    /// Where it is.
+    /// File and line, or setting.
     pub name: RuleName,
-    /// What is wrong with it.
+    /// Reason why it cannot be used.
     pub why: String,
-    /// Whether what it may have been about is asked about: not if it could only have allowed
-    /// something.
+    /// `true` if the calls that it may have been about are asked about: not if it could only have
+    /// allowed something.
     asks: bool,
     /// The tools that it is about, if at least that can be made out.
     tools: Option<Vec<NamePattern>>,
 }
 
 impl Broken {
-    /// A whole file, or what else may hold any rule.
+    /// Returns an entry for a whole file, or something else that may hold any rule.
     pub fn whole(place: &str, why: &str) -> Self {
         let (name, why) = (RuleName::Written(place.to_owned()), why.to_owned());
         Self { name, why, asks: true, tools: None }
     }
 
-    /// What is wrong, where, and what comes of it.
-    pub fn said(&self) -> String {
+    /// Returns a message for people: the place, the effect on calls, and the reason.
+    pub fn message(&self) -> String {
         let Self { name, why, .. } = self;
-        let comes = match (self.asks, &self.tools) {
+        let effect = match (self.asks, &self.tools) {
             (false, _) => "it allows nothing".to_owned(),
             (true, None) => "until it is corrected, everything is asked about".to_owned(),
             (true, Some(tools)) => {
@@ -149,7 +149,7 @@ impl Broken {
                 format!("until it is corrected, {} is asked about", tools.join(", "))
             }
         };
-        format!("{name}: this rule cannot be used, and {comes}: {why}")
+        format!("{name}: this rule cannot be used, and {effect}: {why}")
     }
 }
 
@@ -158,16 +158,16 @@ impl Broken {
 pub struct Request<'a> {
     /// The tool's name.
     pub tool: &'a str,
-    /// Its older names.
+    /// Older names of the tool.
     pub aliases: &'a [&'static str],
     /// The arguments.
     pub args: &'a Value,
-    /// What it would touch.
+    /// The resources that it would touch.
     pub access: &'a Access,
 }
 
 impl Request<'_> {
-    /// What a server says of its tool, in the words of MCP.
+    /// Returns a hint that a server gives of its tool, by MCP's name for it.
     fn hint(&self, name: &str) -> Option<bool> {
         let Access::Mcp { hints, .. } = self.access else {
             return (name == "readOnlyHint").then(|| *self.access == Access::Read);
@@ -182,18 +182,18 @@ impl Request<'_> {
     }
 }
 
-/// Where it wants to.
+/// Circumstances of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    /// How much is allowed without a question.
+    /// Mode of the session.
     pub mode: Mode,
-    /// Whether somebody can be asked.
+    /// `true` if somebody can be asked.
     pub interactive: bool,
     /// The workspace.
     pub folder: &'a Path,
 }
 
-/// What a rule is compared with.
+/// Part of a call that a rule is compared with.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
     /// A call that is no command line.
@@ -201,12 +201,12 @@ pub enum Subject<'a> {
     /// A whole command line, as written.
     Line(&'a str),
     /// One command of a line.
-    Part(&'a Part),
+    Command(&'a AssessedCommand),
     /// A command line that cannot be taken apart.
     Unclear(&'a str),
 }
 
-/// How sure it is that a rule is about something.
+/// Certainty that a rule is about something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Match {
     No,
@@ -218,10 +218,10 @@ enum Match {
 /// The rule that decides.
 #[derive(Debug, Clone, Copy)]
 pub struct Ruling<'a> {
-    /// Which one.
+    /// The rule.
     pub rule: &'a Rule,
-    /// What is to be done: of a denial that may not be meant, a question.
-    pub decision: Decision,
+    /// The effect: a question for a denial that may not be meant.
+    pub effect: Effect,
 }
 
 /// All rules that are in force.
@@ -233,23 +233,23 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// These rules, and those that could not be read.
+    /// Returns a policy of these rules, and of those that could not be read.
     pub fn new(mut rules: Vec<Rule>, broken: Vec<Broken>) -> Self {
-        rules.sort_by_key(|rule| Reverse((rule.rank, rule.decision)));
+        rules.sort_by_key(|rule| Reverse((rule.rank, rule.effect)));
         Self { rules, broken }
     }
 
-    /// The rules, the one of the highest rank first.
+    /// Returns the rules, the one of the highest rank first.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// What could not be read.
+    /// Returns the rules that could not be read.
     pub fn broken(&self) -> &[Broken] {
         &self.broken
     }
 
-    /// The rule that decides about something, if one does.
+    /// Returns the rule that decides about something.
     pub fn ruling(
         &self,
         request: &Request<'_>,
@@ -261,21 +261,21 @@ impl Policy {
             match rule.matches(request, situation, subject) {
                 Match::No => {}
                 Match::Perhaps => {
-                    perhaps.get_or_insert(Ruling { rule, decision: Decision::Ask });
+                    perhaps.get_or_insert(Ruling { rule, effect: Effect::Ask });
                 }
-                Match::Yes if rule.decision == Decision::Deny => {
-                    return Some(Ruling { rule, decision: Decision::Deny });
+                Match::Yes if rule.effect == Effect::Deny => {
+                    return Some(Ruling { rule, effect: Effect::Deny });
                 }
                 Match::Yes => {
-                    let decision = rule.says_in(situation.mode);
-                    return perhaps.or(Some(Ruling { rule, decision }));
+                    let effect = rule.effect_in(situation.mode);
+                    return perhaps.or(Some(Ruling { rule, effect }));
                 }
             }
         }
         perhaps
     }
 
-    /// What could not be read and may be about this call.
+    /// Returns a rule that could not be read and may be about this call.
     pub fn doubt(&self, request: &Request<'_>) -> Option<&Broken> {
         let may = |broken: &&Broken| {
             let named = |patterns: &Vec<NamePattern>| {
@@ -286,33 +286,33 @@ impl Policy {
         self.broken.iter().find(may)
     }
 
-    /// Whether some rule denies or asks about anything.
+    /// Returns whether some rule denies or asks about anything.
     pub fn restricts(&self) -> bool {
-        self.rules.iter().any(|rule| rule.decision >= Decision::Ask)
+        self.rules.iter().any(|rule| rule.effect >= Effect::Ask)
     }
 
-    /// The rule that denies every call of a tool in every mode: the model need not know of it.
+    /// Returns the rule that denies every call of a tool in every mode: the model need not know of it.
     pub fn removes(&self, request: &Request<'_>, situation: &Situation<'_>) -> Option<&Rule> {
         let mut about = self.rules.iter().filter(|rule| rule.about.names(request, situation));
         let first = about.find(|rule| {
             let whole = rule.about.whole();
-            whole || rule.decision != Decision::Deny
+            whole || rule.effect != Effect::Deny
         });
-        first.filter(|rule| rule.decision == Decision::Deny)
+        first.filter(|rule| rule.effect == Effect::Deny)
     }
 }
 
 impl Rule {
-    /// Whether it is about what a command line says, rather than about a tool.
+    /// Returns whether it is about the text of a command line, rather than about a tool.
     pub fn reads(&self) -> bool {
         self.about.args.is_some() || self.about.command.is_some()
     }
 
-    /// What it says in a mode: in plan mode nothing more is allowed than what a rule allows there
+    /// Returns its effect in a mode: in plan mode nothing more is allowed than what a rule allows there
     /// by name.
-    fn says_in(&self, mode: Mode) -> Decision {
-        let allows = self.decision == Decision::Allow && mode == Mode::Plan;
-        if allows && self.about.modes.is_none() { Decision::BuiltIn } else { self.decision }
+    fn effect_in(&self, mode: Mode) -> Effect {
+        let allows = self.effect == Effect::Allow && mode == Mode::Plan;
+        if allows && self.about.modes.is_none() { Effect::BuiltIn } else { self.effect }
     }
 
     fn matches(
@@ -322,7 +322,7 @@ impl Rule {
         subject: Subject<'_>,
     ) -> Match {
         // On the way to the directory of what is meant.
-        let on_the_way = matches!(subject, Subject::Part(part) if part.only_goes());
+        let on_the_way = matches!(subject, Subject::Command(command) if command.only_goes());
         let named = self.about.command.as_ref().is_some_and(Pattern::names);
         if on_the_way && !named {
             return Match::No;
@@ -334,7 +334,7 @@ impl Rule {
         match (&self.about.command, args) {
             (Some(pattern), args) => {
                 let args = args.map_or(Match::Yes, |args| self.args(args, request, subject));
-                args.min(pattern.matches(subject, self.decision))
+                args.min(pattern.matches(subject, self.effect))
             }
             (None, Some(args)) => self.args(args, request, subject),
             (None, None) => Match::Yes,
@@ -342,23 +342,23 @@ impl Rule {
     }
 
     fn args(&self, pattern: &Regex, request: &Request<'_>, subject: Subject<'_>) -> Match {
-        command::args(pattern, request.args, subject, self.decision)
+        command::args(pattern, request.args, subject, self.effect)
     }
 }
 
 impl About {
-    /// Whether a call may be meant, its arguments aside.
+    /// Returns whether a call may be meant, its arguments aside.
     fn applies(&self, request: &Request<'_>, situation: &Situation<'_>) -> bool {
         self.names(request, situation)
             && self.modes.as_ref().is_none_or(|modes| modes.contains(&situation.mode))
     }
 
-    /// Whether it is about all calls of the tools that it names.
+    /// Returns whether it is about all calls of the tools that it names.
     fn whole(&self) -> bool {
         self.args.is_none() && self.command.is_none() && self.modes.is_none()
     }
 
-    /// Whether the tool may be meant, in some mode.
+    /// Returns whether the tool may be meant, in some mode.
     fn names(&self, request: &Request<'_>, situation: &Situation<'_>) -> bool {
         let server = match request.access {
             Access::Mcp { server, .. } => Some(server),

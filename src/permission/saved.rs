@@ -1,4 +1,4 @@
-//! "Always", written down: an answer that counts in later sessions too, in one folder.
+//! Saved answers: an "always" that counts in later sessions, too, in one folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +9,24 @@ use super::{Mode, Scope};
 /// An answer that counts from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// What is allowed.
+    /// The calls that are allowed.
     #[serde(flatten)]
     pub scope: Scope,
-    /// In which directory, and below; absolute.
+    /// The directory in which they are, and below; absolute.
     pub folder: PathBuf,
-    /// In this mode, and in those that allow more.
+    /// The mode from which on: in modes that allow less, they are not.
     #[serde(default)]
     pub mode: Mode,
 }
 
 impl Saved {
-    /// Whether it counts in a mode and in a workspace.
+    /// Returns whether it counts in a mode and in a workspace.
     pub fn counts(&self, mode: Mode, folder: &Path) -> bool {
         mode.allows_as_much_as(self.mode) && folder.starts_with(&self.folder)
     }
 }
 
-/// What begins an answer in a file.
+/// Header of an answer in a file.
 const HEADER: &str = "[[always]]";
 
 /// A file's answers.
@@ -36,7 +36,7 @@ struct File {
 }
 
 impl Saved {
-    /// The text of a file with this answer at its end.
+    /// Returns the text of a file with this answer at its end.
     pub fn added_to(&self, file: &str) -> Result<String, String> {
         let always = vec![self.clone()];
         let entry = toml::to_string(&File { always }).map_err(|err| err.to_string())?;
@@ -44,7 +44,8 @@ impl Saved {
         Ok(format!("{file}{gap}\n{entry}"))
     }
 
-    /// The text of a file without this answer; none if it is not in it. All else is kept.
+    /// Returns the text of a file without this answer; `None` if the answer is not in it. All else
+    /// stays.
     pub fn taken_from(&self, file: &str) -> Option<String> {
         let mut blocks: Vec<String> = vec![String::new()];
         for line in file.split_inclusive('\n') {

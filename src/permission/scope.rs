@@ -1,13 +1,13 @@
-//! What "always" can mean.
+//! Scopes of an "always".
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::Part;
+use super::risk::AssessedCommand;
 
-/// What the user always allows.
+/// Calls that the user always allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "allow", content = "of", rename_all = "snake_case")]
 pub enum Scope {
@@ -57,26 +57,26 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What is remembered of a command whose output goes to a file, after its prefix.
+/// End of the prefix that is remembered of a command whose output goes to a file.
 const WRITING: &str = " >";
 
-/// What "always" remembers of a part. That it writes a file counts, unless edits are allowed; and
+/// What "always" remembers of a command. That it writes a file counts, unless edits are allowed; and
 /// which file, if that can be run.
-pub(super) fn remembered(part: &Part, edits: bool) -> String {
-    let prefix = &part.prefix;
-    match &part.overwrites {
-        _ if part.writes.is_none() || edits => prefix.clone(),
+pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
+    let prefix = &command.prefix;
+    match &command.overwrites {
+        _ if command.writes.is_none() || edits => prefix.clone(),
         Some(file) => format!("{prefix}{WRITING} {file}"),
         None => format!("{prefix}{WRITING}"),
     }
 }
 
-/// What it remembers of the whole program: nothing where a file is written besides.
-pub(super) fn program(part: &Part, edits: bool) -> Option<&String> {
-    part.program.as_ref().filter(|_| part.writes.is_none() || edits)
+/// Returns the program that an "always" remembers: none where a file is written besides.
+pub(super) fn program(command: &AssessedCommand, edits: bool) -> Option<&String> {
+    command.program.as_ref().filter(|_| command.writes.is_none() || edits)
 }
 
-/// What the user has said always to allow, as far as it counts now.
+/// Scopes that the user always allows, as far as they count now.
 pub(super) struct Always(pub(super) Vec<Scope>);
 
 impl Always {
@@ -84,12 +84,12 @@ impl Always {
         self.0.contains(scope)
     }
 
-    /// Whether it covers what a part begins with, or its whole program.
-    pub(super) fn covers(&self, part: &Part, edits: bool) -> bool {
-        let prefix = remembered(part, edits);
-        // Who may also write may do without.
+    /// Returns whether they cover the prefix of a command, or its whole program.
+    pub(super) fn covers(&self, command: &AssessedCommand, edits: bool) -> bool {
+        let prefix = remembered(command, edits);
+        // An "always" with a redirection covers the command without.
         let more = format!("{prefix}{WRITING}");
-        let program = program(part, edits);
+        let program = program(command, edits);
         self.0.iter().any(|scope| match scope {
             Scope::Commands(known) => known.contains(&prefix) || known.contains(&more),
             Scope::Programs(known) => program.is_some_and(|program| known.contains(program)),
@@ -97,9 +97,9 @@ impl Always {
         })
     }
 
-    pub(super) fn covers_line(&self, wanted: &str, place: &Path) -> bool {
+    pub(super) fn covers_line(&self, wanted: &str, in_directory: &Path) -> bool {
         self.0.iter().any(|scope| {
-            matches!(scope, Scope::Line { line, directory } if line == wanted && directory == place)
+            matches!(scope, Scope::Line { line, directory } if line == wanted && directory == in_directory)
         })
     }
 

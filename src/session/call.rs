@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use super::{Session, instructions};
 use crate::model::{Call, tokens};
-use crate::permission::{Environment, Request, Scope, Verdict};
+use crate::permission::{Checked, Environment, Request, Scope, Verdict};
 use crate::sync::Mutex;
 use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
@@ -107,22 +107,12 @@ async fn run(
 ) {
     let Ready { call, kind, tool, invocation } = ready;
     let (id, name) = (call.id.clone(), call.name.clone());
-    let verdict = {
+    let checked = {
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
-        match (caller, access) {
-            // The user typed it.
-            (Caller::Prompt, Access::Execute { .. }) => Some((Verdict::Allow, Arc::default())),
-            // The user named the files, and so means those with secrets in them, too. Another agent
-            // does not know what the user means.
-            (Caller::Prompt, Access::ReadFiles { .. }) if !session.runs_for_agent() => {
-                let access = &Access::Read;
-                cancel.run_until_cancelled(verdict(session, tool, &call.args, access)).await
-            }
-            _ => cancel.run_until_cancelled(verdict(session, tool, &call.args, access)).await,
-        }
+        cancel.run_until_cancelled(check(session, caller, tool, &call.args, access)).await
     };
     // What begins after a cancel is not announced.
-    let Some((verdict, variables)) = verdict.filter(|_| !cancel.is_cancelled()) else {
+    let Some(Checked { verdict, variables }) = checked.filter(|_| !cancel.is_cancelled()) else {
         return session.finish_call(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
@@ -167,31 +157,36 @@ async fn run(
     session.finish_call(id, outcome);
 }
 
-/// Returns the policy's verdict, and the environment variables that the call is given besides if it
-/// runs without a question. A command line is taken apart and its paths are looked up, which may
-/// take a while.
-async fn verdict(
+/// Applies the policy to a call: the one place where a session does. A command line is taken apart and
+/// its paths are looked up, which may take a while.
+async fn check(
     session: &Session,
+    caller: Caller,
     tool: Tooling,
     args: &Value,
     access: &Access,
-) -> (Verdict, Arc<[(String, String)]>) {
+) -> Checked {
+    let access = match (caller, access) {
+        // The user typed it.
+        (Caller::Prompt, Access::Execute { .. }) => return Checked::from(Verdict::Allow),
+        // The user named the files, and so means those with secrets in them, too. Another agent
+        // does not know what the user means.
+        (Caller::Prompt, Access::ReadFiles { .. }) if !session.runs_for_agent() => &Access::Read,
+        (_, access) => access,
+    };
+    let permissions = Arc::clone(&session.permissions);
     if !matches!(access, Access::Execute { .. }) {
-        return (session.permissions.check(&tool.request(args, access)), Arc::default());
+        return permissions.check(&tool.request(args, access), &Environment::default());
     }
     // A name stands for the program that is found when the line runs.
     session.processes.find_programs().await;
     let environment = Environment::new(session.processes.environment());
-    let permissions = Arc::clone(&session.permissions);
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
-        let request = tool.request(&args, &access);
-        let (verdict, reads) = permissions.check_in(&request, &environment);
-        let variables = if reads { environment.of_reading() } else { Vec::new() };
-        (verdict, Arc::from(variables))
+        permissions.check(&tool.request(&args, &access), &environment)
     });
     // A fault in the policy must not let anything run.
-    check.await.unwrap_or_else(|_| (Verdict::Deny(crashed().message), Arc::default()))
+    check.await.unwrap_or_else(|_| Checked::from(Verdict::Deny(crashed().message)))
 }
 
 impl Tooling {
@@ -272,7 +267,7 @@ struct Grant {
     /// Content that the user has put in the place of the model's.
     edited: Option<String>,
     /// Environment variables of a command, besides its own.
-    variables: Arc<[(String, String)]>,
+    variables: Vec<(String, String)>,
 }
 
 async fn execute(
@@ -294,7 +289,7 @@ async fn execute(
             }
         }
     };
-    let cx = ToolContext { variables, ..session.context(id, cancel, progress) };
+    let cx = ToolContext { variables: variables.into(), ..session.context(id, cancel, progress) };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let result = tokio::select! {
         result = &mut run => result,

@@ -1,11 +1,11 @@
-//! The second reading: a grammar written by others must not find more commands than we did.
+//! The second reading: a grammar written by others must find no more commands than the first reading.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
 
-/// Whether tree-sitter reads the text without errors and finds commands and redirections only
+/// Returns whether tree-sitter reads the text without errors and finds commands and redirections only
 /// where `begins` has them, or inside of what is `apart`.
 pub(super) fn agrees(text: &str, begins: &HashSet<usize>, apart: &[Range<usize>]) -> bool {
     let mut parser = Parser::new();
@@ -41,14 +41,14 @@ pub(super) fn agrees(text: &str, begins: &HashSet<usize>, apart: &[Range<usize>]
     }
 }
 
-/// The same text with a `%` for each byte that is not ASCII. Bash takes those as parts of words, as
+/// Returns the text with a `%` for each byte that is not ASCII. Bash takes those as parts of words, as
 /// it does `%`; but the grammar's scanner, in C, looks some characters up in a table that ends after
 /// the first 256, and what it reads behind that ends the process.
 fn plain(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| if byte.is_ascii() { byte } else { b'%' }).collect()
 }
 
-/// Where the command or the redirection that a node stands for begins.
+/// Returns the offset at which the command or redirection of a node begins.
 fn begin(node: Node<'_>) -> Option<usize> {
     match node.kind() {
         "command_name" | "declaration_command" | "unset_command" | "test_command" => {

@@ -35,7 +35,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a list ends here: before one of `ends`, or without them at the end of the text.
+    /// Returns whether a list ends here: before one of `ends`, or without them at the end of the text.
     fn at_end(&self, ends: &[&str]) -> bool {
         let here = |end: &&str| {
             if end.starts_with([')', ';']) {
@@ -301,7 +301,7 @@ impl Reader<'_> {
     }
 }
 
-/// The variables of a `read` that does no more than read a line.
+/// Returns the variables of a `read` that does no more than read a line.
 fn lines_read(command: &Command) -> Vec<String> {
     let splits = |assignment: &Assignment| assignment.name == "IFS";
     let is_plain = command.name() == Some("read")

@@ -1,4 +1,4 @@
-//! What `$` and backquotes begin.
+//! Expansions: `$` and backquotes.
 
 use super::Step;
 use super::reader::{Read, Reader};

@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::word::is_meta;
 use super::{Around, MAX_DEPTH, MAX_STEPS, Step, agree, brief};
 
-/// What was read, or why it could not be.
+/// Result of reading; an error says why the text cannot be made out.
 pub(super) type Read<T> = Result<T, String>;
 
 const MAX_DOCUMENTS: usize = 16;
 
-/// What other shells read in another way: `ls &>x rm y` is two commands for them. Found also where
+/// Syntax that other shells read in another way: `ls &>x rm y` is two commands for them. Found also where
 /// it is quoted; that costs a question.
 const ONLY_BASH: &[&str] = &[
     "&>", "|&", "<(", ">(", "<<<", "$'", "$\"", "+=", "=(", "[[ ", "[[\t", "[[\n", ";&", ";;&",
@@ -23,15 +23,15 @@ pub(super) struct Reader<'a> {
     pub(super) text: &'a str,
     /// A byte offset.
     pub(super) at: usize,
-    /// What was between backquotes, and has been read apart.
+    /// Texts between backquotes, which have been read apart.
     pub(super) apart: Vec<Range<usize>>,
     pub(super) steps: Vec<Step>,
     pub(super) around: Around,
-    /// Where commands and redirections begin.
+    /// Offsets at which commands and redirections begin.
     pub(super) begins: HashSet<usize>,
     /// The here-documents whose text follows after the next line break.
     documents: Vec<Document>,
-    /// How many there have been.
+    /// Number of here-documents so far.
     document_count: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Document {
     pub(super) delimiter: String,
     /// `<<-`: tabs before a line do not count.
     pub(super) tabs: bool,
-    /// Its text is taken as it is.
+    /// `true` if its text is taken as it is.
     pub(super) quoted: bool,
 }
 
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         Err(format!("a here-document does not end with `{}`", document.delimiter))
     }
 
-    /// Whether a reserved word is here.
+    /// Returns whether a reserved word is here.
     pub(super) fn at_word(&self, word: &str) -> bool {
         let after = self.rest().strip_prefix(word);
         after.is_some_and(|after| after.chars().next().is_none_or(is_meta))

@@ -118,7 +118,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `<(` or `>(` is here, which begins a word.
+    /// Returns whether `<(` or `>(` is here, which begins a word.
     pub(super) fn at_process(&self) -> bool {
         self.rest().starts_with("<(") || self.rest().starts_with(">(")
     }
@@ -178,7 +178,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a text that begins with `[` gives an array's element by its number, or is a pattern for
+/// Returns whether a text that begins with `[` gives an array's element by its number, or is a pattern for
 /// files. Anything else before `]=` bash evaluates as arithmetic, and the commands in it.
 fn is_plain_element(text: &str) -> bool {
     let Some((inside, after)) = text[1..].split_once(']') else { return false };
@@ -190,12 +190,12 @@ fn is_plain_element(text: &str) -> bool {
     !inside.is_empty() && inside.chars().all(plain) && !after.starts_with(['\\', '+'])
 }
 
-/// Whether what `>&` or `<&` is followed by is always open, or closes what is open.
+/// Returns whether the target of `>&` or `<&` is always open, or closes an open file.
 fn is_standard(word: &Word) -> bool {
     matches!(word.literal(), Some("0" | "1" | "2" | "-"))
 }
 
-/// Whether `>&` or `<&` is followed by the number of an open file, and not by a file's name.
+/// Returns whether `>&` or `<&` is followed by the number of an open file, and not by a file's name.
 fn is_descriptor(word: &Word) -> bool {
     let digits = word.literal().map(|text| text.strip_suffix('-').unwrap_or(text));
     digits.is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))

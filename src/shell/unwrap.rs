@@ -1,68 +1,61 @@
-//! Takes off what runs another command, so that the command itself can be judged.
+//! Removes wrappers (`nice`, `xargs`, `bash -c`) from commands, so that the inner command is seen.
 
 use std::iter;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::reader::{Read, Reader};
 use super::word::{Dynamic, Word};
-use super::{Around, Assignment, Command, MAX_DEPTH, Step};
+use super::{Around, Assignment, Command, MAX_DEPTH, Step, table};
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("wrappers.toml")));
+
+/// Data of `wrappers.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    shells: Vec<String>,
+    wrapper: Vec<Wrapper>,
+}
 
 /// A program that runs the command that follows its own options.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Wrapper {
-    name: &'static str,
+    name: String,
     /// Options of one letter.
-    flags: &'static str,
+    #[serde(default)]
+    flags: String,
     /// Options of one letter that take a value.
-    valued: &'static str,
-    long: &'static [&'static str],
-    /// How many arguments come before the command.
+    #[serde(default)]
+    valued: String,
+    #[serde(default)]
+    long: Vec<String>,
+    /// Number of arguments before the command.
+    #[serde(default)]
     operands: usize,
 }
 
-const fn wrapper(name: &'static str, flags: &'static str, valued: &'static str) -> Wrapper {
-    Wrapper { name, flags, valued, long: &[], operands: 0 }
-}
-
-/// With other options than these, what they run is not known.
-const WRAPPERS: &[Wrapper] = &[
-    wrapper("builtin", "", ""),
-    wrapper("command", "p", ""),
-    Wrapper { long: &["--ignore-environment"], ..wrapper("env", "i", "u") },
-    wrapper("exec", "cl", "a"),
-    wrapper("ionice", "", "cn"),
-    wrapper("nice", "0123456789", "n"),
-    wrapper("nohup", "", ""),
-    wrapper("setsid", "cfw", ""),
-    wrapper("stdbuf", "", "ioe"),
-    wrapper("time", "pv", ""),
-    Wrapper {
-        long: &["--foreground", "--preserve-status", "--signal=", "--kill-after="],
-        operands: 1,
-        ..wrapper("timeout", "v", "ks")
-    },
-    Wrapper { long: &["--null", "--no-run-if-empty"], ..wrapper("xargs", "0rtx", "nPLsdI") },
-];
-
-/// The shells whose language this is.
-const SHELLS: &[&str] = &["bash", "dash", "sh"];
-
 /// Returns whether a program is a shell whose language is read here.
 pub fn is_shell(name: &str) -> bool {
-    SHELLS.contains(&name)
+    TABLE.shells.iter().any(|shell| shell == name)
 }
 
-/// What a command comes to when everything around it has been taken off.
+/// Returns the steps of a command without its wrappers.
 pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>> {
     around.depth += 1;
     if around.depth > MAX_DEPTH {
         return Err("it is nested too deeply".to_owned());
     }
     let name = command.name();
-    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| Some(wrapper.name) == name) else {
+    let Some(wrapper) = TABLE.wrapper.iter().find(|wrapper| Some(wrapper.name.as_str()) == name)
+    else {
         return in_turn(command, around);
     };
     let whole = command.words.clone();
     match take_off(wrapper, &mut command) {
-        Ok(true) if matches!(wrapper.name, "builtin" | "command") => {
+        Ok(true) if matches!(wrapper.name.as_str(), "builtin" | "command") => {
             let mut steps = vec![Step::Wrapper(whole)];
             steps.extend(unwrap(command, around)?);
             Ok(steps)
@@ -82,7 +75,7 @@ pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>
     }
 }
 
-/// The commands that a command has in its arguments, if they are known; else itself.
+/// Returns the commands in the arguments of a command, if they are known; else the command itself.
 fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
     let mut steps = beside(&command);
     match command.name() {
@@ -100,7 +93,7 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
             let executed = executed(&command, around)?;
             return Ok(iter::once(Step::Command(command)).chain(executed).collect());
         }
-        Some(name) if SHELLS.contains(&name) => {
+        Some(name) if is_shell(name) => {
             if let Some(script) = script(command.args()) {
                 let plain_shell = name != "bash";
                 let own_shell = Around { depth: around.depth, plain_shell, ..Around::default() };
@@ -115,7 +108,7 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
     Ok(vec![Step::Command(command)])
 }
 
-/// What remains of a command whose words have been read as commands themselves.
+/// Returns the assignments and redirections of a command whose words have been read as commands.
 fn beside(command: &Command) -> Vec<Step> {
     if command.assignments.is_empty() && command.redirects.is_empty() {
         return Vec::new();
@@ -126,7 +119,7 @@ fn beside(command: &Command) -> Vec<Step> {
 /// A wrapper has options that are not known.
 struct Unknown;
 
-/// Takes a wrapper off its command. False if it wraps none.
+/// Removes a wrapper from its command. Returns `false` if it wraps none.
 fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
     let words = &command.words;
     let asks = |word: &Word| matches!(word.text.as_str(), "-v" | "-V");
@@ -170,13 +163,13 @@ fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
     Ok(true)
 }
 
-/// What a wrapper's options say.
+/// Options of a wrapper.
 struct Options {
-    /// Which word comes after them.
+    /// Index of the word after them.
     at: usize,
-    /// What `xargs` puts its input in the place of.
+    /// Texts that `xargs` replaces by its input.
     placeholders: Vec<String>,
-    /// Whether `xargs` may put it at the end: some options take the effect of `-I` back.
+    /// `true` if `xargs` may put its input at the end: some options undo `-I`.
     appends: bool,
 }
 
@@ -194,8 +187,9 @@ fn options(wrapper: &Wrapper, words: &[Word]) -> Result<Options, Unknown> {
             continue;
         }
         if text.starts_with("--") {
-            let is =
-                |long: &&str| text == *long || (long.ends_with('=') && text.starts_with(*long));
+            let is = |long: &String| {
+                text == *long || (long.ends_with('=') && text.starts_with(long.as_str()))
+            };
             if !wrapper.long.iter().any(is) {
                 return Err(Unknown);
             }
@@ -230,7 +224,7 @@ fn mark(words: &mut [Word], placeholder: &str) {
     }
 }
 
-/// The text of `bash -c text`, if it is known.
+/// Returns the text of `bash -c text`, if it is known.
 fn script(args: &[Word]) -> Option<&str> {
     let mut text_follows = false;
     let mut args = args.iter();
@@ -250,7 +244,7 @@ fn script(args: &[Word]) -> Option<&str> {
     None
 }
 
-/// The commands that `find` runs for what it finds.
+/// Returns the commands that `find` runs for each file.
 fn executed(find: &Command, around: Around) -> Read<Vec<Step>> {
     let mut steps = Vec::new();
     let is_exec =

@@ -10,13 +10,13 @@ pub struct Word {
     pub source: String,
     /// Without quotes; what only running would tell is left out.
     pub text: String,
-    /// Where in `text` the first `*`, `?` or `[` is that stands for file names.
+    /// Offset in `text` of the first `*`, `?` or `[` that stands for file names.
     pub glob: Option<usize>,
-    /// Whether more belongs to it than `text`.
+    /// Part of the word that is not in `text`.
     pub dynamic: Dynamic,
 }
 
-/// What of a word only running would tell.
+/// Part of a word that only running would tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dynamic {
     /// Nothing.
@@ -43,18 +43,23 @@ impl Word {
         Self { source: source.to_owned(), dynamic: Dynamic::Many, ..Self::default() }
     }
 
-    /// Its text, if that is all there is to it.
+    /// Returns its text, if the text is the whole word.
     pub fn literal(&self) -> Option<&str> {
         (self.dynamic == Dynamic::No && self.glob.is_none()).then_some(&self.text)
     }
 
-    /// Its text; or as it was written, if that says more.
+    /// Returns whether this text is the whole word.
+    pub fn is(&self, text: &str) -> bool {
+        self.literal() == Some(text)
+    }
+
+    /// Returns its text; or the word as written, if that says more.
     pub fn plain(&self) -> &str {
         let is_plain = |text: &&str| !text.is_empty() && !text.contains(char::is_whitespace);
         self.literal().filter(is_plain).unwrap_or(&self.source)
     }
 
-    /// Whether it may turn out to be an option that is not seen in it.
+    /// Returns whether it may turn out to be an option that is not seen in it.
     pub fn may_be_option(&self) -> bool {
         match self.dynamic {
             Dynamic::No | Dynamic::Number => false,
@@ -76,7 +81,7 @@ pub(super) struct Partial {
     dynamic: Dynamic,
     /// An unquoted `{` has been seen.
     brace: bool,
-    /// Where an unquoted `[` is that has not been closed.
+    /// Offset of an unquoted `[` that has not been closed.
     bracket: Option<usize>,
 }
 
@@ -105,7 +110,7 @@ impl Partial {
     }
 }
 
-/// What surrounds an expansion.
+/// Quotes around an expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quote {
     None,

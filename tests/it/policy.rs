@@ -10,15 +10,21 @@ mod places;
 mod questions;
 mod remembered;
 mod secrets;
+mod tables;
 mod written;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use tandem::permission::rules::{Part, judge};
+use tandem::permission::risk::{AssessedCommand, Environment, assess};
 use tandem::tools::secrets::Secrets;
 use tempfile::TempDir;
+
+/// The environment of this process.
+fn own_environment() -> Environment {
+    Environment::new(std::env::vars_os())
+}
 
 /// A workspace with something of everything.
 struct Workspace {
@@ -55,7 +61,13 @@ impl Workspace {
         Self { root, _dir: dir }
     }
 
-    fn judge(&self, line: &str) -> Result<Vec<Part>, String> {
-        judge(line, &self.root, std::slice::from_ref(&self.root), &Secrets::default())
+    fn judge(&self, line: &str) -> Result<Vec<AssessedCommand>, String> {
+        assess(
+            &own_environment(),
+            line,
+            &self.root,
+            std::slice::from_ref(&self.root),
+            &Secrets::default(),
+        )
     }
 }

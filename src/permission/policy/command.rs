@@ -1,18 +1,18 @@
-//! Whether a rule's pattern for command lines is about a command.
+//! Patterns of rules for command lines.
 //!
-//! What allows is taken at its word: only what surely is meant is allowed. What denies or asks
-//! also holds where the same command is written in another way, and where only running it would
-//! tell whether it is meant, that is asked about.
+//! A rule that allows is taken at its word: only a command that surely fits is allowed. A rule that
+//! denies or asks also fits the same command written in another way; where only running the command
+//! would tell, the command is asked about.
 
 use regex::Regex;
 use serde_json::Value;
 
 use super::stable_json::stable;
-use super::{Decision, Match, Subject};
-use crate::permission::rules::Part;
+use super::{Effect, Match, Subject};
+use crate::permission::risk::AssessedCommand;
 use crate::shell::{Dynamic, Word};
 
-/// Which commands a rule is about.
+/// Pattern of the commands that a rule is about.
 #[derive(Debug, Clone)]
 pub(super) enum Pattern {
     /// Those that begin with the words of one of these.
@@ -24,13 +24,13 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    /// Whether it says which commands are meant.
+    /// Returns whether it names the commands that are meant.
     pub(super) fn names(&self) -> bool {
         matches!(self, Self::Prefixes(_) | Self::Regex(_))
     }
 
-    pub(super) fn matches(&self, subject: Subject<'_>, decision: Decision) -> Match {
-        let restricts = decision >= Decision::Ask;
+    pub(super) fn matches(&self, subject: Subject<'_>, effect: Effect) -> Match {
+        let restricts = effect >= Effect::Ask;
         match subject {
             Subject::Call => Match::No,
             Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => sure(restricts),
@@ -40,8 +40,8 @@ impl Pattern {
                 sure(restricts)
             }
             Subject::Unclear(_) => Match::Perhaps,
-            Subject::Part(part) if restricts => self.catches(part),
-            Subject::Part(part) => sure(self.covers(part)),
+            Subject::Command(command) if restricts => self.catches(command),
+            Subject::Command(command) => sure(self.covers(command)),
         }
     }
 
@@ -58,9 +58,9 @@ impl Pattern {
         }
     }
 
-    /// Whether this is surely one of the commands.
-    fn covers(&self, part: &Part) -> bool {
-        let Some(form) = part.forms.first() else { return false };
+    /// Returns whether this is surely one of the commands.
+    fn covers(&self, command: &AssessedCommand) -> bool {
+        let Some(form) = command.forms.first() else { return false };
         match self {
             Self::AllBut(_) => false,
             Self::Regex(regex) => regex.is_match(&written(form)),
@@ -68,10 +68,10 @@ impl Pattern {
         }
     }
 
-    /// Whether this is, or may be, one of the commands, however it is written.
-    fn catches(&self, part: &Part) -> Match {
+    /// Returns whether this is, or may be, one of the commands, however it is written.
+    fn catches(&self, command: &AssessedCommand) -> Match {
         if let Self::AllBut(prefixes) = self {
-            return sure(!part.forms.first().is_some_and(|form| covered(form, prefixes)));
+            return sure(!command.forms.first().is_some_and(|form| covered(form, prefixes)));
         }
         let caught = |form: &Vec<Word>| match self {
             Self::Regex(regex) if texts(form).iter().any(|text| regex.is_match(text)) => Match::Yes,
@@ -81,45 +81,42 @@ impl Pattern {
                 prefixes.iter().map(|prefix| begins(form, prefix)).max().unwrap_or(Match::No)
             }
         };
-        let least = if part.hides { Match::Perhaps } else { Match::No };
-        part.forms.iter().map(caught).max().unwrap_or(Match::No).max(least)
+        let least = if command.hides { Match::Perhaps } else { Match::No };
+        command.forms.iter().map(caught).max().unwrap_or(Match::No).max(least)
     }
 }
 
-/// Whether a rule's pattern for arguments is about a call. That of a command line is read with each
-/// of its commands in the place of the line.
-pub(super) fn args(
-    pattern: &Regex,
-    args: &Value,
-    subject: Subject<'_>,
-    decision: Decision,
-) -> Match {
+/// Returns whether a rule's pattern for arguments fits a call. For a command line, each of its commands
+/// stands in place of the line.
+pub(super) fn args(pattern: &Regex, args: &Value, subject: Subject<'_>, effect: Effect) -> Match {
     let with = |command: String| {
         let mut args = args.clone();
         args["command"] = command.into();
         pattern.is_match(&stable(&args))
     };
-    let restricts = decision >= Decision::Ask;
+    let restricts = effect >= Effect::Ask;
     match subject {
         Subject::Call | Subject::Line(_) => sure(pattern.is_match(&stable(args))),
         Subject::Unclear(_) if pattern.is_match(&stable(args)) => Match::Yes,
         Subject::Unclear(_) if restricts => Match::Perhaps,
         Subject::Unclear(_) => Match::No,
-        Subject::Part(part) if restricts => {
-            let mut texts = part.forms.iter().flat_map(|form| texts(form));
+        Subject::Command(command) if restricts => {
+            let mut texts = command.forms.iter().flat_map(|form| texts(form));
             if texts.any(with) {
                 Match::Yes
-            } else if part.hides || part.forms.iter().any(|form| is_open(form)) {
+            } else if command.hides || command.forms.iter().any(|form| is_open(form)) {
                 Match::Perhaps
             } else {
                 Match::No
             }
         }
-        Subject::Part(part) => sure(part.forms.first().is_some_and(|form| with(written(form)))),
+        Subject::Command(command) => {
+            sure(command.forms.first().is_some_and(|form| with(written(form))))
+        }
     }
 }
 
-/// Whether a command surely begins with the words of one of these.
+/// Returns whether a command surely begins with the words of one of these.
 fn covered(form: &[Word], prefixes: &[Vec<String>]) -> bool {
     prefixes.iter().any(|prefix| {
         let words: Option<Vec<&str>> = form.iter().take(prefix.len()).map(Word::literal).collect();
@@ -135,13 +132,13 @@ fn borrowed(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// A command as one text: where a word's text may be taken for several words, or is not known, as
+/// Returns a command as one text: where a word's text may be taken for several words, or is not known, as
 /// it was written.
 fn written(form: &[Word]) -> String {
     form.iter().map(Word::plain).collect::<Vec<_>>().join(" ")
 }
 
-/// A command in every way in which a pattern may know it: with quotes and without, with its
+/// Returns a command in every way in which a pattern may know it: with quotes and without, with its
 /// program's directory and without.
 fn texts(form: &[Word]) -> Vec<String> {
     let bare = form.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
@@ -157,12 +154,12 @@ fn texts(form: &[Word]) -> Vec<String> {
     texts
 }
 
-/// Whether there is more to a command than is known.
+/// Returns whether a command has parts that only running it would tell.
 fn is_open(form: &[Word]) -> bool {
     form.iter().any(|word| word.dynamic > Dynamic::Number)
 }
 
-/// Whether a command begins with these words, or may: options may stand anywhere.
+/// Returns whether a command begins with these words, or may: options may stand anywhere.
 fn begins(form: &[Word], prefix: &[String]) -> Match {
     let (Some((program, args)), Some((wanted, rest))) = (form.split_first(), prefix.split_first())
     else {
@@ -185,7 +182,7 @@ fn begins(form: &[Word], prefix: &[String]) -> Match {
     given.unwrap_or(Match::Yes).min(goes_on(args, &operands))
 }
 
-/// Whether an option is given: as it is, or its letters with others.
+/// Returns whether an option is given: as it is, or its letters with others.
 fn gives(args: &[Word], option: &str) -> Match {
     /// More letters than this are a name.
     const LETTERS: usize = 3;
@@ -204,7 +201,7 @@ fn gives(args: &[Word], option: &str) -> Match {
     if is_letters && letters.chars().all(given) { Match::Perhaps } else { Match::No }
 }
 
-/// Whether these come first, options aside. Nobody knows which of the words after an option is its
+/// Returns whether these come first, options aside. Nobody knows which of the words after an option is its
 /// value.
 fn goes_on(args: &[Word], operands: &[&String]) -> Match {
     let is_option = |word: &&Word| word.text.starts_with('-');
@@ -221,12 +218,12 @@ fn goes_on(args: &[Word], operands: &[&String]) -> Match {
     if begins_with_option && found.all(|found| found) { Match::Perhaps } else { Match::No }
 }
 
-/// Whether a program is the one that a rule names, wherever it lies and however it is spelt.
+/// Returns whether a program is the one that a rule names, wherever it lies and however it is spelt.
 fn is_program(text: &str, wanted: &str) -> bool {
     text == wanted || (!wanted.contains('/') && base(text) == wanted.to_lowercase())
 }
 
-/// A program's name without its directory, in small letters: some file systems take any.
+/// Returns a program's name without its directory, in small letters: some file systems take any.
 fn base(name: &str) -> String {
     let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     base.strip_suffix(".exe").map(ToOwned::to_owned).unwrap_or(base)

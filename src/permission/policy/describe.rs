@@ -1,19 +1,19 @@
-//! What a rule says, for people.
+//! Descriptions of rules, for people.
 
 use std::fmt;
 
 use super::command::Pattern;
-use super::{About, Decision, Rule};
+use super::{About, Effect, Rule};
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decision = match self.decision {
-            Decision::BuiltIn => "leave as it is",
-            Decision::Allow => "allow",
-            Decision::Ask => "ask about",
-            Decision::Deny => "deny",
+        let effect = match self.effect {
+            Effect::BuiltIn => "leave as it is",
+            Effect::Allow => "allow",
+            Effect::Ask => "ask about",
+            Effect::Deny => "deny",
         };
-        write!(f, "{decision} {}", self.about)?;
+        write!(f, "{effect} {}", self.about)?;
         if self.allow_redirection {
             f.write_str(", writing files too")?;
         }
@@ -23,7 +23,7 @@ impl fmt::Display for Rule {
 
 impl fmt::Display for About {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what())?;
+        f.write_str(&self.calls())?;
         if let Some(server) = &self.server {
             write!(f, " of the MCP server `{server}`")?;
         }
@@ -52,7 +52,7 @@ impl fmt::Display for About {
 }
 
 impl About {
-    fn what(&self) -> String {
+    fn calls(&self) -> String {
         let prefixes =
             |prefixes: &[Vec<String>]| list(prefixes.iter().map(|prefix| prefix.join(" ")), " or ");
         match (&self.command, &self.tools, &self.tools_but) {

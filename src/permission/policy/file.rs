@@ -13,26 +13,26 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::command::Pattern;
 use super::name::NamePattern;
-use super::{About, Broken, Decision, Rank, Rule, RuleName, Tier};
+use super::{About, Broken, Effect, Rank, Rule, RuleName, Tier};
 use crate::permission::Mode;
 use crate::permission::saved::Saved;
 
 /// The tool whose calls are command lines.
 const SHELL: &str = "run_shell_command";
 
-/// What a regular expression may take of memory, in bytes.
+/// Most memory that a regular expression may take, in bytes.
 const MAX_REGEX: usize = 1 << 20;
 
-/// What a file says.
+/// Rules of a file.
 #[derive(Debug, Default)]
 pub struct Parsed {
     /// The rules that can be used.
     pub rules: Vec<Rule>,
     /// The answers that were saved.
     pub saved: Vec<Saved>,
-    /// What cannot be used.
+    /// Rules that cannot be used.
     pub broken: Vec<Broken>,
-    /// What is not used and need not be: sentences.
+    /// Remarks on parts that are ignored: sentences.
     pub remarks: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
     }
     if !errors.is_empty() {
         // A rule that allows may have lost what narrows it.
-        parsed.rules.retain(|rule| rule.decision >= Decision::Ask);
+        parsed.rules.retain(|rule| rule.effect >= Effect::Ask);
         parsed.saved.clear();
     }
     parsed
@@ -202,7 +202,7 @@ fn rule(table: Spanned<DeValue<'_>>, source: &Source<'_>) -> Result<Option<Rule>
     })
 }
 
-/// What is wrong, and where.
+/// An error, with its place in the file.
 type Wrong = (Option<Range<usize>>, String);
 
 impl Written {
@@ -229,10 +229,10 @@ impl Written {
         }
         Ok(Some(Rule {
             name,
-            decision: match self.decision {
-                Said::Allow => Decision::Allow,
-                Said::Deny => Decision::Deny,
-                Said::AskUser => Decision::Ask,
+            effect: match self.decision {
+                Said::Allow => Effect::Allow,
+                Said::Deny => Effect::Deny,
+                Said::AskUser => Effect::Ask,
             },
             rank: Rank::new(tier, priority),
             message: self.deny_message,

@@ -3,12 +3,12 @@
 use super::Request;
 use crate::tools::Access;
 
-/// A name as a rule has it.
+/// Pattern of names in a rule.
 #[derive(Debug, Clone)]
 pub(super) struct NamePattern(pub(super) String);
 
 impl NamePattern {
-    /// Whether a call is of this name. With `of_server` the name may also be the one that the MCP
+    /// Returns whether a call is of this name. With `of_server` the name may also be the one that the MCP
     /// server itself has for its tool.
     pub(super) fn matches(&self, request: &Request<'_>, of_server: bool) -> bool {
         let pattern = self.0.as_str();
@@ -33,7 +33,7 @@ impl NamePattern {
     }
 }
 
-/// Whether a text is like a pattern in which `*` stands for any text.
+/// Returns whether a text is like a pattern in which `*` stands for any text.
 fn like(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };

@@ -2,9 +2,9 @@
 
 use super::command::Pattern;
 use super::name::NamePattern;
-use super::{About, Decision, Rank, Rule, RuleName, Tier};
+use super::{About, Effect, Rank, Rule, RuleName, Tier};
 
-/// What older settings say of tools. A tool is named as the model knows it, as the program's old
+/// Older settings on tools. A tool is named as the model knows it, as the program's old
 /// classes were (`ShellTool`), or with the beginning of a command: `run_shell_command(git status)`.
 #[derive(Debug, Clone, Default)]
 pub struct Old {
@@ -24,7 +24,7 @@ pub struct Old {
 
 const SHELL: &str = "run_shell_command";
 
-/// What tools were called when settings named them by class.
+/// Names of tools from when settings named them by class.
 const CLASSES: &[(&str, &str)] = &[
     ("EditTool", "replace"),
     ("GlobTool", "glob"),
@@ -43,13 +43,13 @@ const CLASSES: &[(&str, &str)] = &[
     ("WriteTodosTool", "write_todos"),
 ];
 
-/// The settings as rules; `place` says where one is made.
+/// Returns the settings as rules; `place` returns the name of a setting's place.
 pub fn rules(old: &Old, place: impl Fn(&str) -> String) -> Vec<Rule> {
     let mut rules = Vec::new();
-    let mut add = |key: &str, decision, priority, about| {
+    let mut add = |key: &str, effect, priority, about| {
         rules.push(Rule {
             name: RuleName::Written(place(key)),
-            decision,
+            effect,
             rank: Rank::new(Tier::User, priority),
             message: None,
             allow_redirection: false,
@@ -57,29 +57,29 @@ pub fn rules(old: &Old, place: impl Fn(&str) -> String) -> Vec<Rule> {
         });
     };
     for server in &old.servers_excluded {
-        add("mcp.excluded", Decision::Deny, 899, of_server(server));
+        add("mcp.excluded", Effect::Deny, 899, of_server(server));
     }
     if let Some(servers) = &old.servers {
         let about = About { servers_but: Some(servers.clone()), ..About::default() };
-        add("mcp.allowed", Decision::Deny, 899, about);
+        add("mcp.allowed", Effect::Deny, 899, about);
     }
     if let Some(core) = &old.core {
-        add("tools.core", Decision::Deny, 899, tools_but(core));
+        add("tools.core", Effect::Deny, 899, tools_but(core));
         let prefixes: Vec<_> = commands(core).collect();
         // The whole tool is named too, or not at all.
         if !prefixes.is_empty() && !core.iter().any(|it| matches!(entry(it), (SHELL, None))) {
             let pattern = Pattern::AllBut(prefixes);
-            add("tools.core", Decision::Deny, 899, of_shell(pattern));
+            add("tools.core", Effect::Deny, 899, of_shell(pattern));
         }
     }
     let lists = [
-        ("tools.exclude", Decision::Deny, 400, &old.excluded),
-        ("tools.confirmationRequired", Decision::Ask, 350, &old.confirmed),
-        ("tools.allowed", Decision::Allow, 300, &old.allowed),
+        ("tools.exclude", Effect::Deny, 400, &old.excluded),
+        ("tools.confirmationRequired", Effect::Ask, 350, &old.confirmed),
+        ("tools.allowed", Effect::Allow, 300, &old.allowed),
     ];
-    for (key, decision, priority, named) in lists {
+    for (key, effect, priority, named) in lists {
         for name in named {
-            add(key, decision, priority, of_entry(name));
+            add(key, effect, priority, of_entry(name));
         }
     }
     rules

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use tandem::permission::rules::Part;
+use tandem::permission::risk::AssessedCommand;
 
 use super::Workspace;
 use super::lines::{gravity, pieces, sensible};
@@ -88,7 +88,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// The programs that were not named in a verdict.
-fn not_named(ran: &BTreeSet<String>, parts: &[Part]) -> Vec<String> {
+fn not_named(ran: &BTreeSet<String>, parts: &[AssessedCommand]) -> Vec<String> {
     let named =
         |name: &&String| parts.iter().any(|part| part.name.rsplit('/').next() == Some(name));
     ran.iter().filter(|name| !named(name)).cloned().collect()

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use tandem::permission::rules::{Environment, Risk, judge_in};
+use tandem::permission::risk::{Environment, Risk, assess};
 use tandem::tools::secrets::Secrets;
 
 use super::Workspace;
@@ -40,7 +40,7 @@ fn check(workspace: &Workspace, variables: &[(&str, &str)], line: &str, asks: bo
     let environment =
         Environment::new(variables.map(|(name, text)| ((*name).into(), value(text).into())));
     let roots = std::slice::from_ref(&workspace.root);
-    let parts = judge_in(&environment, line, &workspace.root, roots, &Secrets::default());
+    let parts = assess(&environment, line, &workspace.root, roots, &Secrets::default());
     let found = parts.unwrap().iter().any(|part| part.risk != Risk::None);
     assert_eq!(found, asks, "{environment:?} {line}");
 }

@@ -5,6 +5,7 @@ use tandem::permission::policy::{Tier, parse};
 use tandem::permission::{Mode, Request, Verdict};
 use tandem::tools::{Access, Hints};
 
+use super::own_environment;
 use super::questions::{Session, call, question};
 use super::written::under;
 
@@ -134,15 +135,19 @@ fn of_a_file_that_cannot_be_read_anything_may_have_been_denied() {
     );
 }
 
+/// Applies the policy of a session.
+fn ruled(session: &Session, request: &Request<'_>) -> Verdict {
+    session.permissions.check(request, &own_environment()).verdict
+}
+
 /// What rules say of a call in each of the modes default, `auto_edit`, yolo and plan.
 fn verdicts(rules: &str, request: &Request<'_>) -> String {
-    let verdicts =
-        Mode::ALL.map(|(_, mode)| match under(mode, rules, "x.toml").permissions.check(request) {
-            Verdict::Allow => "allow",
-            Verdict::Ask(question) if question.every_time() => "ask!",
-            Verdict::Ask(_) => "ask",
-            Verdict::Deny(_) => "deny",
-        });
+    let verdicts = Mode::ALL.map(|(_, mode)| match ruled(&under(mode, rules, "x.toml"), request) {
+        Verdict::Allow => "allow",
+        Verdict::Ask(question) if question.every_time() => "ask!",
+        Verdict::Ask(_) => "ask",
+        Verdict::Deny(_) => "deny",
+    });
     verdicts.join(" ")
 }
 

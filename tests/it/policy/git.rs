@@ -173,7 +173,7 @@ impl Repository {
         let access = Access::Execute { command: line.to_owned(), directory: directory.to_owned() };
         let args = serde_json::json!({ "command": line });
         let request = Request { tool: SHELL, aliases: &[], args: &args, access: &access };
-        permissions.check_in(&request, &Environment::new(self.environment())).0
+        permissions.check(&request, &Environment::new(self.environment())).verdict
     }
 
     /// Runs a line with these variables besides, and returns what it ran of the repository's.

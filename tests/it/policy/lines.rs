@@ -6,7 +6,7 @@ use std::path::Path;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem::permission::rules::{Part, Risk};
+use tandem::permission::risk::{AssessedCommand, Risk};
 
 use super::Workspace;
 
@@ -32,17 +32,18 @@ fn every_command_line_is_judged_as_written_down() {
     expect_file![path].assert_eq(&judged);
 }
 
-fn described(verdict: Result<Vec<Part>, String>) -> String {
+fn described(verdict: Result<Vec<AssessedCommand>, String>) -> String {
     let parts = match verdict {
         Ok(parts) => parts,
         Err(why) => return format!("unclear  [unclear]  ({why})"),
     };
-    let asking: Vec<&Part> = parts.iter().filter(|part| part.risk != Risk::None).collect();
+    let asking: Vec<&AssessedCommand> =
+        parts.iter().filter(|part| part.risk != Risk::None).collect();
     let list = |texts: Vec<&str>| texts.join(", ");
     let names = list(parts.iter().map(|part| part.name.as_str()).collect());
     let why = list(asking.iter().map(|part| part.why()).collect());
     let any = |is: fn(&Risk) -> bool| asking.iter().any(|part| is(&part.risk));
-    let rules = |parts: &mut dyn Iterator<Item = &Part>| {
+    let rules = |parts: &mut dyn Iterator<Item = &AssessedCommand>| {
         let mut rules: Vec<&str> = parts.map(|part| part.rule).collect();
         rules.dedup();
         list(rules)
@@ -248,7 +249,7 @@ pub(super) fn sensible() -> impl Strategy<Value = String> {
 }
 
 /// How grave a line is; one that cannot be made out is asked about every time.
-pub(super) fn gravity(verdict: &Result<Vec<Part>, String>) -> u8 {
+pub(super) fn gravity(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
     let Ok(parts) = verdict else { return 3 };
     let grave = parts.iter().map(|part| match part.risk {
         Risk::None => 0,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tandem::permission::{Mode, Permissions, Question, Request, Scope, Setup, Verdict};
 use tandem::tools::{Access, Hints};
 
-use super::Workspace;
+use super::{Workspace, own_environment};
 
 pub(super) const SHELL: &str = "run_shell_command";
 
@@ -56,7 +56,8 @@ pub(super) fn call(permissions: &Permissions, tool: &str, access: &Access) -> Ve
         Access::Edit { path } => json!({ "file_path": path }),
         _ => Value::Null,
     };
-    permissions.check(&Request { tool, aliases: &[], args: &args, access })
+    let request = Request { tool, aliases: &[], args: &args, access };
+    permissions.check(&request, &own_environment()).verdict
 }
 
 pub(super) fn commands(prefixes: &[&str]) -> Scope {

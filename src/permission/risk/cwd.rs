@@ -1,4 +1,5 @@
-//! Where a line's commands are in the file system, and whether a path stays in the workspace.
+//! Working directory of a line's commands, as far as it is known, and the paths that lead out of the
+//! workspace.
 
 use std::fs;
 use std::io;
@@ -10,21 +11,21 @@ use crate::shell::Word;
 
 /// A longer path is not looked up.
 const MAX_PATH: usize = 4096;
-/// What may be glued to an option is not looked up if it is longer.
+/// A longer text behind an option is not looked up, in bytes.
 const MAX_GLUED: usize = 256;
 /// In directories with more entries than this, patterns are not looked up.
 const MAX_ENTRIES: usize = 5_000;
 
-/// Where the commands are that come next.
+/// Possible working directories of the next command of a line.
 #[derive(Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct Cwd<'a> {
     /// The workspace, real paths.
     roots: &'a [PathBuf],
-    /// Every directory that it may be, real paths; none if it may be anywhere.
+    /// Every directory that it may be, real paths; none if it may be any.
     here: Vec<PathBuf>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Cwd<'a> {
     pub(super) fn new(directory: &Path, roots: &'a [PathBuf]) -> Self {
         Self { roots, here: fs::canonicalize(directory).into_iter().collect() }
     }
@@ -37,7 +38,7 @@ impl<'a> Place<'a> {
         self.roots
     }
 
-    /// Goes back to where it was.
+    /// Goes back to earlier directories.
     pub(super) fn back(&mut self, here: Vec<PathBuf>) {
         self.here = here;
     }
@@ -61,7 +62,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The place that a command looks at which goes elsewhere itself.
+    /// Returns the working directory of a command that goes elsewhere itself.
     pub(super) fn moved(&self, path: Option<&str>) -> Self {
         let mut moved = self.clone();
         if path.is_some() {
@@ -70,17 +71,17 @@ impl<'a> Place<'a> {
         moved
     }
 
-    /// Whether the place itself is inside.
+    /// Returns whether the directory is inside the workspace.
     pub(super) fn inside(&self) -> bool {
         !self.here.is_empty() && self.here.iter().all(|dir| self.contains(dir))
     }
 
-    /// Whether a path, seen from here, leads to something inside, whether or not it exists.
+    /// Returns whether a path, seen from here, leads to something inside, whether or not it exists.
     pub(super) fn reaches_inside(&self, path: &str) -> bool {
         self.reached(path).is_some_and(|reached| reached.iter().all(|path| self.contains(path)))
     }
 
-    /// Whether what may be glued to options of one letter is inside: of `-vflnk`, the files
+    /// Returns whether what may be glued to options of one letter is inside: of `-vflnk`, the files
     /// `flnk`, `lnk`, `nk` and `k`, if there are such. Names only: with a slash it is a text, or
     /// refused elsewhere.
     pub(super) fn has_glued(&self, text: &str) -> bool {
@@ -95,7 +96,7 @@ impl<'a> Place<'a> {
             })
     }
 
-    /// Whether a file that a word names is there and can be run.
+    /// Returns whether a file that a word names is there and can be run.
     pub(super) fn can_run(&self, word: &Word) -> bool {
         let can_run = |path: &PathBuf| {
             let mode = fs::metadata(path).map(|found| found.permissions().mode());
@@ -104,7 +105,7 @@ impl<'a> Place<'a> {
         self.named(word).is_some_and(|named| named.iter().any(can_run))
     }
 
-    /// The repository that git would work in, if that is not the one of the workspace itself:
+    /// Returns the repository that git would work in, if that is not the one of the workspace itself:
     /// anything may have written its configuration, which names commands. As seen from the root.
     pub(super) fn other_repository(&self) -> Option<PathBuf> {
         let from_root = |dir: &Path| {
@@ -140,17 +141,18 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Why git may do more than read in the repositories of this place; nothing if it does not.
+    /// Returns the reason why git may do more than read in the repositories of this directory.
     pub(super) fn repositories_only_read(&self) -> Result<(), String> {
         repository::check(&self.here, self.roots)
     }
 
-    /// Whether what a word names is inside.
+    /// Returns whether everything that a word names is inside.
     pub(super) fn has(&self, word: &Word) -> bool {
         self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
     }
 
-    /// What a word names, seen from the root that it is in. None if not all of it is inside.
+    /// Returns the paths that a word names, seen from the root that they are in. None if not all of
+    /// them are inside.
     pub(super) fn inside_root(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let from_root = |path: PathBuf| {
             let root = self.roots.iter().find(|root| path.starts_with(root));
@@ -159,7 +161,7 @@ impl<'a> Place<'a> {
         self.named(word)?.into_iter().map(from_root).collect()
     }
 
-    /// The real paths of all that a word may name, and of the directory of its pattern. None if
+    /// Returns the real paths of all that a word may name, and of the directory of its pattern. None if
     /// that is not known, or if something that its pattern names looks like an option.
     pub(super) fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let Some(glob) = word.glob else { return self.reached(&word.text) };
@@ -170,7 +172,7 @@ impl<'a> Place<'a> {
         Some(dirs.into_iter().chain(found).collect())
     }
 
-    /// The real paths that a path leads to, seen from here, whether or not there is something.
+    /// Returns the real paths that a path leads to, seen from here, whether or not they exist.
     pub(super) fn reached(&self, path: &str) -> Option<Vec<PathBuf>> {
         let reached: Option<Vec<_>> = self.here.iter().map(|dir| real(dir, path)).collect();
         reached.filter(|reached| !reached.is_empty())
@@ -182,7 +184,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The real path that `path` leads to from the real directory `dir`; what does not exist leads
+/// Returns the real path that `path` leads to from the real directory `dir`; what does not exist leads
 /// to where it would be.
 fn real(dir: &Path, path: &str) -> Option<PathBuf> {
     if path.len() > MAX_PATH {
@@ -200,7 +202,7 @@ fn real(dir: &Path, path: &str) -> Option<PathBuf> {
     Some(real)
 }
 
-/// Where `path` leads from `dir` if there are no links on the way.
+/// Returns the path that `path` leads to from `dir` if there are no links on the way.
 fn plain(dir: &Path, path: &str) -> PathBuf {
     let mut plain = dir.to_owned();
     for component in Path::new(path).components() {
@@ -212,7 +214,7 @@ fn plain(dir: &Path, path: &str) -> PathBuf {
     plain
 }
 
-/// The path itself, or where the link leads that it is.
+/// Returns the path itself, or the target of the link that it is.
 fn follow(path: PathBuf) -> Option<PathBuf> {
     match fs::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_symlink() => fs::canonicalize(&path).ok(),
@@ -224,7 +226,7 @@ fn follow(path: PathBuf) -> Option<PathBuf> {
     }
 }
 
-/// At least every path that a pattern names below `dirs`. None if that cannot be said, or if a
+/// Returns at least every path that a pattern names below `dirs`. None if that cannot be said, or if a
 /// name that comes first in its word looks like an option.
 fn matching(mut dirs: Vec<PathBuf>, pattern: &str, first: bool) -> Option<Vec<PathBuf>> {
     let mut budget = MAX_ENTRIES;

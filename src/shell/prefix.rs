@@ -1,23 +1,20 @@
-//! What "always" remembers of a command: as much of its beginning as says what it does.
+//! Prefix of a command that an "always" remembers: as much of its beginning as says what it does.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::forced::TEXT_FOLLOWS;
 use super::git::Git;
 use super::options::gives;
-use super::safe;
-use crate::shell::{Command, Word};
+use super::reading::{Reading, reading};
+use super::{Command, Word, programs, table};
 
-const TABLE: &str = include_str!("always.toml");
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("always.toml")));
 
-static TABLES: LazyLock<Tables> = LazyLock::new(|| toml::from_str(TABLE).unwrap_or_default());
-
-/// The data of `always.toml`.
-#[derive(Debug, Default, Deserialize)]
+/// Data of `always.toml`.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tables {
+struct Table {
     program: Vec<Breadth>,
 }
 
@@ -57,138 +54,13 @@ enum Operands {
     Remote,
 }
 
-/// Programs that do what their first argument says.
-const SUBCOMMANDS: &[&str] = &[
-    "apt",
-    "apt-get",
-    "brew",
-    "bun",
-    "bundle",
-    "cargo",
-    "composer",
-    "conda",
-    "deno",
-    "dnf",
-    "docker",
-    "dotnet",
-    "flutter",
-    "gem",
-    "go",
-    "gradle",
-    "helm",
-    "jj",
-    "just",
-    "kubectl",
-    "make",
-    "mix",
-    "mvn",
-    "nix",
-    "npm",
-    "npx",
-    "nx",
-    "pip",
-    "pip3",
-    "pipenv",
-    "pipx",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rails",
-    "rake",
-    "rustup",
-    "svn",
-    "swift",
-    "systemctl",
-    "task",
-    "terraform",
-    "tox",
-    "uv",
-    "xcodebuild",
-    "yarn",
-];
-
-/// Of these, the first two arguments.
-const TWO_WORDS: &[(&str, &[&str])] = &[
-    ("bun", &["run"]),
-    ("deno", &["task"]),
-    ("docker", &["buildx", "compose", "container", "image", "network", "system", "volume"]),
-    ("git", &["notes", "reflog", "remote", "stash", "submodule", "worktree"]),
-    ("go", &["mod", "tool", "work"]),
-    ("kubectl", &["config", "rollout"]),
-    ("npm", &["run"]),
-    ("pnpm", &["run"]),
-    ("podman", &["compose", "container", "image", "network", "system", "volume"]),
-    ("terraform", &["state", "workspace"]),
-    ("uv", &["pip", "tool"]),
-    ("yarn", &["run"]),
-];
-
-/// Programs that do what their first two arguments say.
-const ALWAYS_TWO_WORDS: &[&str] = &["aws", "az", "gcloud", "gh", "glab"];
-
-/// What runs another program in an environment of its own; the program counts, too.
-const RUNNERS: &[&[&str]] = &[
-    &["bundle", "exec"],
-    &["npm", "exec"],
-    &["npx"],
-    &["pipenv", "run"],
-    &["pnpm", "exec"],
-    &["poetry", "run"],
-    &["uv", "run"],
-];
-
-/// A program that runs files of code.
-pub(super) struct Interpreter {
-    name: &'static str,
-    /// Options of one letter that only say how.
-    pub(super) flags: &'static str,
-    /// Other options that only say how.
-    pub(super) long: &'static [&'static str],
-    /// Whether `-m` names a module to run.
-    pub(super) modules: bool,
-}
-
-impl Interpreter {
-    /// Whether a program is this one: `python3.12` is `python`.
-    pub(super) fn is(&self, program: &str) -> bool {
-        program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') == self.name
-    }
-}
-
-const fn interpreter(name: &'static str, flags: &'static str) -> Interpreter {
-    Interpreter { name, flags, long: &[], modules: false }
-}
-
-pub(super) const INTERPRETERS: &[Interpreter] = &[
-    interpreter("bash", "eux"),
-    interpreter("dash", "eux"),
-    interpreter("fish", ""),
-    interpreter("julia", ""),
-    interpreter("ksh", "eux"),
-    interpreter("lua", ""),
-    Interpreter { long: &["--check", "--test", "--watch"], ..interpreter("node", "") },
-    interpreter("nodejs", ""),
-    interpreter("osascript", ""),
-    interpreter("perl", "w"),
-    interpreter("php", ""),
-    interpreter("powershell", ""),
-    interpreter("pwsh", ""),
-    Interpreter { modules: true, ..interpreter("python", "BIOsu") },
-    interpreter("rscript", ""),
-    interpreter("ruby", "w"),
-    interpreter("sh", "eux"),
-    interpreter("tclsh", ""),
-    interpreter("tsx", ""),
-    interpreter("zsh", "eux"),
-];
-
-/// What "always" remembers of a command.
-pub(super) fn of(command: &Command) -> String {
+/// Returns the prefix that an "always" remembers of a command.
+pub fn of(command: &Command) -> String {
     let Some((name, args)) = command.words.split_first() else { return String::new() };
     let program = name.text.as_str();
-    if let Some(by) = runner(command) {
-        return match run_by(command) {
-            Some(run) => format!("{} {}", joined(&command.words[..by]), of(&run)),
+    if let Some(count) = programs::runner_words(command) {
+        return match programs::inner_command(command) {
+            Some(inner) => format!("{} {}", joined(&command.words[..count]), of(&inner)),
             None => joined(&command.words),
         };
     }
@@ -210,11 +82,11 @@ pub(super) fn of(command: &Command) -> String {
         _ => {}
     }
     let words = if program == "git" { Git::read(args).map_or(args, |git| git.words) } else { args };
-    let is_interpreter = INTERPRETERS.iter().any(|it| it.is(program));
+    let is_interpreter = programs::interpreter(program).is_some();
     match words {
         [m, module, rest @ ..] if is_interpreter && m.text == "-m" => {
             let prefix = format!("{program} -m");
-            if !module.literal().is_some_and(has_subcommands) {
+            if !module.literal().is_some_and(programs::has_subcommands) {
                 return format!("{prefix} {}", module.source);
             }
             let words = std::iter::once(module).chain(rest).cloned().collect();
@@ -223,11 +95,7 @@ pub(super) fn of(command: &Command) -> String {
         _ if is_interpreter => return with_words(name, words, 1),
         _ => {}
     }
-    let count = if has_subcommands(program) || program == "git" {
-        words_that_count(program, words)
-    } else {
-        0
-    };
+    let count = programs::subcommand_words(program, words);
     let exactly = || joined(std::iter::once(name).chain(words));
     let Some((first, rest)) = first_words(words, count) else { return exactly() };
     let prefix = joined(std::iter::once(name).chain(first));
@@ -236,13 +104,15 @@ pub(super) fn of(command: &Command) -> String {
         // A script of the project is the same program whatever it is given.
         None if is_script(program) => Some(String::new()),
         // Which files it reads is looked at each time.
-        None if safe::is_plain(command) == Some(true) => Some(String::new()),
+        None if matches!(reading(command), Reading::Texts | Reading::Files(_)) => {
+            Some(String::new())
+        }
         None => rest.is_empty().then(String::new),
     };
     more.map_or_else(exactly, |more| prefix + &more)
 }
 
-/// The row for a program and the words that say what it does.
+/// Returns the row for a program and the words that say what it does.
 fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
     let is_toolchain = |word: &&Word| word.text.starts_with('+');
     let sub = joined(first.iter().skip_while(is_toolchain));
@@ -250,7 +120,7 @@ fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
         row.names.iter().any(|name| name == program)
             && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
     };
-    TABLES.program.iter().find(is)
+    TABLE.program.iter().find(is)
 }
 
 impl Breadth {
@@ -263,7 +133,7 @@ impl Breadth {
             if word.text == "--" {
                 break;
             }
-            if word.literal().is_some_and(|text| TEXT_FOLLOWS.contains(&text)) {
+            if word.literal().is_some_and(programs::takes_text) {
                 rest.next();
             }
             if !word.may_be_option() && (!word.text.starts_with('-') || word.text == "-") {
@@ -323,9 +193,9 @@ impl Breadth {
     }
 }
 
-/// The host of a URL for the web.
+/// Returns the host of a URL for the web.
 fn host(word: &Word) -> Option<String> {
-    let url = reqwest::Url::parse(word.literal()?).ok()?;
+    let url = url::Url::parse(word.literal()?).ok()?;
     let plain = matches!(url.scheme(), "http" | "https") && url.username().is_empty();
     // Curl makes more URLs of one with such characters.
     let single = !word.text.contains(['{', '}', '[', ']', '\\']);
@@ -337,52 +207,22 @@ fn is_script(program: &str) -> bool {
     program.contains('/') && !program.starts_with(['/', '~']) && !program.contains("..")
 }
 
-/// What "always" would remember of the whole program: none of one that is there to run others, and
-/// none if it is all that is remembered anyway.
-pub(super) fn program(command: &Command) -> Option<String> {
+/// Returns what an "always" for the whole program remembers: none of a program that is there to run
+/// others.
+pub fn program(command: &Command) -> Option<String> {
     let name = command.name()?;
-    let is_interpreter = INTERPRETERS.iter().any(|it| it.is(name));
-    (!is_interpreter && runner(command).is_none()).then(|| name.to_owned())
+    let runs_others =
+        programs::interpreter(name).is_some() || programs::runner_words(command).is_some();
+    (!runs_others).then(|| name.to_owned())
 }
 
-/// Whether what a program does depends on its first argument.
-pub(super) fn has_subcommands(program: &str) -> bool {
-    SUBCOMMANDS.contains(&program) || ALWAYS_TWO_WORDS.contains(&program)
-}
-
-/// The command that a command runs in an environment of its own.
-pub(super) fn run_by(command: &Command) -> Option<Command> {
-    let words = command.words[runner(command)?..].to_vec();
-    let run = Command { words, ..Command::default() };
-    (!run.words[0].text.starts_with('-') && runner(&run).is_none()).then_some(run)
-}
-
-/// How many words come before what is run in an environment of its own.
-fn runner(command: &Command) -> Option<usize> {
-    let begins = |runner: &&&[&str]| {
-        command.words.len() > runner.len()
-            && runner.iter().zip(&command.words).all(|(name, word)| word.literal() == Some(name))
-    };
-    RUNNERS.iter().find(begins).map(|runner| runner.len())
-}
-
-fn words_that_count(program: &str, args: &[Word]) -> usize {
-    if ALWAYS_TWO_WORDS.contains(&program) {
-        return 2;
-    }
-    let two = |(name, subs): &(&str, &[&str])| {
-        *name == program && args.first().is_some_and(|sub| subs.contains(&sub.text.as_str()))
-    };
-    if TWO_WORDS.iter().any(two) { 2 } else { 1 }
-}
-
-/// A name and the first of its arguments; all of them if one of the first is an option.
+/// Joins a name and the first of its arguments; all of them if one of the first is an option.
 fn with_words(name: &Word, args: &[Word], count: usize) -> String {
     let words = first_words(args, count).map_or(args, |(first, _)| first);
     joined(std::iter::once(name).chain(words))
 }
 
-/// The first words, and the rest. None if one of the first is an option, or not known.
+/// Returns the first words, and the rest. None if one of the first is an option, or not known.
 fn first_words(args: &[Word], count: usize) -> Option<(&[Word], &[Word])> {
     // A toolchain's name does not say what cargo does.
     let toolchain = count > 0 && args.first().is_some_and(|word| word.text.starts_with('+'));
@@ -401,9 +241,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_can_be_read() {
-        let tables: Tables = toml::from_str(TABLE).unwrap();
-        for row in &tables.program {
+    fn exceptions_are_of_the_kind_that_the_options_are() {
+        for row in &TABLE.program {
             assert!(row.but.is_empty() || row.options == Options::Any, "{:?}", row.names);
             assert!(row.only.is_empty() || row.options == Options::None, "{:?}", row.names);
         }

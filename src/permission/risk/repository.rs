@@ -1,11 +1,11 @@
-//! The repositories that git would work in, and what in them could make it run programs.
+//! The repositories that git would work in, and the settings in them that could make git run programs.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::git_config::{Owner, settings};
+use crate::shell::git_config::{PathRule, Setting, settings};
 
 /// A longer configuration file is not read, in bytes.
 const MAX_CONFIG: u64 = 1024 * 1024;
@@ -16,13 +16,13 @@ const MAX_REPOSITORIES: usize = 500;
 
 /// A repository.
 struct Repository {
-    /// Its own directory: `.git`, or what a file of this name says.
+    /// Git's own directory: `.git`, or the one that a file of this name gives.
     git: PathBuf,
     /// The directory that it is checked out in; none of a bare one.
     worktree: Option<PathBuf>,
 }
 
-/// Why git may do more than read in one of these directories; nothing if it does not.
+/// Returns the reason why git may do more than read in one of these directories.
 pub(super) fn check(directories: &[PathBuf], roots: &[PathBuf]) -> Result<(), String> {
     let mut open = Vec::new();
     for directory in directories {
@@ -43,8 +43,8 @@ pub(super) fn check(directories: &[PathBuf], roots: &[PathBuf]) -> Result<(), St
     Ok(())
 }
 
-/// Every repository that git may find from a directory, looking upwards as git does: all of them
-/// until one that git surely takes.
+/// Returns every repository that git may find from a directory, looking upwards as git does: all of
+/// them until one that git surely takes.
 fn discovered(directory: &Path) -> Result<Vec<Repository>, String> {
     let mut found = Vec::new();
     for above in directory.ancestors() {
@@ -67,7 +67,7 @@ fn discovered(directory: &Path) -> Result<Vec<Repository>, String> {
     Ok(found)
 }
 
-/// The repository that is checked out in a directory, if there may be one.
+/// Returns the repository that is checked out in a directory, if there may be one.
 fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
     let dot = directory.join(".git");
     let git = if dot.is_file() {
@@ -107,10 +107,9 @@ impl Repository {
         names && common.join("objects").is_dir() && common.join("refs").is_dir()
     }
 
-    /// Why git may do more than read because of the configuration.
+    /// Returns the reason why git may do more than read because of the configuration.
     fn check(&self, roots: &[PathBuf]) -> Result<(), String> {
         let common = self.common()?;
-        let owner = Owner { git: &self.git, worktree: self.worktree.as_deref(), roots };
         let files = [
             common.join("config"),
             common.join("config.worktree"),
@@ -120,7 +119,10 @@ impl Repository {
             let Some(text) = read(&file, MAX_CONFIG)? else { continue };
             let unclear = || format!("`{}` cannot be made out", file.display());
             for setting in settings(&text).ok_or_else(unclear)? {
-                if !setting.is_harmless(&owner) {
+                if !setting
+                    .harmless_if()
+                    .any(|rule| rule.is_none_or(|it| self.holds(it, &setting, roots)))
+                {
                     return Err(format!(
                         "the repository's own configuration sets `{}`, which may make git run \
                          programs ({})",
@@ -133,7 +135,24 @@ impl Repository {
         Ok(())
     }
 
-    /// The submodules that are checked out.
+    /// Returns whether the value of a setting is the path that a rule requires.
+    fn holds(&self, rule: PathRule, setting: &Setting, roots: &[PathBuf]) -> bool {
+        // `~` and `%(prefix)` stand for directories elsewhere.
+        if setting.value.starts_with(['~', '%']) {
+            return false;
+        }
+        let Some(worktree) = self.worktree.as_deref() else { return false };
+        let base = if rule == PathRule::Worktree { &self.git } else { worktree };
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        match (rule, real(&base.join(&setting.value))) {
+            (PathRule::Worktree, Some(path)) => real(worktree) == Some(path),
+            (PathRule::Inside, Some(path)) => roots.iter().any(|root| path.starts_with(root)),
+            // What is not there is not read.
+            (rule, None) => rule == PathRule::Inside,
+        }
+    }
+
+    /// Returns the submodules that are checked out.
     fn submodules(&self) -> Result<Vec<Self>, String> {
         let Some(worktree) = &self.worktree else { return Ok(Vec::new()) };
         let file = self.git.join("index");
@@ -147,8 +166,8 @@ impl Repository {
     }
 }
 
-/// The paths of other repositories in an index (versions 2 to 4, with SHA-1). None if it is another
-/// one, or in several files.
+/// Returns the paths of other repositories in an index (versions 2 to 4, with SHA-1). None if it is
+/// another one, or in several files.
 fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     /// Bytes of an entry before its path: times, numbers, the object's name and the path's flags.
     const FIXED: usize = 62;

@@ -1,17 +1,19 @@
-//! What `sed` would do: print, edit what it prints, edit files, or anything at all.
+//! Scripts of `sed`: whether they print, edit what they are given, or may do anything at all.
 
-use crate::shell::Word;
+use super::Word;
 
 /// A call of `sed` whose options are all known.
-pub(super) struct Sed<'a> {
-    pub(super) in_place: bool,
+pub struct Sed<'a> {
+    /// `true` if the files are changed.
+    pub in_place: bool,
     scripts: Vec<&'a str>,
-    pub(super) files: Vec<&'a Word>,
+    /// The files that are read.
+    pub files: Vec<&'a Word>,
 }
 
 impl<'a> Sed<'a> {
     /// Reads the arguments. None if not all of them are known.
-    pub(super) fn read(args: &'a [Word]) -> Option<Self> {
+    pub fn read(args: &'a [Word]) -> Option<Self> {
         let mut sed = Self { in_place: false, scripts: Vec::new(), files: Vec::new() };
         let mut args = args.iter();
         while let Some(word) = args.next() {
@@ -52,19 +54,19 @@ impl<'a> Sed<'a> {
         Some(sed)
     }
 
-    /// Whether it does nothing but print.
-    pub(super) fn prints(&self) -> bool {
+    /// Returns whether the call does nothing but print.
+    pub fn prints(&self) -> bool {
         !self.in_place && self.scripts.iter().all(|script| is_made_of(script, "pqd=", false))
     }
 
-    /// Whether it does nothing but edit the text that it is given: it runs no command and
-    /// writes no other file.
-    pub(super) fn edits(&self) -> bool {
+    /// Returns whether the call does nothing but edit the text that it is given: it runs no command
+    /// and writes no other file.
+    pub fn edits(&self) -> bool {
         self.scripts.iter().all(|script| is_made_of(script, "pqd=nNDPgGhHx", true))
     }
 }
 
-/// Whether a script is made of these commands, and perhaps of substitutions.
+/// Returns whether a script is made of these commands, and perhaps of substitutions.
 fn is_made_of(script: &str, commands: &str, substitutions: bool) -> bool {
     let mut rest = script;
     loop {
@@ -91,7 +93,7 @@ fn is_made_of(script: &str, commands: &str, substitutions: bool) -> bool {
     }
 }
 
-/// What follows an address, if one is here: `3`, `$`, `+2`, `/regex/`.
+/// Returns the text after an address, if one is here: `3`, `$`, `+2`, `/regex/`.
 fn address(text: &str) -> &str {
     match text.strip_prefix('/') {
         Some(regex) => delimited(regex, '/').unwrap_or(text),
@@ -99,7 +101,7 @@ fn address(text: &str) -> &str {
     }
 }
 
-/// What follows `s` and its parts and flags.
+/// Returns the text after the parts and flags of `s`.
 fn substitution(text: &str) -> Option<&str> {
     let delimiter = text.chars().next().filter(char::is_ascii_punctuation)?;
     if delimiter == '\\' {
@@ -110,7 +112,8 @@ fn substitution(text: &str) -> Option<&str> {
     Some(rest.trim_start_matches(|c: char| c.is_ascii_digit() || "gpiI".contains(c)))
 }
 
-/// What follows the next `delimiter`. None if whether that is the next depends on the `sed`.
+/// Returns the text after the next `delimiter`. None if implementations of `sed` differ on which
+/// that is.
 fn delimited(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

@@ -1,16 +1,15 @@
-//! Configuration of a git repository: which of its settings let git do no more than read.
+//! Configuration of a git repository: the settings with which git does no more than read.
 
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-const TABLE: &str = include_str!("git_config.toml");
+use super::table;
 
-/// The data of `git_config.toml`. Empty, and so every setting asked about, if that cannot be read.
-static CONFIG: LazyLock<Table> = LazyLock::new(|| toml::from_str(TABLE).unwrap_or_default());
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("git_config.toml")));
 
-#[derive(Debug, Default, Deserialize)]
+/// Data of `git_config.toml`.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     harmless: Vec<Harmless>,
@@ -34,7 +33,7 @@ struct Harmless {
 /// The path that a value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum PathRule {
+pub enum PathRule {
     /// A file of the workspace.
     Inside,
     /// The directory that the repository is checked out in.
@@ -53,32 +52,23 @@ struct Override {
 
 /// One setting of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setting {
+pub struct Setting {
     /// `section.subsection.key`: section and key in small letters.
-    pub(super) key: String,
+    pub key: String,
     /// Without quotes; empty if there is none.
-    value: String,
-}
-
-/// Repository and workspace that a configuration file belongs to.
-pub(super) struct Owner<'a> {
-    /// The repository's own directory.
-    pub(super) git: &'a Path,
-    /// The directory that it is checked out in, if there is one.
-    pub(super) worktree: Option<&'a Path>,
-    /// The workspace, real paths.
-    pub(super) roots: &'a [PathBuf],
+    pub value: String,
 }
 
 impl Setting {
-    /// Returns whether git does no more than read with this setting.
-    pub(super) fn is_harmless(&self, owner: &Owner<'_>) -> bool {
-        CONFIG.harmless.iter().any(|row| {
+    /// Returns the conditions under which git does no more than read with this setting, if its value
+    /// is such a path; `None` is no condition.
+    pub fn harmless_if(&self) -> impl Iterator<Item = Option<PathRule>> {
+        let rows = TABLE.harmless.iter().filter(|row| {
             let values = row.values.as_ref();
             row.keys.iter().any(|pattern| self.matches(pattern))
                 && values.is_none_or(|values| values.contains(&self.value.to_ascii_lowercase()))
-                && row.path.is_none_or(|rule| self.names(rule, owner))
-        })
+        });
+        rows.map(|row| row.path)
     }
 
     fn matches(&self, pattern: &str) -> bool {
@@ -94,27 +84,10 @@ impl Setting {
             }
         }
     }
-
-    /// Returns whether the value is the path that the rule requires.
-    fn names(&self, rule: PathRule, owner: &Owner<'_>) -> bool {
-        // `~` and `%(prefix)` stand for directories elsewhere.
-        if self.value.starts_with(['~', '%']) {
-            return false;
-        }
-        let Some(worktree) = owner.worktree else { return false };
-        let base = if rule == PathRule::Worktree { owner.git } else { worktree };
-        let real = |path: &Path| std::fs::canonicalize(path).ok();
-        match (rule, real(&base.join(&self.value))) {
-            (PathRule::Worktree, Some(path)) => real(worktree) == Some(path),
-            (PathRule::Inside, Some(path)) => owner.roots.iter().any(|root| path.starts_with(root)),
-            // What is not there is not read.
-            (rule, None) => rule == PathRule::Inside,
-        }
-    }
 }
 
-/// The settings of a configuration file. None if git may read it in another way.
-pub(super) fn settings(text: &str) -> Option<Vec<Setting>> {
+/// Returns the settings of a configuration file. None if git may read it in another way.
+pub fn settings(text: &str) -> Option<Vec<Setting>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     // A line that is continued is rare, and the one way for a value to hide a setting.
@@ -150,7 +123,7 @@ pub(super) fn settings(text: &str) -> Option<Vec<Setting>> {
     Some(settings)
 }
 
-/// The name in `name]` or `name "subsection"]`, and what follows.
+/// Returns the name in `name]` or `name "subsection"]`, and the text behind it.
 fn section_name(header: &str) -> Option<(String, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let end = header.find(|c| !is_name(c))?;
@@ -172,7 +145,7 @@ fn section_name(header: &str) -> Option<(String, &str)> {
     None
 }
 
-/// A value as git takes it, from what is written after `=`.
+/// Returns a value as git takes it, from the text after `=`.
 fn value(written: &str) -> Option<String> {
     let (mut value, mut quoted, mut kept) = (String::new(), false, 0);
     let mut chars = written.trim_start_matches([' ', '\t']).chars();
@@ -203,13 +176,13 @@ fn value(written: &str) -> Option<String> {
 /// The environment variables with which git follows none of what a configuration says that would
 /// run a program while it reads. `known`: how many settings the environment gives already.
 pub(super) fn overrides(known: usize) -> Vec<(String, String)> {
-    let given = CONFIG.overrides.iter().zip(known..).flat_map(|(row, at)| {
+    let given = TABLE.overrides.iter().zip(known..).flat_map(|(row, at)| {
         [
             (format!("GIT_CONFIG_KEY_{at}"), row.key.clone()),
             (format!("GIT_CONFIG_VALUE_{at}"), row.value.clone()),
         ]
     });
-    let count = (known + CONFIG.overrides.len()).to_string();
+    let count = (known + TABLE.overrides.len()).to_string();
     [("GIT_CONFIG_COUNT".to_owned(), count)].into_iter().chain(given).collect()
 }
 
@@ -218,14 +191,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_can_be_read() {
-        let table: Table = toml::from_str(TABLE).unwrap();
-        for row in &table.harmless {
-            for key in &row.keys {
-                assert!(!key.contains(|c: char| c.is_ascii_uppercase()), "{key}");
-            }
+    fn keys_are_in_small_letters() {
+        for key in TABLE.harmless.iter().flat_map(|row| &row.keys) {
+            assert!(!key.contains(|c: char| c.is_ascii_uppercase()), "{key}");
         }
-        assert!(table.overrides.len() > 2);
     }
 
     /// Checks the settings that a file has.

@@ -1,8 +1,10 @@
-//! How programs are given options.
+//! Options among the arguments of a program.
 
-/// Whether an argument gives an option, or may: `-r` is also in `-fr`, `--out=x` is short for
+use super::Word;
+
+/// Returns whether an argument gives an option, or may: `-r` is also in `-fr`, `--out=x` is short for
 /// `--output x`, and `-delete` is only itself.
-pub(super) fn gives(arg: &str, option: &str) -> bool {
+pub fn gives(arg: &str, option: &str) -> bool {
     if let Some(long) = option.strip_prefix("--") {
         let name = arg.strip_prefix("--").and_then(|arg| arg.split('=').next());
         return name.is_some_and(|name| !name.is_empty() && long.starts_with(name));
@@ -14,8 +16,13 @@ pub(super) fn gives(arg: &str, option: &str) -> bool {
             && arg.strip_prefix('-').is_some_and(|letters| letters.contains(&option[1..])))
 }
 
-/// The value that an argument has in itself: of `--file=x` and `-fx`, `x`; what is no option, all.
-pub(super) fn value(arg: &str) -> Option<&str> {
+/// Returns whether one of these options is given, or may be.
+pub fn is_given(args: &[Word], options: &[String]) -> bool {
+    args.iter().any(|word| options.iter().any(|option| gives(&word.text, option)))
+}
+
+/// Returns the value within an argument: `x` of `--file=x` and `-fx`; all of what is no option.
+pub fn value(arg: &str) -> Option<&str> {
     if arg.starts_with("--") {
         return arg.split_once('=').map(|(_, value)| value);
     }

@@ -1,34 +1,12 @@
 //! Variables of loops: `"$f"` in `for f in a b` is `a`, then `b`.
 
-use crate::shell::{Command, Dynamic, Step, Word};
+use super::{Command, Dynamic, Step, Word, variables};
 
 /// More ways to run one command than this are not looked at.
 const MAX_VARIANTS: usize = 64;
 
-/// Commands that give variables values.
-const SETTERS: &[&str] = &[
-    ".",
-    "declare",
-    "eval",
-    "export",
-    "getopts",
-    "let",
-    "local",
-    "mapfile",
-    "printf",
-    "read",
-    "readarray",
-    "readonly",
-    "select",
-    "set",
-    "source",
-    "typeset",
-    "unset",
-    "wait",
-];
-
-/// The variables of loops, as far as a line has been judged.
-pub(super) struct Loops {
+/// Variables of loops, at one place in a line.
+pub struct Loops {
     /// Those that nothing but their loops gives a value.
     usable: Vec<String>,
     /// The variables of the loops around, the innermost last, with the shell that they belong to.
@@ -39,8 +17,8 @@ pub(super) struct Loops {
 }
 
 impl Loops {
-    /// The loops of a line that comes to these steps.
-    pub(super) fn new(line: &str, steps: &[Step]) -> Self {
+    /// Returns the loops of a line with these steps, before its first step.
+    pub fn new(line: &str, steps: &[Step]) -> Self {
         let binds = steps.iter().filter_map(|step| match step {
             Step::Bind(name, _) => Some(name),
             _ => None,
@@ -49,11 +27,13 @@ impl Loops {
         Self { usable, bound: Vec::new(), shells: vec![0], count: 0 }
     }
 
-    pub(super) fn enter(&mut self) {
+    /// Notes that a subshell begins.
+    pub fn enter(&mut self) {
         self.shells.push(self.shell());
     }
 
-    pub(super) fn leave(&mut self) {
+    /// Notes that a subshell ends.
+    pub fn leave(&mut self) {
         if self.shells.len() > 1 {
             self.shells.pop();
         }
@@ -61,18 +41,20 @@ impl Loops {
 
     /// Notes that what comes next runs in a shell that is another program, and has none of these
     /// variables.
-    pub(super) fn start(&mut self) {
+    pub fn start(&mut self) {
         self.count += 1;
         if let Some(shell) = self.shells.last_mut() {
             *shell = self.count;
         }
     }
 
-    pub(super) fn bind(&mut self, name: String, words: Option<Vec<Word>>) {
+    /// Notes that a loop begins whose variable is one of these words, or a line of the input.
+    pub fn bind(&mut self, name: String, words: Option<Vec<Word>>) {
         self.bound.push((name, words, self.shell()));
     }
 
-    pub(super) fn unbind(&mut self, name: &str) {
+    /// Notes that the loop with this variable ends.
+    pub fn unbind(&mut self, name: &str) {
         if let Some(at) = self.bound.iter().rposition(|(bound, ..)| bound == name) {
             self.bound.remove(at);
         }
@@ -82,8 +64,9 @@ impl Loops {
         self.shells.last().copied().unwrap_or(0)
     }
 
-    /// All that a command with variables of loops comes to; nothing if that is not known.
-    pub(super) fn variants(&self, command: &Command) -> Vec<Command> {
+    /// Returns every command that one with variables of loops stands for; none if they are not all
+    /// known.
+    pub fn variants(&self, command: &Command) -> Vec<Command> {
         let mut variants = vec![command.clone()];
         let mut changed = false;
         for at in 1..command.words.len() {
@@ -146,7 +129,7 @@ fn is_usable(name: &str, line: &str, steps: &[Step]) -> bool {
                     let is_number = word.dynamic <= Dynamic::Number;
                     !is_number || word.text.contains(name)
                 };
-                let sets = command.name().is_none_or(|it| SETTERS.contains(&it));
+                let sets = command.name().is_none_or(variables::is_setter);
                 // `printf` sets one only after `-v`.
                 let prints = command.name() == Some("printf")
                     && command.args().first().is_some_and(|word| {

@@ -1,32 +1,34 @@
-//! What is said of one command of a line.
+//! One command of a line, with its risk.
 
 use crate::shell::Word;
 
-/// One command of a command line, judged.
+/// One command of a command line, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct AssessedCommand {
     /// The command's name, for people: `git`.
     pub name: String,
-    /// What "always" would remember: `git commit`.
+    /// Prefix that an "always" would remember: `git commit`.
     pub prefix: String,
-    /// What it would remember of the whole program: `git`. None where that is to say "anything".
+    /// Program that an "always" for all its commands would remember: `git`. None where that would
+    /// allow any program.
     pub program: Option<String>,
-    /// What it may do.
+    /// Risk of running it.
     pub risk: Risk,
-    /// Which of the rules here says so.
+    /// Name of the built-in rule that found the risk.
     pub rule: &'static str,
-    /// That it writes files of the workspace by redirections, whatever else it does.
+    /// Files of the workspace that it writes by redirections, for people.
     pub writes: Option<String>,
-    /// Which of these can be run already, as written: an "always" for others does not cover them.
+    /// Those of the files that can be run already, as written: an "always" for others does not
+    /// cover them.
     pub overwrites: Option<String>,
     /// The command as rules know it: first without what does not matter, then as it was written,
     /// then what it is wrapped in.
     pub forms: Vec<Vec<Word>>,
-    /// Whether it runs commands that are not seen here.
+    /// `true` if it runs commands that are not seen here.
     pub hides: bool,
 }
 
-/// What a command may do. Each says why, in a few words.
+/// Risk of running a command, with the reason in a few words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Risk {
     /// Known to do nothing but read inside the workspace.
@@ -49,14 +51,14 @@ impl Risk {
         }
     }
 
-    /// The greater of the two.
+    /// Returns the greater of the two.
     pub(super) fn or(self, other: Self) -> Self {
         if other.level() > self.level() { other } else { self }
     }
 }
 
-impl Part {
-    /// What is no command of a name.
+impl AssessedCommand {
+    /// Returns an entry for something that is no command of a name.
     pub(super) fn nameless(name: String, risk: Risk, rule: &'static str) -> Self {
         Self {
             prefix: name.clone(),
@@ -71,12 +73,12 @@ impl Part {
         }
     }
 
-    /// Whether it does no more than go somewhere in the workspace.
+    /// Returns whether it does no more than go somewhere in the workspace.
     pub fn only_goes(&self) -> bool {
         self.name == "cd" && self.risk == Risk::None
     }
 
-    /// Why it is asked about.
+    /// Returns the reason why it is asked about.
     pub fn why(&self) -> &str {
         match &self.risk {
             Risk::None => "",

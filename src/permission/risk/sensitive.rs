@@ -1,25 +1,18 @@
 //! Files whose change takes effect without a person running them, or in a tool that a person trusts.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use crate::shell::sensitive_files;
 use crate::tools::NameList;
 
-/// The files, with the reasons.
-const FILES: &str = include_str!("sensitive.toml");
+static LIST: LazyLock<NameList> =
+    LazyLock::new(|| NameList::new(sensitive_files()).expect("a test reads the list"));
 
-static LIST: LazyLock<NameList> = LazyLock::new(|| {
-    // A test reads it: it cannot be wrong here.
-    let rows: BTreeMap<_, _> = toml::from_str(FILES).unwrap_or_default();
-    NameList::new(rows).unwrap_or_default()
-});
-
-/// Why a change of this file is always asked about. The path is as seen from the workspace:
-/// what is above that does not count.
+/// Returns the reason why a change of a file is asked about every time. The path is as seen from the
+/// workspace: directories above it do not count.
 pub fn sensitive(path: &Path) -> Option<&'static str> {
-    let list = &*LIST;
-    list.why(path)
+    LIST.why(path)
 }
 
 #[cfg(test)]
@@ -102,7 +95,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_list_counts_however_deep_it_lies_and_however_it_is_spelt() {
-        let rows: BTreeMap<String, String> = toml::from_str(FILES).unwrap();
+        let rows = sensitive_files();
         assert!(rows.len() > 400, "{}", rows.len());
         NameList::new(rows.clone()).unwrap();
         for name in rows.keys().map(|name| name.replace('*', "x")) {

@@ -3,18 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::options::{gives, value};
-use super::place::Place;
-use super::{Risk, safe, said};
-use crate::shell::{Command, Direction, Word, brief};
+use super::Risk;
+use super::cwd::Cwd;
+use crate::shell::options::value;
+use crate::shell::{Command, Direction, Word, brief, reading};
 use crate::tools::files;
 use crate::tools::secrets::Secrets;
-
-/// Commands that look at names alone.
-const NAMES_ONLY: &[&str] = &[
-    ":", "[", "[[", "break", "cd", "continue", "echo", "exit", "export", "false", "find", "mkdir",
-    "printf", "pwd", "rmdir", "set", "stat", "test", "touch", "true", "type", "unset", "which",
-];
 
 /// In more than so many directories and files, secrets are not looked for.
 const MAX_ENTRIES: usize = 50_000;
@@ -27,23 +21,22 @@ const MAX_GLUED: usize = 256;
 
 /// Returns the risk of a command to what is secret: to be asked about if it may read or change some
 /// of it.
-pub(super) fn risk(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
+pub(super) fn risk(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
     let redirected = command.redirects.iter().filter(|it| it.direction != Direction::Text);
     let mut redirected = redirected.map(|it| &it.target);
-    if let Some(risk) = redirected.find_map(|word| named(word, place, secrets, |_| true)) {
+    if let Some(risk) = redirected.find_map(|word| named(word, cwd, secrets, |_| true)) {
         return risk;
     }
     let Some(name) = command.name() else { return Risk::None };
-    if NAMES_ONLY.contains(&name) {
+    if reading::looks_at_names(name) {
         return Risk::None;
     }
     // Names that are no secret themselves can be listed.
     let lists = name == "ls";
-    let mut words =
-        command.args().iter().filter(|word| !lists || leads_below(word, place, secrets));
+    let mut words = command.args().iter().filter(|word| !lists || leads_below(word, cwd, secrets));
     // A pattern or a message may be called like a secret that is not there.
     let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
-    if let Some(risk) = words.find_map(|word| named(word, place, secrets, is_there)) {
+    if let Some(risk) = words.find_map(|word| named(word, cwd, secrets, is_there)) {
         return risk;
     }
     if name == "git"
@@ -51,20 +44,19 @@ pub(super) fn risk(command: &Command, place: &Place<'_>, secrets: &Secrets) -> R
     {
         return risk;
     }
-    if searches_below(command) { below(command, place, secrets) } else { Risk::None }
+    if reading::searches_below(command) { below(command, cwd, secrets) } else { Risk::None }
 }
 
 /// Returns whether a word names a directory of secrets, or something in one.
-fn leads_below(word: &Word, place: &Place<'_>, secrets: &Secrets) -> bool {
-    place
-        .named(word)
+fn leads_below(word: &Word, cwd: &Cwd<'_>, secrets: &Secrets) -> bool {
+    cwd.named(word)
         .is_some_and(|paths| paths.iter().any(|path| secrets.why(&path.join("any")).is_some()))
 }
 
 /// The risk of a word that names a secret that counts: all of it, or what an option has at its end.
 fn named(
     word: &Word,
-    place: &Place<'_>,
+    cwd: &Cwd<'_>,
     secrets: &Secrets,
     counts: impl Fn(&Path) -> bool,
 ) -> Option<Risk> {
@@ -73,10 +65,10 @@ fn named(
     };
     let by_option = || {
         let path = value(&word.text).filter(|path| !path.is_empty())?;
-        why(place.reached(path)?)
+        why(cwd.reached(path)?)
     };
-    let found = place.named(word).and_then(why).or_else(by_option);
-    let found = found.or_else(|| glued(&word.text, place, secrets));
+    let found = cwd.named(word).and_then(why).or_else(by_option);
+    let found = found.or_else(|| glued(&word.text, cwd, secrets));
     let found = found?;
     let file = brief(&word.source);
     Some(Risk::Forced(format!("`{file}` may hold secrets: {found}")))
@@ -91,45 +83,33 @@ fn object(word: &Word, secrets: &Secrets) -> Option<Risk> {
 }
 
 /// A secret whose name is glued to an option of one letter: `-f.env`.
-fn glued(text: &str, place: &Place<'_>, secrets: &Secrets) -> Option<&'static str> {
+fn glued(text: &str, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<&'static str> {
     let letters = text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;
     if letters.len() > MAX_GLUED {
         return None;
     }
     let ends = letters.char_indices().skip(1).map(|(at, _)| &letters[at..]);
-    let paths = ends.filter_map(|end| place.reached(end)).flatten();
+    let paths = ends.filter_map(|end| cwd.reached(end)).flatten();
     paths.filter(|path| path.exists()).find_map(|path| secrets.why(&path))
 }
 
-/// Returns whether a command reads all files below the directories that it is given.
-fn searches_below(command: &Command) -> bool {
-    const SEARCH: [&str; 6] =
-        ["-r", "-R", "-d", "--recursive", "--dereference-recursive", "--directories"];
-    let asked = |word: &Word| SEARCH.iter().any(|option| gives(&word.text, option));
-    match command.name() {
-        Some("rg") => true,
-        Some("grep") => command.args().iter().any(asked),
-        _ => false,
-    }
-}
-
 /// Returns the risk from secrets below the directories that a command searches.
-fn below(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
-    let operands = safe::operands(command);
+fn below(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
+    let operands = reading::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
-    let given = words.into_iter().filter_map(|word| place.named(word)).flatten();
+    let given = words.into_iter().filter_map(|word| cwd.named(word)).flatten();
     let mut directories: Vec<_> = given.filter(|path| path.is_dir()).collect();
     // Of what is not known to be an operand, a word may be a pattern or an option's value.
     if operands.is_none_or(|operands| operands.is_empty()) {
-        directories.extend_from_slice(place.here());
+        directories.extend_from_slice(cwd.here());
     }
     // What is outside is asked about anyway.
-    directories.retain(|dir| place.contains(dir));
+    directories.retain(|dir| cwd.contains(dir));
     let inside = directories.iter().find_map(|dir| secrets.why(&dir.join("any")));
     if let Some(why) = inside {
-        return Risk::Forced(format!("`{}` may read secrets: {why}", said(command)));
+        return Risk::Forced(format!("`{}` may read secrets: {why}", command.brief()));
     }
-    let hidden = command.name() != Some("rg") || reads_hidden(command);
+    let hidden = reading::reads_hidden(command);
     let mut left = MAX_ENTRIES;
     let found = directories.iter().find_map(|dir| first(dir, hidden, secrets, &mut left));
     match found {
@@ -138,36 +118,15 @@ fn below(command: &Command, place: &Place<'_>, secrets: &Secrets) -> Risk {
             let shown = shown.unwrap_or(&file).display().to_string();
             Risk::Forced(format!(
                 "`{}` may read `{}`, which may hold secrets",
-                said(command),
+                command.brief(),
                 brief(&shown)
             ))
         }
         None if left == 0 => {
-            Risk::Runs(format!("`{}` searches too many files to know them all", said(command)))
+            Risk::Runs(format!("`{}` searches too many files to know them all", command.brief()))
         }
         None => Risk::None,
     }
-}
-
-/// Returns whether `rg` may read hidden files: it is told to, or chooses files by their names, which
-/// counts more than that they are hidden.
-fn reads_hidden(command: &Command) -> bool {
-    const LONG: [&str; 8] = [
-        "--glob",
-        "--hidden",
-        "--iglob",
-        "--ignore-file",
-        "--type",
-        "--type-add",
-        "--type-not",
-        "--unrestricted",
-    ];
-    command.args().iter().any(|word| {
-        let text = word.text.as_str();
-        let short = text.starts_with('-') && !text.starts_with("--");
-        LONG.iter().any(|option| gives(text, option))
-            || short && text.contains(['.', 'u', 'g', 't'])
-    })
 }
 
 /// Returns whether an ignore file of the project makes hidden files seen that may be secrets.

@@ -1,0 +1,92 @@
+//! Environment variables that programs obey, and programs that they run by name.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::{git_config, table};
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("environment.toml")));
+
+/// Data of `environment.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    variable: Vec<Variable>,
+    runs: Vec<Runs>,
+    reading: Vec<Reading>,
+}
+
+/// Variables that programs obey.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    names: Vec<String>,
+    programs: Vec<String>,
+    /// Kind of its value.
+    pub value: Value,
+    /// Use that the program makes of it, for people.
+    pub reason: String,
+}
+
+/// Kind of value that a variable has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// A list of paths.
+    Paths,
+    /// A command line.
+    Command,
+    /// Any value leads the program elsewhere.
+    Any,
+}
+
+/// A program that runs others by their names.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Runs {
+    program: String,
+    others: Vec<String>,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// A variable that a command line is given if it only reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reading {
+    name: String,
+    value: String,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+impl Variable {
+    /// Returns whether this is a variable's name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.names.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == pattern,
+        })
+    }
+}
+
+/// Returns the variables that a program obeys.
+pub fn obeyed_by(program: &str) -> impl Iterator<Item = &'static Variable> {
+    let obeys = move |row: &&Variable| row.programs.iter().any(|it| it == "*" || it == program);
+    TABLE.variable.iter().filter(obeys)
+}
+
+/// Returns the programs that a program runs by their names.
+pub fn run_by(program: &str) -> impl Iterator<Item = &'static str> {
+    let rows = TABLE.runs.iter().filter(move |row| row.program == program);
+    rows.flat_map(|row| row.others.iter().map(String::as_str))
+}
+
+/// Returns the variables that a command line is given besides its own if it only reads, with which
+/// no program starts another. `git_settings`: number of settings that the environment gives git
+/// already.
+pub fn for_reading(git_settings: usize) -> Vec<(String, String)> {
+    let fixed = TABLE.reading.iter().map(|row| (row.name.clone(), row.value.clone()));
+    fixed.chain(git_config::overrides(git_settings)).collect()
+}

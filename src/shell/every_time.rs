@@ -1,0 +1,304 @@
+//! Commands that are asked about every time, whatever was allowed before.
+//!
+//! Not a list of all that can do harm: a command that is not known to be harmless is asked about
+//! anyway. It says what an earlier "always" must not cover.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::options::is_given;
+use super::programs::{self, Interpreter};
+use super::sed::Sed;
+use super::{Command, Direction, Dynamic, Redirect, Word, git, reading, table, variables};
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("every_time.toml")));
+
+/// Data of `every_time.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    program: Vec<Programs>,
+    option: Vec<Options>,
+    writer: Vec<Writers>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Programs {
+    names: Vec<String>,
+    effect: String,
+    #[serde(default)]
+    runs_others: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    names: Vec<String>,
+    options: Vec<String>,
+    effect: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Writers {
+    names: Vec<String>,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// Reason to ask about a command every time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Concern {
+    /// The command and its effect, for people.
+    Effect(String),
+    /// The command, as written, writes or deletes files: it is a concern if one of these arguments
+    /// may name any but an ordinary file of the workspace.
+    Writes(String, Vec<Word>),
+}
+
+/// Returns the reason to ask about a command every time, if there may be one.
+pub fn concern(command: &Command) -> Option<Concern> {
+    let name = base_name(command.name()?);
+    let args = command.args();
+    let because = |effect: &str| Some(Concern::Effect(format!("`{}` {effect}", command.brief())));
+    if reading::is_strictness(command) {
+        return None;
+    }
+    if let Some(row) = known(&name) {
+        return because(&row.effect);
+    }
+    let options = TABLE.option.iter().find(|row| row.names.contains(&name));
+    if let Some(row) = options.filter(|row| is_given(args, &row.options)) {
+        return because(&row.effect);
+    }
+    let flagged = options.is_some() || name == "git";
+    if (flagged || programs::has_subcommands(&name)) && hides_option(args, !flagged) {
+        let command = command.brief();
+        return Some(Concern::Effect(format!("what `{command}` does, only running it tells")));
+    }
+    if let Some(inner) = programs::inner_command(command) {
+        return concern(&inner);
+    }
+    if let Some(interpreter) = programs::interpreter(&name) {
+        return hidden_code(interpreter, args).and_then(because);
+    }
+    if is_writer(&name) {
+        return Some(Concern::Writes(command.brief(), args.to_vec()));
+    }
+    match name.as_str() {
+        "git" => git::every_time(command).map(Concern::Effect),
+        "awk" | "gawk" | "mawk" | "nawk" if awk(args) => because("may run or write"),
+        "sed" => match Sed::read(args) {
+            Some(sed) if !sed.edits() => because("may run commands or write files"),
+            Some(sed) if sed.in_place => {
+                let files = sed.files.into_iter().cloned().collect();
+                Some(Concern::Writes(command.brief(), files))
+            }
+            Some(_) => None,
+            None => because("has options that are not known"),
+        },
+        "[" | "[[" | "test" | "printf" | "read" | "unset" | "wait" | "export" => {
+            builtin(&name, args).and_then(because)
+        }
+        _ => None,
+    }
+}
+
+fn known(name: &str) -> Option<&'static Programs> {
+    TABLE.program.iter().find(|row| row.names.iter().any(|known| known == name))
+}
+
+fn is_writer(name: &str) -> bool {
+    TABLE.writer.iter().any(|row| row.names.iter().any(|known| known == name))
+}
+
+/// Returns whether a command may make a file whose name looks like an option.
+pub fn makes_options(command: &Command) -> bool {
+    let makes_it = |redirect: &Redirect| {
+        let name = redirect.target.text.rsplit('/').next().unwrap_or_default();
+        redirect.direction == Direction::Write && name.starts_with('-')
+    };
+    let name = command.name().map(base_name).unwrap_or_default();
+    is_writer(&name) || command.redirects.iter().any(makes_it)
+}
+
+/// Returns the commands that a command may run which follow its own options: each end of its words,
+/// if it is there to run another.
+pub fn inner_candidates(words: &[Word]) -> Vec<Vec<Word>> {
+    /// More options than this come before no command.
+    const MAX: usize = 8;
+    let name = words.first().and_then(Word::literal).map(base_name).unwrap_or_default();
+    if !runs_others(&name) {
+        return Vec::new();
+    }
+    (1..words.len().min(MAX)).map(|at| words[at..].to_vec()).collect()
+}
+
+fn runs_others(name: &str) -> bool {
+    known(name).is_some_and(|row| row.runs_others)
+}
+
+/// Returns whether a command runs others that are not seen in it: from a text, its input or a file.
+pub fn hides_commands(command: &Command) -> bool {
+    let Some(name) = command.name().map(base_name) else { return true };
+    let args = command.args();
+    let has_text = || args.iter().any(|word| word.text.contains(char::is_whitespace));
+    match programs::interpreter(&name) {
+        Some(shell) if shell.is_shell(&name) => hidden_code(shell, args).is_some(),
+        _ => matches!(name.as_str(), "eval" | "source" | ".") || (runs_others(&name) && has_text()),
+    }
+}
+
+/// Returns the name of a program without its directory, in small letters: some file systems take
+/// any.
+fn base_name(name: &str) -> String {
+    let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    match base.strip_suffix(".exe") {
+        Some(base) => base.to_owned(),
+        None if base.starts_with("mkfs.") => "mkfs".to_owned(),
+        None => base,
+    }
+}
+
+/// Returns whether an argument may turn out to be an option; or, if only the first word counts,
+/// whether the first word is not known.
+fn hides_option(args: &[Word], first_only: bool) -> bool {
+    let mut text_follows = false;
+    for word in args {
+        if !text_follows && (word.may_be_option() || (first_only && word.dynamic > Dynamic::No)) {
+            return true;
+        }
+        if first_only && !word.text.starts_with('-') {
+            return false;
+        }
+        text_follows = word.literal().is_some_and(programs::takes_text);
+    }
+    false
+}
+
+/// Returns the reason why an interpreter runs code that no file has.
+fn hidden_code(interpreter: &Interpreter, args: &[Word]) -> Option<&'static str> {
+    const INLINE: &str = "runs code from the line itself, or from its input";
+    const UNKNOWN: &str = "runs code that only running it tells";
+    for (at, word) in args.iter().enumerate() {
+        let Some(text) = word.literal() else { return Some(UNKNOWN) };
+        let Some(letters) = text.strip_prefix('-') else {
+            return text.starts_with("/dev/").then_some(INLINE);
+        };
+        if text == "-m" && interpreter.modules {
+            let known = args.get(at + 1).is_some_and(|module| module.literal().is_some());
+            return (!known).then_some(UNKNOWN);
+        }
+        if args.len() == 1 && matches!(text, "--version" | "--help" | "-V" | "-v" | "-h") {
+            return None;
+        }
+        let known = !letters.is_empty() && letters.chars().all(|c| interpreter.flags.contains(c));
+        if !known && !interpreter.long.iter().any(|long| long == text) {
+            return Some(INLINE);
+        }
+    }
+    Some(INLINE)
+}
+
+/// Returns whether an `awk` program may run commands or write files.
+fn awk(args: &[Word]) -> bool {
+    let does =
+        |text: &str| ["|", ">", "@", "system", "getline"].iter().any(|does| text.contains(does));
+    let mut value_follows = false;
+    for word in args {
+        let text = word.text.as_str();
+        if word.may_be_option() || does(text) {
+            return true;
+        }
+        let is_option = !value_follows && text.starts_with('-') && text.len() > 1;
+        if is_option && !text.starts_with("-F") && !text.starts_with("-v") {
+            return true;
+        }
+        value_follows = is_option && text.len() == 2;
+        if !is_option && !value_follows && word.dynamic != Dynamic::No {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the reason why a builtin may run a command: bash evaluates subscripts, in names and in arithmetic, and
+/// the commands in them.
+fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
+    const EVALUATES: &str = "may have bash evaluate a text";
+    let evaluates = match name {
+        "[[" => {
+            let is_number = |word: Option<&Word>| {
+                word.is_some_and(|word| {
+                    word.dynamic <= Dynamic::Number
+                        && word.text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit())
+                })
+            };
+            let compares =
+                |text: &str| matches!(text, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge");
+            args.iter().enumerate().any(|(at, word)| match word.text.as_str() {
+                "-v" | "-R" => true,
+                text if compares(text) => {
+                    !is_number(at.checked_sub(1).and_then(|at| args.get(at)))
+                        || !is_number(args.get(at + 1))
+                }
+                _ => false,
+            })
+        }
+        "[" | "test" => !is_plain_test(name, args),
+        "printf" => args.iter().any(|word| word.glob.is_some() || counts(&word.text)),
+        "export" => {
+            let decisive = |word: &Word| {
+                let name = word.text.split(['=', '+']).next().unwrap_or_default();
+                word.may_be_option()
+                    || name.starts_with('-')
+                    || name.contains('[')
+                    || variables::decides_what_runs(name)
+            };
+            return args.iter().any(decisive).then_some("may change what is run");
+        }
+        // All of these take names; `wait` takes one after `-p`, and otherwise numbers.
+        _ => {
+            let plain = |word: &Word| word.literal().is_some_and(|text| !text.contains('['));
+            let number = |word: &Word| name == "wait" && word.source == "$!";
+            !args.iter().all(|word| plain(word) || number(word))
+        }
+    };
+    evaluates.then_some(EVALUATES)
+}
+
+/// Returns whether `printf` would put how much it has printed into a variable: `%n`.
+fn counts(format: &str) -> bool {
+    let between = |c: char| "#'-+ .*0123456789hjlLtqz".contains(c);
+    let mut parts = format.split('%').skip(1);
+    while let Some(part) = parts.next() {
+        if part.is_empty() {
+            // `%%` is a percent sign.
+            parts.next();
+        } else if part.trim_start_matches(between).starts_with('n') {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns whether it is known which operators a test has, and that none of them evaluates a text.
+fn is_plain_test(name: &str, args: &[Word]) -> bool {
+    let mut args = if name == "[" { &args[..args.len().saturating_sub(1)] } else { args };
+    while let [not, rest @ ..] = args
+        && not.literal() == Some("!")
+    {
+        args = rest;
+    }
+    let is_operator = |word: &Word| word.literal().is_some_and(|text| !matches!(text, "-v" | "-R"));
+    let is_one = |word: &Word| word.dynamic < Dynamic::Many;
+    match args {
+        [] => true,
+        [one] => is_one(one),
+        [operator, one] => is_operator(operator) && is_one(one),
+        [one, operator, other] => is_operator(operator) && is_one(one) && is_one(other),
+        _ => args.iter().all(|word| is_operator(word) || word.dynamic == Dynamic::Number),
+    }
+}

@@ -1,0 +1,124 @@
+//! The arguments of programs: sub-commands, the programs that others run, and interpreters.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::{Command, Word, table};
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("programs.toml")));
+
+/// Data of `programs.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    subcommands: Vec<Subcommands>,
+    group: Vec<Group>,
+    runner: Vec<Runner>,
+    interpreter: Vec<Interpreter>,
+    text: Vec<TextOptions>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Subcommands {
+    names: Vec<String>,
+    #[serde(default = "one")]
+    words: usize,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    name: String,
+    after: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Runner {
+    words: Vec<String>,
+}
+
+/// A program that runs files of code.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Interpreter {
+    name: String,
+    /// Options of one letter that only say how the file is run.
+    #[serde(default)]
+    pub(super) flags: String,
+    /// Other options that only say how the file is run.
+    #[serde(default)]
+    pub(super) long: Vec<String>,
+    /// `true` if `-m` names a module to run.
+    #[serde(default)]
+    pub(super) modules: bool,
+    #[serde(default)]
+    shell: bool,
+}
+
+impl Interpreter {
+    /// Returns whether it is the shell of exactly this name, to which commands may be given as a text.
+    pub(super) fn is_shell(&self, name: &str) -> bool {
+        self.shell && self.name == name
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TextOptions {
+    options: Vec<String>,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Returns the interpreter of this name: `python3.12` is `python`.
+pub(super) fn interpreter(program: &str) -> Option<&'static Interpreter> {
+    let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    TABLE.interpreter.iter().find(|row| row.name == name)
+}
+
+/// Returns whether an option is followed by a text, which is no option then, whatever it says.
+pub(super) fn takes_text(option: &str) -> bool {
+    TABLE.text.iter().any(|row| row.options.iter().any(|known| known == option))
+}
+
+/// Returns whether the action of a program depends on its first argument.
+pub(super) fn has_subcommands(program: &str) -> bool {
+    subcommands(program).is_some()
+}
+
+/// Returns the number of arguments that say what a program does; 0 if none of them does.
+pub(super) fn subcommand_words(program: &str, args: &[Word]) -> usize {
+    let words = subcommands(program).map_or(usize::from(program == "git"), |row| row.words);
+    let is_group = |row: &Group| {
+        row.name == program && args.first().is_some_and(|sub| row.after.contains(&sub.text))
+    };
+    if words == 1 && TABLE.group.iter().any(is_group) { 2 } else { words }
+}
+
+fn subcommands(program: &str) -> Option<&'static Subcommands> {
+    TABLE.subcommands.iter().find(|row| row.names.iter().any(|name| name == program))
+}
+
+/// Returns the number of words before the command that is run in an environment of its own, as in
+/// `poetry run pytest`; `None` if none is.
+pub(super) fn runner_words(command: &Command) -> Option<usize> {
+    let begins = |runner: &&Runner| {
+        command.words.len() > runner.words.len()
+            && runner.words.iter().zip(&command.words).all(|(name, word)| word.is(name))
+    };
+    TABLE.runner.iter().find(begins).map(|runner| runner.words.len())
+}
+
+/// Returns the command that a command runs in an environment of its own.
+pub(super) fn inner_command(command: &Command) -> Option<Command> {
+    let words = command.words[runner_words(command)?..].to_vec();
+    let inner = Command { words, ..Command::default() };
+    (!inner.words[0].text.starts_with('-') && runner_words(&inner).is_none()).then_some(inner)
+}
