@@ -11,6 +11,7 @@ mod command;
 mod compress;
 mod consent;
 mod conversation;
+mod decision;
 mod event;
 mod fill;
 mod gate;
@@ -39,6 +40,7 @@ use self::call::ProgressAt;
 pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
 use self::compress::UnderWay;
 pub use self::compress::{Compressed, Masked};
+pub use self::decision::Decision;
 pub use self::event::{
     Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
 };

@@ -10,6 +10,7 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use super::{Session, instructions};
 use crate::model::{Call, tokens};
@@ -141,7 +142,7 @@ async fn run(
         }
         Verdict::Ask(question) => {
             let answer = ask(session, started(Some(question)), cancel).await;
-            match permitted(session, answer, cancel).await {
+            match permitted(session, answer.as_ref(), cancel).await {
                 Ok(edited) => {
                     let grant = Grant { edited, ..Grant::default() };
                     execute(session, &id, invocation, grant, cancel).await
@@ -217,34 +218,23 @@ pub(super) async fn ask(
     answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
 }
 
-/// With which content a call may run, or what becomes of it instead.
-async fn permitted(
+/// Does what an answer says: returns the content with which the call may run, if the user has edited
+/// it, or the outcome of a call that may not.
+pub(super) async fn permitted(
     session: &Session,
-    answer: Option<Answer>,
+    answer: Option<&Answer>,
     cancel: &CancellationToken,
 ) -> Result<Option<String>, ToolOutcome> {
-    match answer {
-        Some(Answer::Once { edited }) => Ok(edited),
-        Some(Answer::Always(scope)) => {
-            session.permissions.allow(scope);
-            Ok(None)
-        }
-        Some(Answer::AlwaysAndSave(scope)) => {
-            save(session, scope).await;
-            Ok(None)
-        }
-        Some(Answer::Reject | Answer::RejectSaying(_)) => Err(ToolOutcome::Rejected),
-        Some(Answer::Cancel) => {
-            cancel.cancel();
-            Err(ToolOutcome::Cancelled)
-        }
-        Some(Answer::Unclear(why)) => {
-            let message = format!("Not run: the answer to the question was not understood: {why}");
-            Err(ToolOutcome::Failed(ToolError::new("answer_unclear", message)))
-        }
-        Some(Answer::Nobody(why)) => Err(ToolOutcome::Failed(ToolError::new("nobody_to_ask", why))),
-        None => Err(ToolOutcome::Cancelled),
+    let Some(answer) = answer else { return Err(ToolOutcome::Cancelled) };
+    let decision = answer.decision();
+    match decision {
+        Decision::Always(scope) => session.permissions.allow(scope.clone()),
+        Decision::AlwaysAndSave(scope) => save(session, scope.clone()).await,
+        Decision::CancelTurn => cancel.cancel(),
+        Decision::RunEdited(content) => return Ok(Some(content.to_owned())),
+        _ => {}
     }
+    decision.refusal().map_or(Ok(None), Err)
 }
 
 /// Writes an answer down; people are told where, or why not.

@@ -1,5 +1,5 @@
-//! Asks whether what the project's own settings would run may be used: before the first turn goes
-//! on, in every front end, like any other question.
+//! The question whether the programs of the project's own settings may be used: asked before the first
+//! turn goes on, in every front end, like any other question.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use super::call;
+use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::model::Call;
 use crate::permission::consent::{Executable, Standing};
 use crate::permission::{Question, RuleName};
-use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
+use crate::tools::{Access, Kind, Summary, ToolOutput};
 
-/// Asks, if nobody has answered yet; whether it did.
+/// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
     let Some(standing) = cancel.run_until_cancelled(session.consent.standing()).await else {
         return false;
@@ -58,34 +59,25 @@ fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
     })
 }
 
+/// Does what the answer says; returns the outcome of the call that asked.
 async fn take(
     session: &Session,
     answer: Option<Answer>,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
-    let yes = match answer {
-        Some(Answer::Once { .. } | Answer::Always(_) | Answer::AlwaysAndSave(_)) => true,
-        Some(Answer::Reject | Answer::RejectSaying(_)) => false,
-        Some(Answer::Cancel) => {
-            cancel.cancel();
-            return ToolOutcome::Cancelled;
+    let permitted = call::permitted(session, answer.as_ref(), cancel).await;
+    let yes = permitted.is_ok();
+    match answer.as_ref().map(Answer::decision) {
+        Some(Decision::Nobody(_)) => session.consent.settle(false),
+        Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
+            if let Err(why) = session.consent.answer(yes).await {
+                let notice = format!("The answer counts for this session: {why}.");
+                session.log.append(Event::Notice(notice));
+            }
         }
-        None => return ToolOutcome::Cancelled,
         // It stays open: whoever comes next is asked.
-        Some(Answer::Unclear(why)) => {
-            return ToolOutcome::Failed(ToolError::new("answer_unclear", why));
-        }
-        Some(Answer::Nobody(why)) => {
-            session.consent.settle(false);
-            return ToolOutcome::Failed(ToolError::new("nobody_to_ask", why));
-        }
-    };
-    if let Err(why) = session.consent.answer(yes).await {
-        session.log.append(Event::Notice(format!("The answer counts for this session: {why}.")));
+        _ => {}
     }
-    if yes {
-        let said = "What the folder's settings run is used.";
-        return ToolOutcome::Done(ToolOutput::new(said, said));
-    }
-    ToolOutcome::Rejected
+    let used = "What the folder's settings run is used.";
+    permitted.map_or_else(|outcome| outcome, |_| ToolOutcome::Done(ToolOutput::new(used, used)))
 }

@@ -177,20 +177,6 @@ pub enum Answer {
     Nobody(String),
 }
 
-impl Answer {
-    /// Returns whether the call may run.
-    pub fn allows(&self) -> bool {
-        match self {
-            Self::Once { .. } | Self::Always(_) | Self::AlwaysAndSave(_) => true,
-            Self::Reject
-            | Self::RejectSaying(_)
-            | Self::Cancel
-            | Self::Unclear(_)
-            | Self::Nobody(_) => false,
-        }
-    }
-}
-
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToolOutcome {

@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use self::cycle::Cycle;
 use self::repetition::Repetition;
 use super::conversation::BY_THE_AGENT;
+use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
 use super::{Session, call};
 use crate::model::Call;
 use crate::permission::{Question, RuleName, Scope};
-use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
+use crate::tools::{Access, Kind, Summary, ToolOutput};
 
 /// What the model of one turn has done and said lately.
 pub(super) struct Loops {
@@ -158,28 +159,19 @@ async fn ask(session: &Session, found: &Loop, cancel: &CancellationToken) -> Sai
     let started = question(session, found);
     let id = started.call.id.clone();
     let answer = call::ask(session, started, cancel).await;
-    let done = |said: &str| ToolOutcome::Done(ToolOutput::new(said, said));
-    let (said, outcome) = match answer {
-        Some(Answer::Once { .. }) => (Said::GoOn, done("It goes on.")),
-        Some(Answer::Always(scope) | Answer::AlwaysAndSave(scope)) => {
-            session.permissions.allow(scope);
-            (Said::GoOn, done("It goes on, and so it will whenever it repeats itself."))
-        }
-        Some(Answer::RejectSaying(why)) => (Said::Instead(why), ToolOutcome::Rejected),
-        Some(Answer::Reject) => (Said::Stop, ToolOutcome::Rejected),
-        Some(Answer::Cancel) => {
-            cancel.cancel();
-            (Said::Stop, ToolOutcome::Cancelled)
-        }
-        None => (Said::Stop, ToolOutcome::Cancelled),
-        Some(Answer::Unclear(why)) => {
-            (Said::Stop, ToolOutcome::Failed(ToolError::new("answer_unclear", why)))
-        }
-        Some(Answer::Nobody(why)) => {
-            (Said::Stop, ToolOutcome::Failed(ToolError::new("nobody_to_ask", why)))
-        }
+    let permitted = call::permitted(session, answer.as_ref(), cancel).await;
+    let decision = answer.as_ref().map(Answer::decision);
+    let said = match decision {
+        Some(Decision::Reject(Some(why))) => Said::Instead(why.to_owned()),
+        Some(decision) if decision.runs() => Said::GoOn,
+        _ => Said::Stop,
     };
-    session.finish_call(id, outcome);
+    let done = match decision.and_then(Decision::scope) {
+        Some(_) => "It goes on, and so it will whenever it repeats itself.",
+        None => "It goes on.",
+    };
+    let done = |_| ToolOutcome::Done(ToolOutput::new(done, done));
+    session.finish_call(id, permitted.map_or_else(|outcome| outcome, done));
     said
 }
 

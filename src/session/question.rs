@@ -6,18 +6,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::decision::Decision;
 use super::event::{Answer, CallStarted, Origin};
 use crate::permission::Question;
 use crate::sync::Mutex;
 
-/// Why an answer did not count.
+/// Reason why an answer did not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerError {
     /// Somebody was faster.
     AlreadyAnswered {
-        /// Who.
+        /// Front end of the answer that counted.
         by: Origin,
-        /// What they said.
+        /// The answer that counted.
         answer: Answer,
     },
     /// The turn was cancelled first.
@@ -76,7 +77,7 @@ impl Questions {
         Ok(())
     }
 
-    /// Whether a question still waits for its answer.
+    /// Returns whether a question still waits for its answer.
     pub(super) fn is_open(&self, call: &str) -> bool {
         matches!(self.by_call.lock().get(call), Some(State::Open { .. }))
     }
@@ -109,16 +110,16 @@ impl Questions {
     }
 }
 
-/// Whether an answer is one to this question.
+/// Returns whether the question offers an answer.
 fn offered(question: &Question, answer: &Answer) -> bool {
-    match answer {
-        Answer::Always(scope) => question.scopes.contains(scope),
-        Answer::AlwaysAndSave(scope) => question.can_save && question.scopes.contains(scope),
+    match answer.decision() {
+        Decision::Always(scope) => question.scopes.contains(scope),
+        Decision::AlwaysAndSave(scope) => question.can_save && question.scopes.contains(scope),
         _ => true,
     }
 }
 
-/// The answer, without the content that came with it.
+/// Returns the answer without its content.
 fn in_short(answer: &Answer) -> Answer {
     match answer {
         Answer::Once { .. } => Answer::Once { edited: None },

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::compress::{BEGINNING, Compressed, Masked, Record};
 use super::conversation::Conversation;
-use super::event::{Answer, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
+use super::decision::Decision;
+use super::event::{Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
 use super::log::Reader;
 use crate::model::{Assistant, Call, Message, Native, Part, ToolResult};
 
@@ -136,12 +137,15 @@ impl Transcript {
             {
                 self.begun.insert(started.call.id.clone());
             }
-            Event::QuestionClosed { call, answer: Some((answer, _)) } if answer.allows() => {
-                self.begun.insert(call.clone());
-            }
-            Event::QuestionClosed { call, answer: Some((Answer::RejectSaying(why), _)) } => {
-                self.objections.insert(call.clone(), why.clone());
-            }
+            Event::QuestionClosed { call, answer: Some((answer, _)) } => match answer.decision() {
+                Decision::Reject(Some(why)) => {
+                    self.objections.insert(call.clone(), why.to_owned());
+                }
+                decision if decision.runs() => {
+                    self.begun.insert(call.clone());
+                }
+                _ => {}
+            },
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
             Event::FileRestored { call, path } => {
                 self.restored.push(format!("{} (your call {call})", path.display()));

@@ -211,7 +211,7 @@ fn read_answer(
 fn stale(given: &Confirmation, error: &AnswerError) -> Error {
     let why = match error {
         AnswerError::AlreadyAnswered { by, answer } => {
-            format!("already answered by {by}: {}", in_a_word(answer))
+            format!("already answered by {by}: {}", answer.decision().label())
         }
         AnswerError::Withdrawn => "the turn was cancelled".to_owned(),
         AnswerError::NotAsked => "nothing was asked about it".to_owned(),
@@ -219,15 +219,4 @@ fn stale(given: &Confirmation, error: &AnswerError) -> Error {
     };
     let message = format!("tool call {} is not awaiting confirmation ({why})", given.call);
     Error::invalid_params(message).with(json!({ "tool_call_id": given.call }))
-}
-
-fn in_a_word(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Once { .. } => "allowed",
-        Answer::Always(_) | Answer::AlwaysAndSave(_) => "always allowed",
-        Answer::Reject | Answer::RejectSaying(_) => "rejected",
-        Answer::Cancel => "cancelled",
-        Answer::Unclear(_) => "not understood",
-        Answer::Nobody(_) => "nobody could be asked",
-    }
 }

@@ -137,7 +137,7 @@ impl Telling<'_> {
             }
             Event::QuestionClosed { call, answer: Some((answer, by)) } => {
                 self.answered(by);
-                if let Some(started) = started(call).filter(|_| answer.allows()) {
+                if let Some(started) = started(call).filter(|_| answer.decision().runs()) {
                     self.call(&tool_call(started, ToolCallStatus::Executing));
                 }
             }

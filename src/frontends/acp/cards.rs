@@ -16,7 +16,7 @@ use crate::protocol::acp::{
     UpdateToolCallParams,
 };
 use crate::rpc::{CallError, Peer};
-use crate::session::{Answer, CallStarted, Event, Origin, Question, Scope, Session};
+use crate::session::{Answer, CallStarted, Decision, Event, Origin, Question, Scope, Session};
 use crate::sync::Mutex;
 use crate::visible::visible_line;
 
@@ -120,7 +120,7 @@ impl Cards {
             if id.is_none() && !own {
                 return;
             }
-            let declined = matches!(answer, Answer::Reject | Answer::Cancel);
+            let declined = matches!(answer.decision(), Decision::Reject(_) | Decision::CancelTurn);
             // Somebody else may have been faster, or the turn has ended: then the log says so.
             if let Err(error) = session.answer(&call, answer, origin) {
                 tracing::debug!(call, ?error, "the editor's answer does not count");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use crate::session::{
-    Answer, Content, Entry, Event, LineDiff, Millis, StopReason, ToolOutcome, Usage,
+    Answer, Content, Decision, Entry, Event, LineDiff, Millis, StopReason, ToolOutcome, Usage,
 };
 
 /// What is counted.
@@ -130,9 +130,9 @@ impl Stats {
         let Some(running) = self.running.get_mut(call) else { return };
         running.since = at;
         let decisions = &mut self.tools.entry(running.name.clone()).or_default().decisions;
-        match answer {
-            Some(Answer::Once { edited: Some(_) }) => decisions.modify += 1,
-            Some(answer) if answer.allows() => decisions.accept += 1,
+        match answer.map(Answer::decision) {
+            Some(Decision::RunEdited(_)) => decisions.modify += 1,
+            Some(decision) if decision.runs() => decisions.accept += 1,
             _ => decisions.reject += 1,
         }
     }

@@ -10,7 +10,7 @@ use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, cut, played, width, width_of};
 use super::{Shown, diff};
-use crate::session::{Access, Answer, CallStarted, Content, Source, ToolOutcome};
+use crate::session::{Access, CallStarted, Content, Decision, Source, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
 const OUTPUT: usize = 8;
@@ -92,25 +92,17 @@ fn remark(card: &Card) -> String {
         Some((_, Some(by))) => format!(" by {by}"),
         Some((_, None)) | None => String::new(),
     };
-    let answered = match card.answer.as_ref().map(|(answer, _)| answer) {
-        None => None,
-        Some(Answer::Once { edited: None }) if by.is_empty() => None,
-        Some(Answer::Once { edited: None }) => Some("allowed".to_owned()),
-        Some(Answer::Once { edited: Some(_) }) => Some("edited and allowed".to_owned()),
-        Some(Answer::Always(scope)) => return format!(" · allowed{by}: always {scope}"),
-        Some(Answer::AlwaysAndSave(scope)) => {
-            return format!(" · allowed{by}, and remembered: always {scope}");
+    match card.answer.as_ref().map(|(answer, _)| answer.decision()) {
+        Some(Decision::Always(scope)) => format!(" · allowed{by}: always {scope}"),
+        Some(Decision::AlwaysAndSave(scope)) => {
+            format!(" · allowed{by}, and remembered: always {scope}")
         }
-        Some(Answer::Reject) => Some("rejected".to_owned()),
-        Some(Answer::RejectSaying(why)) => return format!(" · rejected{by}: {why}"),
-        Some(Answer::Cancel) => Some("cancelled".to_owned()),
-        Some(Answer::Unclear(_)) => Some("answer not understood".to_owned()),
-        Some(Answer::Nobody(_)) => Some("nobody could be asked".to_owned()),
-    };
-    match (answered, &card.outcome) {
-        (Some(answered), _) => format!(" · {answered}{by}"),
-        (None, Some(ToolOutcome::Cancelled)) => " · cancelled".to_owned(),
-        (None, _) => String::new(),
+        Some(Decision::Reject(Some(why))) => format!(" · rejected{by}: {why}"),
+        Some(decision) if decision != Decision::Run || !by.is_empty() => {
+            format!(" · {}{by}", decision.label())
+        }
+        _ if matches!(card.outcome, Some(ToolOutcome::Cancelled)) => " · cancelled".to_owned(),
+        _ => String::new(),
     }
 }
 
