@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use self::check::Check;
 use self::policy::{Broken, Policy, Situation};
-pub use self::policy::{Request, RuleName};
+pub use self::policy::{PolicyRequest, RuleName};
 pub use self::risk::Environment;
 pub use self::saved::Saved;
 use self::scope::Always;
@@ -162,9 +162,9 @@ impl Question {
 }
 
 /// Storage of rules and saved answers.
-pub trait Store: Send + Sync {
+pub trait RuleStore: Send + Sync {
     /// Reads everything. May read files.
-    fn load(&self) -> Loaded;
+    fn load(&self) -> LoadedRules;
 
     /// Saves one more answer. Returns the file; an error says why the answer is not saved.
     fn save(&self, saved: &Saved) -> Result<PathBuf, String>;
@@ -175,7 +175,7 @@ pub trait Store: Send + Sync {
 
 /// Rules and saved answers.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct LoadedRules {
     /// The rules.
     pub policy: Policy,
     /// The answers.
@@ -184,7 +184,7 @@ pub struct Loaded {
     pub remarks: Vec<String>,
 }
 
-impl Loaded {
+impl LoadedRules {
     fn news(&self) -> Vec<String> {
         let broken = self.policy.broken().iter().map(Broken::message);
         broken.chain(self.remarks.iter().cloned()).collect()
@@ -192,11 +192,11 @@ impl Loaded {
 }
 
 /// Storage without rules and answers, in which nothing can be saved.
-pub struct Unwritten;
+pub struct NoRules;
 
-impl Store for Unwritten {
-    fn load(&self) -> Loaded {
-        Loaded::default()
+impl RuleStore for NoRules {
+    fn load(&self) -> LoadedRules {
+        LoadedRules::default()
     }
 
     fn save(&self, _: &Saved) -> Result<PathBuf, String> {
@@ -210,9 +210,9 @@ impl Store for Unwritten {
 
 /// Parts of a session's policy.
 #[derive(Clone)]
-pub struct Setup {
+pub struct PolicySetup {
     /// Rules and saved answers.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn RuleStore>,
     /// `true` if somebody can be asked.
     pub interactive: bool,
     /// `true` if "always" is offered.
@@ -225,10 +225,10 @@ pub struct Setup {
     pub secrets: Secrets,
 }
 
-impl Default for Setup {
+impl Default for PolicySetup {
     fn default() -> Self {
         Self {
-            store: Arc::new(Unwritten),
+            store: Arc::new(NoRules),
             interactive: true,
             always: true,
             can_save: false,
@@ -241,20 +241,20 @@ impl Default for Setup {
 /// The policy of one session.
 pub struct Permissions {
     mode: Mutex<Mode>,
-    setup: Setup,
+    setup: PolicySetup,
     /// The workspace's directories, real paths.
     roots: Vec<PathBuf>,
     /// Scopes that are always allowed until the session ends.
     allowed: Mutex<Vec<Scope>>,
     /// Rules and saved answers, once read.
-    loaded: Mutex<Option<Arc<Loaded>>>,
+    loaded: Mutex<Option<Arc<LoadedRules>>>,
     /// Remarks that people have not seen yet.
     news: Mutex<Vec<String>>,
 }
 
 impl Permissions {
     /// Returns the policy of a session on these directories (real paths).
-    pub fn new(mode: Mode, setup: Setup, roots: &[PathBuf]) -> Self {
+    pub fn new(mode: Mode, setup: PolicySetup, roots: &[PathBuf]) -> Self {
         let forbidden = setup.no_yolo.clone().filter(|_| mode == Mode::Yolo);
         Self {
             mode: Mutex::new(if forbidden.is_some() { Mode::Default } else { mode }),
@@ -322,7 +322,7 @@ impl Permissions {
     }
 
     /// Returns rules and saved answers; the first call reads them.
-    pub fn loaded(&self) -> Arc<Loaded> {
+    pub fn loaded(&self) -> Arc<LoadedRules> {
         if let Some(loaded) = &*self.loaded.lock() {
             return Arc::clone(loaded);
         }
@@ -350,7 +350,7 @@ impl Permissions {
 
     /// Applies the policy to a call; commands are given this environment. Of a command line this looks
     /// files up: of a very long one, thousands.
-    pub fn check(&self, request: &Request<'_>, environment: &Environment) -> Checked {
+    pub fn check(&self, request: &PolicyRequest<'_>, environment: &Environment) -> Checked {
         let loaded = self.loaded();
         let situation = self.situation();
         let saved = loaded.saved.iter().filter(|it| it.counts(situation.mode, situation.folder));
@@ -388,7 +388,7 @@ impl Permissions {
     }
 
     /// Returns whether the model need not know of a tool, because a rule denies every call of it.
-    pub fn removes(&self, request: &Request<'_>) -> bool {
+    pub fn removes(&self, request: &PolicyRequest<'_>) -> bool {
         self.loaded().policy.removes(request, &self.situation()).is_some()
     }
 

@@ -104,7 +104,7 @@ pub struct Parts {
     /// How much is allowed without a question.
     pub mode: Mode,
     /// What else the policy begins with.
-    pub policy: permission::Setup,
+    pub policy: permission::PolicySetup,
     /// Whether what the project's own settings would run may be used.
     pub consent: Arc<Consent>,
     /// How much is too much, for tools.

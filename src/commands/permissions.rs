@@ -1,10 +1,10 @@
-//! `/permissions`: what needs no question, what was said for good, and what may not be.
+//! `/permissions`: the approval mode, answers that were "always", and rules.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::{Argument, Command, Reply, Request};
-use crate::permission::consent::Standing;
+use crate::permission::consent::ConsentStatus;
 use crate::permission::{Permissions, Saved, Scope};
 
 const YES: Argument = Argument {
@@ -65,7 +65,7 @@ enum Answered {
     Saved(Saved),
 }
 
-/// All of them, in the order of their numbers.
+/// Returns all answers that were "always", in the order of their numbers.
 fn answered(permissions: &Permissions) -> Vec<Answered> {
     let session = permissions.allowed().into_iter().map(Answered::Session);
     let saved = permissions.loaded().saved.clone().into_iter().map(Answered::Saved);
@@ -75,15 +75,15 @@ fn answered(permissions: &Permissions) -> Vec<Answered> {
 async fn list(request: Request<'_>) -> Result<Reply, String> {
     let session = request.turn.session();
     let consent = session.consent();
-    let standing = consent.standing().await;
+    let status = consent.status().await;
     let permissions = Arc::clone(session.permissions());
     let mut text = blocking(move || Ok(written(&permissions))).await?;
     let executables = consent.executables();
     if !executables.is_empty() {
-        let may = match standing {
-            Standing::Given => "may be used",
-            Standing::Refused => "may not be used (`/permissions trust` allows it)",
-            Standing::Open => "is not used before you have agreed (`/permissions trust`)",
+        let may = match status {
+            ConsentStatus::Given => "may be used",
+            ConsentStatus::Refused => "may not be used (`/permissions trust` allows it)",
+            ConsentStatus::Pending => "is not used before you have agreed (`/permissions trust`)",
         };
         let _ = write!(text, "\n**What this folder's own settings would run** {may}:\n\n");
         for executable in executables {
@@ -160,7 +160,7 @@ async fn trust(request: Request<'_>) -> Result<Reply, String> {
         other => return Err(format!("`{other}` is neither `yes` nor `no`.")),
     };
     let consent = request.turn.session().consent();
-    consent.standing().await;
+    consent.status().await;
     if consent.executables().is_empty() {
         return Ok(Reply::Say("This folder's own settings run nothing.".to_owned()));
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::env::Env;
 use super::owned_file;
 use super::trust::{Trust, trust};
-use crate::permission::consent::{Consent, Executable, Found, Standing};
+use crate::permission::consent::{Consent, ConsentStatus, Executable, Review};
 
 /// What was said of a folder.
 #[derive(Serialize, Deserialize)]
@@ -39,12 +39,12 @@ pub fn consent(
     let find = move || {
         let mut executables = look();
         executables.sort();
-        let standing = match trust(&env, &folder) {
-            Trust::Trusted => Standing::Given,
-            Trust::Never => Standing::Refused,
+        let status = match trust(&env, &folder) {
+            Trust::Trusted => ConsentStatus::Given,
+            Trust::Never => ConsentStatus::Refused,
             Trust::Unjudged => said(file.as_deref(), &folder, &executables),
         };
-        Found { executables, standing }
+        Review { executables, status }
     };
     Consent::new(find, move |executables, agreed| {
         let (file, folder) = &kept;
@@ -54,16 +54,16 @@ pub fn consent(
 }
 
 /// What was said earlier of just these.
-fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> Standing {
+fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> ConsentStatus {
     let folders = file.map_or(Ok(Folders::new()), read).unwrap_or_else(|why| {
         tracing::warn!("{why}; nobody is known to have agreed to anything");
         Folders::new()
     });
     match folders.get(folder) {
-        Some(said) if said.to != digest(executables) => Standing::Open,
-        Some(said) if said.agreed => Standing::Given,
-        Some(_) => Standing::Refused,
-        None => Standing::Open,
+        Some(said) if said.to != digest(executables) => ConsentStatus::Pending,
+        Some(said) if said.agreed => ConsentStatus::Given,
+        Some(_) => ConsentStatus::Refused,
+        None => ConsentStatus::Pending,
     }
 }
 

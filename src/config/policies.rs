@@ -11,7 +11,7 @@ use super::owned_file;
 use super::settings::{Settings, system_dir};
 use super::trust::{Trust, trust};
 use crate::permission::policy::{Broken, Old, Policy, Rule, Tier, old_rules, parse};
-use crate::permission::{self, Loaded, Mode, Saved, Setup};
+use crate::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
 use crate::sync::Mutex;
 use crate::tools::secrets::Secrets;
 
@@ -26,7 +26,7 @@ const HEADER: &str =
 
 /// The policy that a session begins with: what the settings say, and rules from files, which are
 /// read when they are first needed. `interactive` says whether somebody can be asked.
-pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) -> Setup {
+pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) -> PolicySetup {
     let security = &settings.security;
     let why = if security.disable_yolo_mode {
         Some(format!("it is switched off by {}", place(settings, "security.disableYoloMode")))
@@ -36,7 +36,7 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
         None
     };
     let no_yolo = why.map(|why| format!("There is no mode `{}` here: {why}.", Mode::Yolo));
-    Setup {
+    PolicySetup {
         store: Arc::new(Files::new(env, settings)),
         interactive,
         always: !security.disable_always_allow,
@@ -161,8 +161,8 @@ impl Files {
     }
 }
 
-impl permission::Store for Files {
-    fn load(&self) -> Loaded {
+impl permission::RuleStore for Files {
+    fn load(&self) -> LoadedRules {
         let (mut rules, mut broken) = (self.rules.clone(), Vec::new());
         let (mut saved, mut remarks) = (Vec::new(), Vec::new());
         for place in &self.places {
@@ -184,7 +184,7 @@ impl permission::Store for Files {
                 }
             }
         }
-        Loaded { policy: Policy::new(rules, broken), saved, remarks }
+        LoadedRules { policy: Policy::new(rules, broken), saved, remarks }
     }
 
     fn save(&self, saved: &Saved) -> Result<PathBuf, String> {

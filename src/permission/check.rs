@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::policy::{Effect, Policy, Rank, Request, Rule, RuleName, Ruling, Situation, Subject};
+use super::policy::{
+    Effect, Policy, PolicyRequest, Rank, Rule, RuleName, Ruling, Situation, Subject,
+};
 use super::risk::{self, Environment};
 use super::scope::Always;
 use super::{Mode, Question, Scope, Verdict};
@@ -15,7 +17,7 @@ pub(super) const PLAN: &str =
 
 /// A call that is checked, with all that the policy depends on.
 pub(super) struct Check<'a> {
-    pub(super) request: &'a Request<'a>,
+    pub(super) request: &'a PolicyRequest<'a>,
     pub(super) situation: Situation<'a>,
     pub(super) policy: &'a Policy,
     pub(super) always: Always,

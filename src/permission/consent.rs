@@ -1,9 +1,9 @@
-//! Whether what a project's own settings would run may be used: asked once for its folder.
+//! Consent to the programs that a project's own settings would run, asked for once for its folder.
 //!
 //! A project can bring settings that start programs by themselves: MCP servers, commands with a
-//! shell in them, hooks. In a folder that nobody has said to trust, none of them may be used before
-//! a person has agreed to what they would run. The session asks at the beginning of its first turn,
-//! and `/permissions trust` answers at any time; who uses such settings looks at
+//! shell in them, hooks. In a folder that is not trusted, none of them may be used before a person
+//! has agreed to these programs. The session asks at the beginning of its first turn, and
+//! `/permissions trust` answers at any time. Code that uses such settings checks
 //! [`Consent::given`], or waits for [`Consent::settled`].
 
 use std::fmt;
@@ -13,15 +13,15 @@ use tokio::sync::{Mutex as Turnstile, watch};
 
 use crate::sync::Mutex;
 
-/// Something that the project's own settings would run.
+/// A program that the project's own settings would run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Executable {
-    /// What it is, for people: `MCP server`, `custom command`, `hook`.
+    /// Kind of setting, for people: `MCP server`, `custom command`, `hook`.
     pub kind: &'static str,
-    /// What the settings call it.
+    /// Name in the settings.
     pub name: String,
-    /// All that decides what runs, for people to read: the command line with its arguments, a URL.
-    /// If it changes, people are asked again. No secrets.
+    /// Everything that decides which program runs, for people: the command line with its arguments,
+    /// a URL. If it changes, people are asked again. No secrets.
     pub runs: String,
 }
 
@@ -31,107 +31,108 @@ impl fmt::Display for Executable {
     }
 }
 
-/// What people have said of it.
+/// Answer of a person, so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// Nothing yet.
-    Open,
-    /// It may be used.
+pub enum ConsentStatus {
+    /// Nobody has answered.
+    Pending,
+    /// The settings may be used.
     Given,
-    /// It may not.
+    /// The settings may not be used.
     Refused,
 }
 
-/// What there is to agree to, and what was said of it earlier.
+/// The programs to agree to, and the earlier answer.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct Review {
     /// In a stable order.
     pub executables: Vec<Executable>,
-    /// What is known already.
-    pub standing: Standing,
+    /// The earlier answer.
+    pub status: ConsentStatus,
 }
 
-type Look = Box<dyn Fn() -> Found + Send + Sync>;
+type Look = Box<dyn Fn() -> Review + Send + Sync>;
 type Keep = Box<dyn Fn(&[Executable], bool) -> Result<(), String> + Send + Sync>;
 
-/// Whether what the project's own settings would run may be used.
+/// Consent to the programs of a project's own settings.
 pub struct Consent {
     look: Look,
     keep: Keep,
     found: Mutex<Option<Vec<Executable>>>,
-    standing: watch::Sender<Standing>,
-    /// One looks, or asks, at a time.
+    status: watch::Sender<ConsentStatus>,
+    /// Held while the settings are read: one reader at a time.
     turnstile: Turnstile<()>,
 }
 
 impl Consent {
-    /// `look` reads what there is, and may read files: it is called off the runtime's threads when
-    /// this is first asked for. `keep` remembers an answer; an error says why it is not remembered.
+    /// Returns a consent that nobody has been asked for. `look` reads the settings, and may read
+    /// files: it is called off the runtime's threads, when first needed. `keep` saves an answer; an
+    /// error says why the answer is not saved.
     pub fn new(
-        look: impl Fn() -> Found + Send + Sync + 'static,
+        look: impl Fn() -> Review + Send + Sync + 'static,
         keep: impl Fn(&[Executable], bool) -> Result<(), String> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             look: Box::new(look),
             keep: Box::new(keep),
             found: Mutex::default(),
-            standing: watch::Sender::new(Standing::Open),
+            status: watch::Sender::new(ConsentStatus::Pending),
             turnstile: Turnstile::default(),
         })
     }
 
-    /// For a project that has no such settings.
+    /// Returns the consent for a project without such settings.
     pub fn not_needed() -> Arc<Self> {
-        let found = Found { executables: Vec::new(), standing: Standing::Given };
+        let found = Review { executables: Vec::new(), status: ConsentStatus::Given };
         let consent = Self::new(move || found.clone(), |_, _| Ok(()));
-        // Nobody needs to look.
+        // There are no settings to read.
         *consent.found.lock() = Some(Vec::new());
-        consent.standing.send_replace(Standing::Given);
+        consent.status.send_replace(ConsentStatus::Given);
         consent
     }
 
-    /// Whether it may be used, as far as is known now.
+    /// Returns whether the settings may be used, as far as is known now.
     pub fn given(&self) -> bool {
-        *self.standing.borrow() == Standing::Given
+        *self.status.borrow() == ConsentStatus::Given
     }
 
-    /// Waits until somebody has answered, now or earlier; whether it may be used.
+    /// Waits until somebody has answered, now or earlier. Returns whether the settings may be used.
     pub async fn settled(self: &Arc<Self>) -> bool {
-        self.standing().await;
-        let mut standing = self.standing.subscribe();
-        let settled = standing.wait_for(|standing| *standing != Standing::Open).await;
-        settled.is_ok_and(|standing| *standing == Standing::Given)
+        self.status().await;
+        let mut status = self.status.subscribe();
+        let settled = status.wait_for(|status| *status != ConsentStatus::Pending).await;
+        settled.is_ok_and(|status| *status == ConsentStatus::Given)
     }
 
-    /// What has been said, after a look at what there is.
-    pub async fn standing(self: &Arc<Self>) -> Standing {
+    /// Returns the answer so far, after reading the settings.
+    pub async fn status(self: &Arc<Self>) -> ConsentStatus {
         let _one = self.turnstile.lock().await;
         if self.found.lock().is_none() {
             let consent = Arc::clone(self);
             let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
             // A fault must not start anything.
-            let nothing = Found { executables: Vec::new(), standing: Standing::Refused };
-            let Found { executables, standing } = look.unwrap_or(nothing);
-            let needed = standing != Standing::Open || !executables.is_empty();
+            let nothing = Review { executables: Vec::new(), status: ConsentStatus::Refused };
+            let Review { executables, status } = look.unwrap_or(nothing);
+            let needed = status != ConsentStatus::Pending || !executables.is_empty();
             *self.found.lock() = Some(executables);
-            self.standing.send_replace(if needed { standing } else { Standing::Given });
+            self.status.send_replace(if needed { status } else { ConsentStatus::Given });
         }
-        *self.standing.borrow()
+        *self.status.borrow()
     }
 
-    /// Has all of it looked at again: the settings have changed.
+    /// Has the settings read again: they have changed.
     pub fn look_again(&self) {
         *self.found.lock() = None;
     }
 
-    /// What there is to agree to, as far as it has been looked at.
+    /// Returns the programs to agree to, as far as the settings have been read.
     pub fn executables(&self) -> Vec<Executable> {
         self.found.lock().clone().unwrap_or_default()
     }
 
-    /// Takes an answer, and remembers it. An error says why it counts only for this session.
+    /// Takes an answer, and saves it. An error says why it counts only for this session.
     pub async fn answer(self: &Arc<Self>, yes: bool) -> Result<(), String> {
-        self.standing().await;
+        self.status().await;
         let (consent, executables) = (Arc::clone(self), self.executables());
         let kept = tokio::task::spawn_blocking(move || (consent.keep)(&executables, yes)).await;
         self.settle(yes);
@@ -140,6 +141,6 @@ impl Consent {
 
     /// Takes an answer for this session alone.
     pub fn settle(&self, yes: bool) {
-        self.standing.send_replace(if yes { Standing::Given } else { Standing::Refused });
+        self.status.send_replace(if yes { ConsentStatus::Given } else { ConsentStatus::Refused });
     }
 }

@@ -155,7 +155,7 @@ impl Broken {
 
 /// A call that wants to run, as rules see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct PolicyRequest<'a> {
     /// The tool's name.
     pub tool: &'a str,
     /// Older names of the tool.
@@ -166,7 +166,7 @@ pub struct Request<'a> {
     pub access: &'a Access,
 }
 
-impl Request<'_> {
+impl PolicyRequest<'_> {
     /// Returns a hint that a server gives of its tool, by MCP's name for it.
     fn hint(&self, name: &str) -> Option<bool> {
         let Access::Mcp { hints, .. } = self.access else {
@@ -252,7 +252,7 @@ impl Policy {
     /// Returns the rule that decides about something.
     pub fn ruling(
         &self,
-        request: &Request<'_>,
+        request: &PolicyRequest<'_>,
         situation: &Situation<'_>,
         subject: Subject<'_>,
     ) -> Option<Ruling<'_>> {
@@ -276,7 +276,7 @@ impl Policy {
     }
 
     /// Returns a rule that could not be read and may be about this call.
-    pub fn doubt(&self, request: &Request<'_>) -> Option<&Broken> {
+    pub fn doubt(&self, request: &PolicyRequest<'_>) -> Option<&Broken> {
         let may = |broken: &&Broken| {
             let named = |patterns: &Vec<NamePattern>| {
                 patterns.iter().any(|pattern| pattern.matches(request, false))
@@ -292,7 +292,7 @@ impl Policy {
     }
 
     /// Returns the rule that denies every call of a tool in every mode: the model need not know of it.
-    pub fn removes(&self, request: &Request<'_>, situation: &Situation<'_>) -> Option<&Rule> {
+    pub fn removes(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> Option<&Rule> {
         let mut about = self.rules.iter().filter(|rule| rule.about.names(request, situation));
         let first = about.find(|rule| {
             let whole = rule.about.whole();
@@ -317,7 +317,7 @@ impl Rule {
 
     fn matches(
         &self,
-        request: &Request<'_>,
+        request: &PolicyRequest<'_>,
         situation: &Situation<'_>,
         subject: Subject<'_>,
     ) -> Match {
@@ -341,14 +341,14 @@ impl Rule {
         }
     }
 
-    fn args(&self, pattern: &Regex, request: &Request<'_>, subject: Subject<'_>) -> Match {
+    fn args(&self, pattern: &Regex, request: &PolicyRequest<'_>, subject: Subject<'_>) -> Match {
         command::args(pattern, request.args, subject, self.effect)
     }
 }
 
 impl About {
     /// Returns whether a call may be meant, its arguments aside.
-    fn applies(&self, request: &Request<'_>, situation: &Situation<'_>) -> bool {
+    fn applies(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> bool {
         self.names(request, situation)
             && self.modes.as_ref().is_none_or(|modes| modes.contains(&situation.mode))
     }
@@ -359,7 +359,7 @@ impl About {
     }
 
     /// Returns whether the tool may be meant, in some mode.
-    fn names(&self, request: &Request<'_>, situation: &Situation<'_>) -> bool {
+    fn names(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> bool {
         let server = match request.access {
             Access::Mcp { server, .. } => Some(server),
             _ => None,

@@ -14,7 +14,7 @@ use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use super::{Session, instructions};
 use crate::model::{Call, tokens};
-use crate::permission::{Checked, Environment, Request, Scope, Verdict};
+use crate::permission::{Checked, Environment, PolicyRequest, Scope, Verdict};
 use crate::sync::Mutex;
 use crate::tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
@@ -191,8 +191,8 @@ async fn check(
 }
 
 impl Tooling {
-    fn request<'a>(&'a self, args: &'a Value, access: &'a Access) -> Request<'a> {
-        Request { tool: &self.name, aliases: self.aliases, args, access }
+    fn request<'a>(&'a self, args: &'a Value, access: &'a Access) -> PolicyRequest<'a> {
+        PolicyRequest { tool: &self.name, aliases: self.aliases, args, access }
     }
 }
 

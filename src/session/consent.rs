@@ -11,16 +11,16 @@ use super::call;
 use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::model::Call;
-use crate::permission::consent::{Executable, Standing};
+use crate::permission::consent::{ConsentStatus, Executable};
 use crate::permission::{Question, RuleName};
 use crate::tools::{Access, Kind, Summary, ToolOutput};
 
 /// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
-    let Some(standing) = cancel.run_until_cancelled(session.consent.standing()).await else {
+    let Some(status) = cancel.run_until_cancelled(session.consent.status()).await else {
         return false;
     };
-    if standing != Standing::Open {
+    if status != ConsentStatus::Pending {
         return false;
     }
     let started = question(session, &session.consent.executables());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::model::ToolDeclaration;
-use crate::permission::{Loaded, Permissions, Request};
+use crate::permission::{LoadedRules, Permissions, PolicyRequest};
 use crate::sync::Mutex;
 use crate::tools::mcp::Hub;
 use crate::tools::{Access, Tool, ToolSpec};
@@ -26,7 +26,7 @@ struct Known {
     /// How many of the built-in ones can do something.
     offered: usize,
     /// What may be called at all.
-    rules: Arc<Loaded>,
+    rules: Arc<LoadedRules>,
     tools: Vec<Arc<dyn Tool>>,
     /// Of each tool.
     specs: Vec<Arc<ToolSpec>>,
@@ -90,7 +90,7 @@ impl Toolbox {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }
 
-    fn read(&self, version: u64, rules: Arc<Loaded>) -> Known {
+    fn read(&self, version: u64, rules: Arc<LoadedRules>) -> Known {
         let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
         let offered = tools.len();
         tools.extend(self.servers.tools());
@@ -108,7 +108,7 @@ impl Toolbox {
     /// Whether a rule denies every call of a tool.
     fn removed(&self, tool: &Arc<dyn Tool>, spec: &ToolSpec) -> bool {
         let access = tool.access().unwrap_or(Access::Nothing);
-        self.permissions.removes(&Request {
+        self.permissions.removes(&PolicyRequest {
             tool: &spec.name,
             aliases: spec.aliases,
             args: &Value::Null,

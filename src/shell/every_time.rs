@@ -19,7 +19,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("every_time.
 #[serde(deny_unknown_fields)]
 struct Table {
     program: Vec<Programs>,
-    option: Vec<Options>,
+    option: Vec<OptionRow>,
     writer: Vec<Writers>,
 }
 
@@ -34,7 +34,7 @@ struct Programs {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct OptionRow {
     names: Vec<String>,
     options: Vec<String>,
     effect: String,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tandem::config::{self, Env};
 use tandem::model::replay::Replay;
-use tandem::permission::consent::{Consent, Executable, Found, Standing};
+use tandem::permission::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
 use tempfile::TempDir;
 
@@ -22,7 +22,8 @@ fn server(runs: &str) -> Executable {
 fn open() -> (Arc<Consent>, Arc<Mutex<Vec<bool>>>) {
     let kept = Arc::<Mutex<Vec<bool>>>::default();
     let keep = Arc::clone(&kept);
-    let found = Found { executables: vec![server("npx db-server")], standing: Standing::Open };
+    let found =
+        Review { executables: vec![server("npx db-server")], status: ConsentStatus::Pending };
     let consent = Consent::new(
         move || found.clone(),
         move |_, yes| {
@@ -150,23 +151,23 @@ impl Home {
         config::consent(env, folder, move || runs.clone())
     }
 
-    async fn standing(&self, runs: &[&str]) -> Standing {
-        self.consent(&self.project(), runs).standing().await
+    async fn status(&self, runs: &[&str]) -> ConsentStatus {
+        self.consent(&self.project(), runs).status().await
     }
 }
 
 #[tokio::test]
 async fn an_answer_is_remembered_until_what_would_run_changes() {
     let home = Home::new();
-    assert_eq!(home.standing(&[]).await, Standing::Given);
-    assert_eq!(home.standing(&["a", "b"]).await, Standing::Open);
+    assert_eq!(home.status(&[]).await, ConsentStatus::Given);
+    assert_eq!(home.status(&["a", "b"]).await, ConsentStatus::Pending);
     home.consent(&home.project(), &["a", "b"]).answer(true).await.unwrap();
-    assert_eq!(home.standing(&["b", "a"]).await, Standing::Given);
-    assert_eq!(home.standing(&["a", "c"]).await, Standing::Open);
-    assert_eq!(home.standing(&["a"]).await, Standing::Open);
+    assert_eq!(home.status(&["b", "a"]).await, ConsentStatus::Given);
+    assert_eq!(home.status(&["a", "c"]).await, ConsentStatus::Pending);
+    assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);
     home.consent(&home.project(), &["a"]).answer(false).await.unwrap();
-    assert_eq!(home.standing(&["a"]).await, Standing::Refused);
-    assert_eq!(home.consent(home.dir.path(), &["a"]).standing().await, Standing::Open);
+    assert_eq!(home.status(&["a"]).await, ConsentStatus::Refused);
+    assert_eq!(home.consent(home.dir.path(), &["a"]).status().await, ConsentStatus::Pending);
     let mode = fs::metadata(home.file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -178,12 +179,12 @@ async fn a_folder_that_was_judged_elsewhere_is_not_asked_about() {
         fs::create_dir(home.dir.path().join(".gemini")).unwrap();
         let file = home.dir.path().join(".gemini/trustedFolders.json");
         fs::write(file, json!({ home.project().display().to_string(): said }).to_string()).unwrap();
-        assert_eq!(home.standing(&["a"]).await, expected, "{said}");
+        assert_eq!(home.status(&["a"]).await, expected, "{said}");
         assert!(!home.file().exists());
     };
-    check(json!("TRUST_FOLDER"), Standing::Given).await;
-    check(json!("DO_NOT_TRUST"), Standing::Refused).await;
-    check(json!(null), Standing::Open).await;
+    check(json!("TRUST_FOLDER"), ConsentStatus::Given).await;
+    check(json!("DO_NOT_TRUST"), ConsentStatus::Refused).await;
+    check(json!(null), ConsentStatus::Pending).await;
 }
 
 #[tokio::test]
@@ -191,12 +192,12 @@ async fn a_file_of_answers_that_cannot_be_believed_answers_nothing() {
     let home = Home::new();
     home.consent(&home.project(), &["a"]).answer(true).await.unwrap();
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(home.standing(&["a"]).await, Standing::Open);
+    assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);
     let consent = home.consent(&home.project(), &["a"]);
     let why = consent.answer(true).await.unwrap_err();
     assert!(why.contains("folders.json may be written by others"), "{why}");
     assert!(consent.given());
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(home.file(), "{").unwrap();
-    assert_eq!(home.standing(&["a"]).await, Standing::Open);
+    assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);
 }

@@ -11,7 +11,7 @@ use tandem::commands::Registry;
 use tandem::model::replay::Replay;
 use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::consent::Consent;
-use tandem::permission::{Mode, Setup};
+use tandem::permission::{Mode, PolicySetup};
 use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
 use tandem::tools::background::Background;
 use tandem::tools::mcp::{self, Hub};
@@ -106,7 +106,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         processes,
         scratch: Arc::new(Scratch::new(None)),
         mode: Mode::Default,
-        policy: Setup::default(),
+        policy: PolicySetup::default(),
         consent: Consent::not_needed(),
         limits: Limits::default(),
         max_rounds: 100,

@@ -123,7 +123,7 @@ struct Written {
     interactive: Option<bool>,
     #[serde(default)]
     allow_redirection: bool,
-    decision: Said,
+    decision: WrittenEffect,
     deny_message: Option<String>,
     priority: Spanned<u32>,
     /// Our own: only in this directory and below.
@@ -151,7 +151,7 @@ impl<'de> Deserialize<'de> for Texts {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum WrittenEffect {
     Allow,
     Deny,
     AskUser,
@@ -230,9 +230,9 @@ impl Written {
         Ok(Some(Rule {
             name,
             effect: match self.decision {
-                Said::Allow => Effect::Allow,
-                Said::Deny => Effect::Deny,
-                Said::AskUser => Effect::Ask,
+                WrittenEffect::Allow => Effect::Allow,
+                WrittenEffect::Deny => Effect::Deny,
+                WrittenEffect::AskUser => Effect::Ask,
             },
             rank: Rank::new(tier, priority),
             message: self.deny_message,

@@ -1,6 +1,6 @@
 //! Names of tools in rules: exact, or with `*` for any text.
 
-use super::Request;
+use super::PolicyRequest;
 use crate::tools::Access;
 
 /// Pattern of names in a rule.
@@ -10,7 +10,7 @@ pub(super) struct NamePattern(pub(super) String);
 impl NamePattern {
     /// Returns whether a call is of this name. With `of_server` the name may also be the one that the MCP
     /// server itself has for its tool.
-    pub(super) fn matches(&self, request: &Request<'_>, of_server: bool) -> bool {
+    pub(super) fn matches(&self, request: &PolicyRequest<'_>, of_server: bool) -> bool {
         let pattern = self.0.as_str();
         if let Access::Mcp { server, tool, .. } = request.access {
             // A server named `a_b` is not the server `a`: each part is compared for itself.
@@ -77,7 +77,7 @@ mod tests {
             let access = Access::Mcp { server, tool, display_name, hints };
             let args = Value::Null;
             let request =
-                Request { tool: "mcp_a_b_c_d", aliases: &[], args: &args, access: &access };
+                PolicyRequest { tool: "mcp_a_b_c_d", aliases: &[], args: &args, access: &access };
             let found = NamePattern(pattern.to_owned()).matches(&request, of_server);
             assert_eq!(found, expected, "{pattern}");
         };

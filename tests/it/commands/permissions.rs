@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tandem::config::{Settings, policy};
-use tandem::permission::consent::{Consent, Executable, Found, Standing};
-use tandem::permission::{Scope, Setup};
+use tandem::permission::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem::permission::{PolicySetup, Scope};
 use tandem::session::Parts;
 
 use super::{Stage, contains};
@@ -15,7 +15,7 @@ const RULES: &str = "[[rule]]\ncommandPrefix = [\"git push\", \"rm\"]\ndecision 
     [[rule]]\nmcpName = \"a\"\ndecision = \"allow\"\npriority = 9\n\n\
     [[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = \"?\"\n";
 
-fn setup(place: &Place) -> Setup {
+fn setup(place: &Place) -> PolicySetup {
     let env = place.env(&[]);
     let folder = std::env::temp_dir();
     policy(&env, &Settings::read(&env, &folder, &[]), &folder, true)
@@ -89,13 +89,13 @@ async fn what_is_denied_when_rules_are_read_again_is_not_declared_any_more() {
 
 #[tokio::test]
 async fn what_a_folder_runs_is_agreed_to_or_refused() {
-    let found = Found {
+    let found = Review {
         executables: vec![Executable {
             kind: "MCP server",
             name: "db".to_owned(),
             runs: "npx db".to_owned(),
         }],
-        standing: Standing::Open,
+        status: ConsentStatus::Pending,
     };
     let consent = Consent::new(move || found.clone(), |_, _| Ok(()));
     let shared = Arc::clone(&consent);

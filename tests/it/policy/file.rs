@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tandem::permission::policy::{Tier, parse};
-use tandem::permission::{Mode, Request, Verdict};
+use tandem::permission::{Mode, PolicyRequest, Verdict};
 use tandem::tools::{Access, Hints};
 
 use super::own_environment;
@@ -136,12 +136,12 @@ fn of_a_file_that_cannot_be_read_anything_may_have_been_denied() {
 }
 
 /// Applies the policy of a session.
-fn ruled(session: &Session, request: &Request<'_>) -> Verdict {
+fn ruled(session: &Session, request: &PolicyRequest<'_>) -> Verdict {
     session.permissions.check(request, &own_environment()).verdict
 }
 
 /// What rules say of a call in each of the modes default, `auto_edit`, yolo and plan.
-fn verdicts(rules: &str, request: &Request<'_>) -> String {
+fn verdicts(rules: &str, request: &PolicyRequest<'_>) -> String {
     let verdicts = Mode::ALL.map(|(_, mode)| match ruled(&under(mode, rules, "x.toml"), request) {
         Verdict::Allow => "allow",
         Verdict::Ask(question) if question.every_time() => "ask!",
@@ -159,7 +159,7 @@ fn check(rule: &str, tool: &str, access: Access, expected: &str) {
         Access::Mcp { .. } => json!({ "b": 1, "a": "q" }),
         _ => Value::Null,
     };
-    let request = Request { tool, aliases: &["old_name"], args: &args, access: &access };
+    let request = PolicyRequest { tool, aliases: &["old_name"], args: &args, access: &access };
     assert_eq!(verdicts(&rules, &request), expected, "{rule}");
 }
 
@@ -283,7 +283,7 @@ fn a_tool_that_is_denied_altogether_is_not_declared() {
             .collect();
         let session = under(Mode::Default, &rules, "x.toml");
         assert!(session.permissions.news().is_empty(), "{rules}");
-        let request = Request { tool, aliases: &[], args: &Value::Null, access: &access };
+        let request = PolicyRequest { tool, aliases: &[], args: &Value::Null, access: &access };
         assert_eq!(session.permissions.removes(&request), expected, "{rules}");
     };
     let deny = "decision = \"deny\", priority = 100";

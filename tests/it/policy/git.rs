@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tandem::permission::{Environment, Mode, Permissions, Request, Setup, Verdict};
+use tandem::permission::{Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict};
 use tandem::tools::Access;
 use tempfile::TempDir;
 
@@ -168,11 +168,14 @@ impl Repository {
     }
 
     fn verdict(&self, directory: &Path, line: &str) -> Verdict {
-        let permissions =
-            Permissions::new(Mode::Default, Setup::default(), std::slice::from_ref(&self.root));
+        let permissions = Permissions::new(
+            Mode::Default,
+            PolicySetup::default(),
+            std::slice::from_ref(&self.root),
+        );
         let access = Access::Execute { command: line.to_owned(), directory: directory.to_owned() };
         let args = serde_json::json!({ "command": line });
-        let request = Request { tool: SHELL, aliases: &[], args: &args, access: &access };
+        let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
         permissions.check(&request, &Environment::new(self.environment())).verdict
     }
 

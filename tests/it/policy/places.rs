@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use tandem::config::{Settings, policy};
-use tandem::permission::{Mode, Permissions, Question, Request, Saved, Scope, Verdict};
+use tandem::permission::{Mode, Permissions, PolicyRequest, Question, Saved, Scope, Verdict};
 use tandem::tools::{Access, Hints};
 
 use super::questions::{call, question};
@@ -136,7 +136,7 @@ fn older_settings_are_rules() {
     let removes = |tool: &str| {
         let args = Value::Null;
         let access = &Access::Nothing;
-        permissions.removes(&Request { tool, aliases: &[], args: &args, access })
+        permissions.removes(&PolicyRequest { tool, aliases: &[], args: &args, access })
     };
     assert!(removes("glob") && !removes("grep_search") && !removes("run_shell_command"));
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use tandem::permission::{Mode, Permissions, Question, Request, Scope, Setup, Verdict};
+use tandem::permission::{Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict};
 use tandem::tools::{Access, Hints};
 
 use super::{Workspace, own_environment};
@@ -19,10 +19,10 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(mode: Mode) -> Self {
-        Self::with(mode, Setup::default())
+        Self::with(mode, PolicySetup::default())
     }
 
-    pub(super) fn with(mode: Mode, setup: Setup) -> Self {
+    pub(super) fn with(mode: Mode, setup: PolicySetup) -> Self {
         let workspace = Workspace::new();
         let permissions = Permissions::new(mode, setup, std::slice::from_ref(&workspace.root));
         Self { workspace, permissions }
@@ -56,7 +56,7 @@ pub(super) fn call(permissions: &Permissions, tool: &str, access: &Access) -> Ve
         Access::Edit { path } => json!({ "file_path": path }),
         _ => Value::Null,
     };
-    let request = Request { tool, aliases: &[], args: &args, access };
+    let request = PolicyRequest { tool, aliases: &[], args: &args, access };
     permissions.check(&request, &own_environment()).verdict
 }
 
@@ -266,7 +266,7 @@ fn the_reasons_do_not_run_on() {
 fn only_what_is_special_inside_of_the_workspace_counts() {
     let root = PathBuf::from("/home/me/.gemini/work");
     let permissions =
-        Permissions::new(Mode::AutoEdit, Setup::default(), std::slice::from_ref(&root));
+        Permissions::new(Mode::AutoEdit, PolicySetup::default(), std::slice::from_ref(&root));
     let edit = |path: &str| call(&permissions, "x", &Access::Edit { path: root.join(path) });
     assert_eq!(edit("src/main.rs"), Verdict::Allow);
     assert_eq!(
@@ -279,7 +279,7 @@ fn only_what_is_special_inside_of_the_workspace_counts() {
 fn every_root_is_inside() {
     let (one, two) = (Workspace::new(), Workspace::new());
     let roots = [one.root.clone(), two.root.clone()];
-    let permissions = Permissions::new(Mode::Default, Setup::default(), &roots);
+    let permissions = Permissions::new(Mode::Default, PolicySetup::default(), &roots);
     let run = |line: String| {
         let directory = one.root.clone();
         call(&permissions, SHELL, &Access::Execute { command: line, directory })

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use tandem::permission::{Mode, Permissions, Setup, Verdict};
+use tandem::permission::{Mode, Permissions, PolicySetup, Verdict};
 use tandem::tools::Access;
 use tandem::tools::secrets::Secrets;
 
@@ -160,7 +160,7 @@ fn what_the_agent_keeps_is_secret_wherever_it_is() {
     fs::create_dir(root.join("mine")).unwrap();
     fs::write(root.join("mine/keys"), "").unwrap();
     let secrets = Secrets::with(vec![root.join("mine")]);
-    let setup = Setup { secrets, ..Setup::default() };
+    let setup = PolicySetup { secrets, ..PolicySetup::default() };
     let permissions = Permissions::new(Mode::AutoEdit, setup, std::slice::from_ref(&root));
     let read = |path: &Path| {
         let access = Access::ReadFiles { paths: vec![path.to_owned()] };

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use expect_test::expect_file;
 use proptest::prelude::*;
 use tandem::permission::policy::{Policy, Tier, parse};
-use tandem::permission::{Loaded, Mode, Saved, Setup, Store, Verdict};
+use tandem::permission::{LoadedRules, Mode, PolicySetup, RuleStore, Saved, Verdict};
 
 use super::lines::{pieces, sensible};
 use super::questions::Session;
 
 /// What is written down, as it would be read.
-struct Fixed(Loaded);
+struct Fixed(LoadedRules);
 
-impl Store for Fixed {
-    fn load(&self) -> Loaded {
+impl RuleStore for Fixed {
+    fn load(&self) -> LoadedRules {
         self.0.clone()
     }
 
@@ -34,8 +34,8 @@ impl Store for Fixed {
 pub(super) fn under(mode: Mode, rules: &str, place: &str) -> Session {
     let parsed = parse(rules, place, Tier::User);
     let policy = Policy::new(parsed.rules, parsed.broken);
-    let loaded = Loaded { policy, saved: parsed.saved, remarks: parsed.remarks };
-    Session::with(mode, Setup { store: Arc::new(Fixed(loaded)), ..Setup::default() })
+    let loaded = LoadedRules { policy, saved: parsed.saved, remarks: parsed.remarks };
+    Session::with(mode, PolicySetup { store: Arc::new(Fixed(loaded)), ..PolicySetup::default() })
 }
 
 /// With `UPDATE_EXPECT=1` in the environment the files are written anew, for a look at the diff.
