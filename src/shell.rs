@@ -2,25 +2,22 @@
 //! and what is known of each program. The tables of programs (`shell/*.toml`) are data. Nothing here
 //! reads a file, or knows a session: the policy (`permission`) decides.
 //!
-//! A command that is overlooked runs without a question. So the line is read twice: `reader`
+//! A command that is overlooked runs without a question. So the line is read twice: `parser`
 //! follows bash character by character and refuses what it does not know, and `agree` has
 //! tree-sitter's grammar, written by others, find no command that the first reading did not.
 
 mod agree;
-mod commands;
 pub mod environment;
 pub mod every_time;
-mod expansion;
 pub mod git;
 pub mod git_config;
 pub mod loops;
 pub mod options;
+mod parser;
 pub mod prefix;
 mod programs;
-mod reader;
 pub mod reading;
 pub mod sed;
-mod simple;
 mod unwrap;
 pub mod variables;
 mod word;
@@ -29,7 +26,7 @@ use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 
-use self::reader::Reader;
+use self::parser::Parser;
 pub use self::unwrap::is_shell;
 pub use self::word::{Dynamic, Word};
 
@@ -130,7 +127,7 @@ pub fn parse(line: &str) -> Result<Vec<Step>, String> {
     if line.contains(unprintable) {
         return unclear("it has characters that cannot be seen");
     }
-    Reader::read(line, Around::default()).or_else(|why| unclear(&why))
+    Parser::read(line, Around::default()).or_else(|why| unclear(&why))
 }
 
 /// Returns the files whose change takes effect without a person running them, or in a tool that a

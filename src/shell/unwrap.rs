@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::reader::{Read, Reader};
+use super::parser::{Parser, Read};
 use super::word::{Dynamic, Word};
 use super::{Around, Assignment, Command, MAX_DEPTH, Step, table};
 
@@ -85,7 +85,7 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
                 let fails = !command.redirects.is_empty();
                 steps.push(Step::Wrapper(command.words.clone()));
                 let around = Around { conditional: around.conditional || fails, ..around };
-                steps.extend(Reader::read(&texts.join(" "), around)?);
+                steps.extend(Parser::read(&texts.join(" "), around)?);
                 return Ok(steps);
             }
         }
@@ -98,7 +98,7 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
                 let plain_shell = name != "bash";
                 let own_shell = Around { depth: around.depth, plain_shell, ..Around::default() };
                 steps.extend([Step::Enter, Step::Wrapper(command.words.clone())]);
-                steps.extend(Reader::read(script, own_shell)?);
+                steps.extend(Parser::read(script, own_shell)?);
                 steps.push(Step::Leave);
                 return Ok(steps);
             }

@@ -1,7 +1,4 @@
-//! Words of a command line: quotes removed, and what only running would tell marked.
-
-use super::brief;
-use super::reader::{Read, Reader};
+//! Words of a command line: their text without quotes, and the parts that only running would tell.
 
 /// One word of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,8 +74,8 @@ impl Word {
 #[derive(Default)]
 pub(super) struct Partial {
     pub(super) text: String,
-    glob: Option<usize>,
-    dynamic: Dynamic,
+    pub(super) glob: Option<usize>,
+    pub(super) dynamic: Dynamic,
     /// An unquoted `{` has been seen.
     brace: bool,
     /// Offset of an unquoted `[` that has not been closed.
@@ -91,7 +88,7 @@ impl Partial {
     }
 
     /// A character that no quote protects.
-    fn bare(&mut self, c: char) {
+    pub(super) fn bare(&mut self, c: char) {
         match c {
             '*' | '?' => self.glob = self.glob.or(Some(self.text.len())),
             '[' => self.bracket = self.bracket.or(Some(self.text.len())),
@@ -123,113 +120,7 @@ pub(super) fn is_meta(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>')
 }
 
-impl Reader<'_> {
-    /// Reads a word, which may be empty only if it is quoted.
-    pub(super) fn word(&mut self) -> Read<Word> {
-        let start = self.at;
-        let mut word = Partial::default();
-        while let Some(c) = self.peek() {
-            match c {
-                '<' | '>' if self.rest()[1..].starts_with('(') => {
-                    self.at += 2;
-                    self.substitution()?;
-                    word.dynamic(Dynamic::One);
-                }
-                _ if is_meta(c) => break,
-                '\'' => word.text.push_str(self.single_quoted()?),
-                '"' => self.double_quoted(&mut word)?,
-                '\\' => self.escape(&mut word)?,
-                '`' => self.backquoted(Quote::None).map(|()| word.dynamic(Dynamic::Many))?,
-                '$' => self.dollar(&mut word, Quote::None)?,
-                _ => {
-                    self.at += c.len_utf8();
-                    word.bare(c);
-                }
-            }
-        }
-        let source = &self.text[start..self.at];
-        if source.is_empty() {
-            return Err(self.unexpected());
-        }
-        if source.starts_with('{') && source.ends_with('}') && self.rest().starts_with(['<', '>']) {
-            return Err(format!("`{}` before a redirection", brief(source)));
-        }
-        let Partial { text, glob, dynamic, .. } = word;
-        Ok(Word { source: source.to_owned(), text, glob, dynamic })
-    }
-
-    pub(super) fn escape(&mut self, word: &mut Partial) -> Read<()> {
-        let next = self.rest()[1..].chars().next().ok_or("`\\` at the end")?;
-        self.at += 1 + next.len_utf8();
-        if next != '\n' {
-            word.text.push(next);
-        }
-        Ok(())
-    }
-
-    pub(super) fn single_quoted(&mut self) -> Read<&str> {
-        let body = &self.rest()[1..];
-        let end = body.find('\'').ok_or("`'` is not closed")?;
-        let start = self.at + 1;
-        self.at = start + end + 1;
-        Ok(&self.text[start..start + end])
-    }
-
-    pub(super) fn double_quoted(&mut self, word: &mut Partial) -> Read<()> {
-        self.at += 1;
-        loop {
-            let c = self.peek().ok_or("`\"` is not closed")?;
-            match c {
-                '"' => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                '\\' if self.rest()[1..].starts_with(['$', '`', '"', '\\', '\n']) => {
-                    self.escape(word)?;
-                }
-                '`' => self.backquoted(Quote::Double).map(|()| word.dynamic(Dynamic::One))?,
-                '$' => self.dollar(word, Quote::Double)?,
-                _ => {
-                    self.at += c.len_utf8();
-                    word.text.push(c);
-                }
-            }
-        }
-    }
-
-    /// Reads the commands in the body of a here-document, which ends at `end`.
-    pub(super) fn document(&mut self, end: usize) -> Read<()> {
-        let mut ignored = Partial::default();
-        while self.at < end {
-            match self.peek() {
-                Some('\\') => self.escape(&mut ignored)?,
-                Some('$') => self.dollar(&mut ignored, Quote::Double)?,
-                Some('`') => self.backquoted(Quote::Double)?,
-                Some(c) => self.at += c.len_utf8(),
-                None => break,
-            }
-        }
-        if self.at == end {
-            Ok(())
-        } else {
-            Err("a here-document ends in a substitution".to_owned())
-        }
-    }
-
-    /// Reads the name of a variable, if one is here.
-    pub(super) fn name(&mut self) -> &str {
-        let rest = self.rest();
-        if rest.starts_with(|c: char| c.is_ascii_digit()) {
-            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            self.at += end;
-            return &self.text[self.at - end..self.at];
-        }
-        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-        self.at += end;
-        &self.text[self.at - end..self.at]
-    }
-}
-
+/// Characters of the name of a variable.
 pub(super) fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }

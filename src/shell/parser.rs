@@ -1,0 +1,1035 @@
+//! The parser of bash: commands, words and expansions, in one recursive descent.
+//!
+//! It follows bash character by character, and refuses a text that it does not know to be read in
+//! one way only.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::unwrap::unwrap;
+use super::word::{Dynamic, Partial, Quote, Word, is_meta, is_name};
+use super::{
+    Around, Assignment, Command, Direction, MAX_DEPTH, MAX_STEPS, Redirect, Step, agree, brief,
+};
+
+/// Result of reading; an error says why the text cannot be made out.
+pub(super) type Read<T> = Result<T, String>;
+
+const MAX_DOCUMENTS: usize = 16;
+
+/// Syntax that other shells read in another way: `ls &>x rm y` is two commands for them. Found also where
+/// it is quoted; that costs a question.
+const ONLY_BASH: &[&str] = &[
+    "&>", "|&", "<(", ">(", "<<<", "$'", "$\"", "+=", "=(", "[[ ", "[[\t", "[[\n", ";&", ";;&",
+    "time ", "time\t",
+];
+
+/// A text, and how far it has been read.
+pub(super) struct Parser<'a> {
+    text: &'a str,
+    /// A byte offset.
+    at: usize,
+    /// Texts between backquotes, which have been read apart.
+    apart: Vec<Range<usize>>,
+    steps: Vec<Step>,
+    around: Around,
+    /// Offsets at which commands and redirections begin.
+    begins: HashSet<usize>,
+    /// The here-documents whose text follows after the next line break.
+    documents: Vec<Document>,
+    /// Number of here-documents so far.
+    document_count: usize,
+}
+
+/// A here-document to come.
+struct Document {
+    delimiter: String,
+    /// `<<-`: tabs before a line do not count.
+    tabs: bool,
+    /// `true` if its text is taken as it is.
+    quoted: bool,
+}
+
+/// Words that are no names of commands.
+const RESERVED: &[&str] = &[
+    "!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+    "if", "in", "select", "then", "time", "until", "while", "{", "}",
+];
+
+/// Longest first.
+const REDIRECTS: &[&str] =
+    &["&>>", "<<<", "<<-", "&>", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
+
+impl<'a> Parser<'a> {
+    /// Reads a whole text.
+    pub(super) fn read(text: &'a str, around: Around) -> Read<Vec<Step>> {
+        let mut parser = Self {
+            text,
+            at: 0,
+            apart: Vec::new(),
+            steps: Vec::new(),
+            around,
+            begins: HashSet::new(),
+            documents: Vec::new(),
+            document_count: 0,
+        };
+        if let Some(only_bash) = ONLY_BASH.iter().find(|only_bash| text.contains(**only_bash))
+            && around.plain_shell
+        {
+            return Err(format!("`{only_bash}`, which `sh` does not read as bash does"));
+        }
+        parser.deeper(|parser| parser.list(&[]))?;
+        if !parser.documents.is_empty() {
+            return Err("the text of a here-document is missing".to_owned());
+        }
+        if !agree::agrees(text, &parser.begins, &parser.apart) {
+            return Err("it can be read in more than one way".to_owned());
+        }
+        Ok(parser.steps)
+    }
+
+    /// Reads a text that this one has in itself, for a shell of its own.
+    fn read_in_turn(&mut self, text: &str) -> Read<()> {
+        let Around { depth, plain_shell, .. } = self.around;
+        let steps = Parser::read(text, Around { depth, plain_shell, ..Around::default() })?;
+        self.extend(steps)
+    }
+
+    fn push(&mut self, step: Step) -> Read<()> {
+        self.extend(vec![step])
+    }
+
+    fn extend(&mut self, steps: Vec<Step>) -> Read<()> {
+        self.steps.extend(steps);
+        if self.steps.len() > MAX_STEPS {
+            return Err("it runs too many commands".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Reads something nested.
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        if self.around.depth == MAX_DEPTH {
+            return Err("it is nested too deeply".to_owned());
+        }
+        self.around.depth += 1;
+        let result = read(self);
+        self.around.depth -= 1;
+        result
+    }
+
+    /// Reads something that may not run, or more than once.
+    fn unsure(&mut self, repeated: bool, read: impl FnOnce(&mut Self) -> Read<()>) -> Read<()> {
+        let around = self.around;
+        self.around.conditional = true;
+        self.around.repeated |= repeated;
+        let result = read(self);
+        self.around = around;
+        result
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn unexpected(&self) -> String {
+        match brief(self.rest()).as_str() {
+            "" => "it breaks off".to_owned(),
+            rest => format!("`{rest}` is not expected"),
+        }
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        self.at += if found { token.len() } else { 0 };
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Read<()> {
+        if self.take(token) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Skips blanks, continued lines and a comment.
+    fn blanks(&mut self) {
+        while self.take(" ") || self.take("\t") || self.take("\\\n") {}
+        if self.rest().starts_with('#') {
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// Skips blanks and line breaks; after a line break, the here-documents it begins.
+    fn lines(&mut self) -> Read<()> {
+        loop {
+            self.blanks();
+            if !self.take("\n") {
+                return Ok(());
+            }
+            for document in std::mem::take(&mut self.documents) {
+                self.document_text(&document)?;
+            }
+        }
+    }
+
+    /// Expects a here-document after the next line break.
+    fn await_document(&mut self, document: Document) -> Read<()> {
+        self.documents.push(document);
+        self.document_count += 1;
+        if self.document_count > MAX_DOCUMENTS {
+            return Err("it has too many here-documents".to_owned());
+        }
+        Ok(())
+    }
+
+    fn has_documents(&self) -> bool {
+        !self.documents.is_empty()
+    }
+
+    fn document_text(&mut self, document: &Document) -> Read<()> {
+        let start = self.at;
+        let mut end = start;
+        for line in self.text[start..].split_inclusive('\n') {
+            let bare = line.strip_suffix('\n').unwrap_or(line);
+            let bare = if document.tabs { bare.trim_start_matches('\t') } else { bare };
+            if bare == document.delimiter {
+                let before = self.steps.len();
+                if !document.quoted {
+                    self.document(end)?;
+                }
+                // They run with the command that reads the text, which may be before a `cd`.
+                if self.steps.len() > before && self.steps[..before].iter().any(is_cd) {
+                    return Err("`cd` beside a here-document with commands".to_owned());
+                }
+                self.at = end + line.len();
+                return Ok(());
+            }
+            // Bash joins such a line with the next before it looks for the delimiter.
+            if !document.quoted && bare.ends_with('\\') {
+                return Err("a continued line in a here-document".to_owned());
+            }
+            end += line.len();
+        }
+        Err(format!("a here-document does not end with `{}`", document.delimiter))
+    }
+
+    /// Returns whether a reserved word is here.
+    fn at_word(&self, word: &str) -> bool {
+        let after = self.rest().strip_prefix(word);
+        after.is_some_and(|after| after.chars().next().is_none_or(is_meta))
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        self.at_word(word) && self.take(word)
+    }
+
+    fn expect_word(&mut self, word: &str) -> Read<()> {
+        if self.take_word(word) { Ok(()) } else { Err(self.unexpected()) }
+    }
+}
+
+/// Lists, pipelines and compound commands.
+impl Parser<'_> {
+    /// Reads commands until one of `ends` stands where a command could.
+    fn list(&mut self, ends: &[&str]) -> Read<()> {
+        loop {
+            self.lines()?;
+            if self.at_end(ends) {
+                return Ok(());
+            }
+            let first = self.steps.len();
+            self.and_or()?;
+            self.blanks();
+            if self.at_end(ends) {
+                return Ok(());
+            }
+            match self.peek() {
+                Some(';') => self.at += 1,
+                // Bash removes the line break first, and then `&` may be part of something else.
+                Some('&') if self.rest().starts_with("&\\\n") => {
+                    return Err("a line break after `&`".to_owned());
+                }
+                Some('&') => {
+                    self.at += 1;
+                    self.isolate(&[first]);
+                }
+                Some('\n') => {}
+                _ => return Err(self.unexpected()),
+            }
+        }
+    }
+
+    /// Returns whether a list ends here: before one of `ends`, or without them at the end of the text.
+    fn at_end(&self, ends: &[&str]) -> bool {
+        let here = |end: &&str| {
+            if end.starts_with([')', ';']) {
+                self.rest().starts_with(*end)
+            } else {
+                self.at_word(end)
+            }
+        };
+        if ends.is_empty() { self.rest().is_empty() } else { ends.iter().any(here) }
+    }
+
+    fn and_or(&mut self) -> Read<()> {
+        self.pipeline()?;
+        self.blanks();
+        while self.take("&&") || self.take("||") {
+            self.lines()?;
+            self.unsure(false, Self::pipeline)?;
+            self.blanks();
+        }
+        Ok(())
+    }
+
+    fn pipeline(&mut self) -> Read<()> {
+        loop {
+            self.blanks();
+            let begin = self.at;
+            if self.take_word("time") {
+                self.begins.insert(begin);
+                self.blanks();
+                self.take_word("-p");
+            } else if !self.take_word("!") {
+                break;
+            }
+        }
+        let mut starts = Vec::new();
+        loop {
+            starts.push(self.steps.len());
+            self.deeper(Self::command)?;
+            self.blanks();
+            if self.rest().starts_with("||") || !self.take("|") {
+                break;
+            }
+            self.take("&");
+            self.lines()?;
+        }
+        if starts.len() > 1 {
+            self.isolate(&starts);
+        }
+        Ok(())
+    }
+
+    /// Puts the steps from each of `starts` to the next into a shell of their own.
+    fn isolate(&mut self, starts: &[usize]) {
+        let groups: Vec<_> =
+            starts.iter().rev().map(|start| self.steps.split_off(*start)).collect();
+        for group in groups.into_iter().rev() {
+            self.steps.push(Step::Enter);
+            self.steps.extend(group);
+            self.steps.push(Step::Leave);
+        }
+    }
+
+    /// Reads `…)` of `(…)`, `$(…)` or `<(…)`.
+    fn substitution(&mut self) -> Read<()> {
+        if self.has_documents() {
+            return Err("a here-document before a substitution".to_owned());
+        }
+        self.push(Step::Enter)?;
+        let around = self.around;
+        (self.around.conditional, self.around.repeated) = (false, false);
+        let read = self.deeper(|parser| {
+            parser.list(&[")"])?;
+            parser.expect(")")
+        });
+        self.around = around;
+        read?;
+        if self.has_documents() {
+            return Err("the text of a here-document is missing".to_owned());
+        }
+        self.push(Step::Leave)
+    }
+
+    fn command(&mut self) -> Read<()> {
+        if self.rest().starts_with("((") {
+            return Err("arithmetic in `((`".to_owned());
+        }
+        let first = self.steps.len();
+        if self.take("(") {
+            self.substitution()?;
+        } else if self.take_word("{") {
+            self.list(&["}"])?;
+            self.expect_word("}")?;
+        } else if self.take_word("if") {
+            self.unsure(false, Self::branches)?;
+        } else if self.take_word("while") {
+            self.unsure(true, Self::repetition)?;
+        } else if self.take_word("until") {
+            self.unsure(true, |parser| {
+                parser.list(&["do"])?;
+                parser.body()
+            })?;
+        } else if self.take_word("for") {
+            self.unsure(true, Self::each)?;
+        } else if self.take_word("case") {
+            self.unsure(false, Self::cases)?;
+        } else if self.take_word("function") {
+            return self.function();
+        } else if self.at_word("[[") {
+            self.condition()?;
+        } else {
+            return self.simple();
+        }
+        self.redirects_of_group(first)
+    }
+
+    /// Reads `… then … fi` of `if`.
+    fn branches(&mut self) -> Read<()> {
+        loop {
+            self.list(&["then"])?;
+            self.expect_word("then")?;
+            self.list(&["elif", "else", "fi"])?;
+            if self.take_word("else") {
+                self.list(&["fi"])?;
+            }
+            if !self.take_word("elif") {
+                return self.expect_word("fi");
+            }
+        }
+    }
+
+    /// Reads `…; do … done` of `while`.
+    fn repetition(&mut self) -> Read<()> {
+        let before = self.steps.len();
+        self.list(&["do"])?;
+        // The body runs only when a line has been read.
+        let names = match &self.steps[before..] {
+            [Step::Command(command)] => lines_read(command),
+            _ => Vec::new(),
+        };
+        self.bound(&names, None)
+    }
+
+    /// Reads the body of a loop whose variables these are.
+    fn bound(&mut self, names: &[String], words: Option<&[Word]>) -> Read<()> {
+        for name in names {
+            self.push(Step::Bind(name.clone(), words.map(<[Word]>::to_vec)))?;
+        }
+        self.body()?;
+        for name in names {
+            self.push(Step::Unbind(name.clone()))?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self) -> Read<()> {
+        self.expect_word("do")?;
+        self.list(&["done"])?;
+        self.expect_word("done")
+    }
+
+    /// Reads `name in …; do … done` of `for`.
+    fn each(&mut self) -> Read<()> {
+        self.blanks();
+        let name = self.name().to_owned();
+        if name.is_empty() {
+            return Err(self.unexpected());
+        }
+        self.lines()?;
+        let mut words = Vec::new();
+        if self.take_word("in") {
+            self.blanks();
+            while self.peek().is_some_and(|c| !matches!(c, ';' | '\n')) {
+                words.push(self.word()?);
+                self.blanks();
+            }
+        }
+        self.blanks();
+        self.take(";");
+        self.lines()?;
+        let assignments = vec![Assignment { source: format!("for {name}"), name: name.clone() }];
+        self.emit(Command { assignments, ..Command::default() })?;
+        let known = words.iter().all(|word| word.dynamic == Dynamic::No);
+        if known { self.bound(&[name], Some(&words)) } else { self.body() }
+    }
+
+    /// Reads `word in pattern) … ;; … esac` of `case`.
+    fn cases(&mut self) -> Read<()> {
+        self.blanks();
+        self.word()?;
+        self.lines()?;
+        self.expect_word("in")?;
+        loop {
+            self.lines()?;
+            if self.take_word("esac") {
+                return Ok(());
+            }
+            self.take("(");
+            loop {
+                self.blanks();
+                if self.at_word("esac") {
+                    return Err(self.unexpected());
+                }
+                self.word()?;
+                self.blanks();
+                if !self.take("|") {
+                    break;
+                }
+            }
+            self.expect(")")?;
+            self.list(&[";;", ";&", "esac"])?;
+            if !self.at_word("esac") {
+                let _ = self.take(";;&") || self.take(";;") || self.take(";&");
+            }
+        }
+    }
+
+    /// Reads `name …` of `function`.
+    fn function(&mut self) -> Read<()> {
+        self.blanks();
+        let name = self.word()?.source;
+        self.blanks();
+        if self.take("(") {
+            self.blanks();
+            self.expect(")")?;
+        }
+        self.function_body(name)
+    }
+
+    fn function_body(&mut self, name: String) -> Read<()> {
+        self.push(Step::Function(name))?;
+        self.lines()?;
+        self.unsure(true, |parser| parser.deeper(Self::command))
+    }
+
+    /// Reads `[[ … ]]`. Its operators matter only in that they are no words.
+    fn condition(&mut self) -> Read<()> {
+        self.begins.insert(self.at);
+        self.at += 2;
+        let mut words = vec![Word { source: "[[".into(), text: "[[".into(), ..Word::default() }];
+        loop {
+            match self.peek() {
+                Some(' ' | '\t' | '(' | ')' | '|' | '&') => self.at += 1,
+                Some('\n') if !self.has_documents() => self.at += 1,
+                Some('<' | '>') if !self.at_process() => self.at += 1,
+                // Where comments may be, and what is between parentheses, depends on operators.
+                Some('#' | '\n' | '<' | '>') => return Err(self.unexpected()),
+                _ => {
+                    words.push(self.word()?);
+                    if words.last().is_some_and(|word| word.source == "]]") {
+                        return self.emit(Command { words, ..Command::default() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a command, freed of what wraps it.
+    fn emit(&mut self, mut command: Command) -> Read<()> {
+        command.conditional = self.around.conditional;
+        command.repeated = self.around.repeated;
+        let steps = unwrap(command, self.around)?;
+        self.extend(steps)
+    }
+}
+
+/// Simple commands: assignments, words and redirections, in any order.
+impl Parser<'_> {
+    /// Reads the redirections of the group of commands whose steps begin with `first`.
+    fn redirects_of_group(&mut self, first: usize) -> Read<()> {
+        let mut group = Command::default();
+        loop {
+            self.blanks();
+            if !self.redirect(&mut group)? {
+                break;
+            }
+        }
+        if group.redirects.is_empty() {
+            return Ok(());
+        }
+        // If one fails, the group does not run.
+        for step in &mut self.steps[first..] {
+            if let Step::Command(command) = step {
+                command.conditional = true;
+            }
+        }
+        self.emit(group)
+    }
+
+    fn simple(&mut self) -> Read<()> {
+        let mut command = Command::default();
+        let start = self.at;
+        loop {
+            self.blanks();
+            if self.redirect(&mut command)? {
+                continue;
+            }
+            if self.peek().is_none_or(is_meta) && !self.at_process() {
+                break;
+            }
+            if command.words.is_empty() && self.assignment(&mut command)? {
+                continue;
+            }
+            let begin = self.at;
+            let word = self.word()?;
+            if !command.words.is_empty() {
+                command.words.push(word);
+                continue;
+            }
+            if RESERVED.contains(&word.text.as_str()) {
+                self.at = begin;
+                return Err(self.unexpected());
+            }
+            self.begins.insert(begin);
+            command.words.push(word);
+            self.blanks();
+            if begin == start && self.take("(") {
+                self.blanks();
+                self.expect(")")?;
+                return self.function_body(command.words.remove(0).source);
+            }
+        }
+        if command.words.is_empty()
+            && command.assignments.is_empty()
+            && command.redirects.is_empty()
+        {
+            // Only `2>&1` and the like, or nothing at all.
+            return if self.at == start { Err(self.unexpected()) } else { Ok(()) };
+        }
+        self.emit(command)
+    }
+
+    /// Reads `name=value`, if one is here.
+    fn assignment(&mut self, command: &mut Command) -> Read<bool> {
+        let start = self.at;
+        let name = self.name().to_owned();
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            self.at = start;
+            return Ok(false);
+        }
+        if self.rest().starts_with('[') {
+            return Err("`[` after a name, where a command could be".to_owned());
+        }
+        if !self.take("+=") && !self.take("=") {
+            self.at = start;
+            return Ok(false);
+        }
+        if self.take("(") {
+            self.elements()?;
+        } else if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
+            self.word()?;
+        }
+        let source = self.text[start..self.at].to_owned();
+        command.assignments.push(Assignment { name, source });
+        Ok(true)
+    }
+
+    /// Reads `…)` of `name=(…)`.
+    fn elements(&mut self) -> Read<()> {
+        loop {
+            self.lines()?;
+            if self.take(")") {
+                return Ok(());
+            }
+            if self.rest().starts_with('[') && !is_plain_element(self.rest()) {
+                return Err("an element of an array whose number is not plain".to_owned());
+            }
+            self.word()?;
+        }
+    }
+
+    /// Returns whether `<(` or `>(` is here, which begins a word.
+    fn at_process(&self) -> bool {
+        self.rest().starts_with("<(") || self.rest().starts_with(">(")
+    }
+
+    /// Reads a redirection, if one is here.
+    fn redirect(&mut self, command: &mut Command) -> Read<bool> {
+        let digits = self.rest().trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = self.rest().len() - digits.len();
+        let Some(operator) = REDIRECTS.iter().find(|operator| digits.starts_with(**operator))
+        else {
+            return Ok(false);
+        };
+        let process = operator.len() == 1 && digits[1..].starts_with('(');
+        if process || (number > 0 && operator.starts_with('&')) {
+            return Ok(false);
+        }
+        if number > 1 && self.around.plain_shell {
+            return Err("a redirection that `sh` may read as a word".to_owned());
+        }
+        self.begins.insert(self.at + number);
+        self.at += number + operator.len();
+        self.blanks();
+        let target = match *operator {
+            "<<" | "<<-" => self.delimiter(*operator == "<<-")?,
+            _ => self.word()?,
+        };
+        let direction = match *operator {
+            "<<" | "<<-" | "<<<" => Direction::Text,
+            "<" => Direction::Read,
+            ">&" | "<&" if is_standard(&target) => return Ok(true),
+            // It is no file, but may not be open, and then the command does not run.
+            ">&" | "<&" if is_descriptor(&target) => Direction::Text,
+            "<&" => return Err(format!("`<&{}`", brief(&target.source))),
+            _ => Direction::Write,
+        };
+        command.redirects.push(Redirect { direction, target });
+        Ok(true)
+    }
+
+    /// Reads the delimiter of a here-document; what comes back stands for its text.
+    fn delimiter(&mut self, tabs: bool) -> Read<Word> {
+        let word = self.word()?;
+        let plain = |c: char| !"$`".contains(c);
+        if word.dynamic != Dynamic::No
+            || !word.source.chars().all(plain)
+            || word.text.contains('\n')
+        {
+            return Err(format!("the here-document's delimiter `{}`", brief(&word.source)));
+        }
+        let quoted = word.source.contains(['\'', '"', '\\']);
+        self.await_document(Document { delimiter: word.text, tabs, quoted })?;
+        // The text is still to come; whether all that is left has an expansion is close enough.
+        if !quoted && self.rest().contains(['$', '`']) {
+            return Ok(Word::unknown(&word.source));
+        }
+        Ok(Word { source: word.source, ..Word::default() })
+    }
+}
+
+/// Words: quotes removed, and the parts marked that only running would tell.
+impl Parser<'_> {
+    /// Reads a word, which may be empty only if it is quoted.
+    fn word(&mut self) -> Read<Word> {
+        let start = self.at;
+        let mut word = Partial::default();
+        while let Some(c) = self.peek() {
+            match c {
+                '<' | '>' if self.rest()[1..].starts_with('(') => {
+                    self.at += 2;
+                    self.substitution()?;
+                    word.dynamic(Dynamic::One);
+                }
+                _ if is_meta(c) => break,
+                '\'' => word.text.push_str(self.single_quoted()?),
+                '"' => self.double_quoted(&mut word)?,
+                '\\' => self.escape(&mut word)?,
+                '`' => self.backquoted(Quote::None).map(|()| word.dynamic(Dynamic::Many))?,
+                '$' => self.dollar(&mut word, Quote::None)?,
+                _ => {
+                    self.at += c.len_utf8();
+                    word.bare(c);
+                }
+            }
+        }
+        let source = &self.text[start..self.at];
+        if source.is_empty() {
+            return Err(self.unexpected());
+        }
+        if source.starts_with('{') && source.ends_with('}') && self.rest().starts_with(['<', '>']) {
+            return Err(format!("`{}` before a redirection", brief(source)));
+        }
+        let Partial { text, glob, dynamic, .. } = word;
+        Ok(Word { source: source.to_owned(), text, glob, dynamic })
+    }
+
+    fn escape(&mut self, word: &mut Partial) -> Read<()> {
+        let next = self.rest()[1..].chars().next().ok_or("`\\` at the end")?;
+        self.at += 1 + next.len_utf8();
+        if next != '\n' {
+            word.text.push(next);
+        }
+        Ok(())
+    }
+
+    fn single_quoted(&mut self) -> Read<&str> {
+        let body = &self.rest()[1..];
+        let end = body.find('\'').ok_or("`'` is not closed")?;
+        let start = self.at + 1;
+        self.at = start + end + 1;
+        Ok(&self.text[start..start + end])
+    }
+
+    fn double_quoted(&mut self, word: &mut Partial) -> Read<()> {
+        self.at += 1;
+        loop {
+            let c = self.peek().ok_or("`\"` is not closed")?;
+            match c {
+                '"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                '\\' if self.rest()[1..].starts_with(['$', '`', '"', '\\', '\n']) => {
+                    self.escape(word)?;
+                }
+                '`' => self.backquoted(Quote::Double).map(|()| word.dynamic(Dynamic::One))?,
+                '$' => self.dollar(word, Quote::Double)?,
+                _ => {
+                    self.at += c.len_utf8();
+                    word.text.push(c);
+                }
+            }
+        }
+    }
+
+    /// Reads the commands in the body of a here-document, which ends at `end`.
+    fn document(&mut self, end: usize) -> Read<()> {
+        let mut ignored = Partial::default();
+        while self.at < end {
+            match self.peek() {
+                Some('\\') => self.escape(&mut ignored)?,
+                Some('$') => self.dollar(&mut ignored, Quote::Double)?,
+                Some('`') => self.backquoted(Quote::Double)?,
+                Some(c) => self.at += c.len_utf8(),
+                None => break,
+            }
+        }
+        if self.at == end {
+            Ok(())
+        } else {
+            Err("a here-document ends in a substitution".to_owned())
+        }
+    }
+
+    /// Reads the name of a variable, if one is here.
+    fn name(&mut self) -> &str {
+        let rest = self.rest();
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            self.at += end;
+            return &self.text[self.at - end..self.at];
+        }
+        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        self.at += end;
+        &self.text[self.at - end..self.at]
+    }
+}
+
+/// Expansions: `$` and backquotes.
+impl Parser<'_> {
+    /// Reads what `$` begins, here and in the body of a here-document.
+    fn dollar(&mut self, word: &mut Partial, quote: Quote) -> Read<()> {
+        let next = self.rest()[1..].chars().next();
+        let text = if quote == Quote::Double { Dynamic::One } else { Dynamic::Many };
+        match next {
+            Some('(') if self.rest().starts_with("$((") => {
+                self.arithmetic()?;
+                word.dynamic(Dynamic::Number);
+            }
+            Some('(') => {
+                self.at += 2;
+                self.substitution()?;
+                word.dynamic(text);
+            }
+            Some('{') => {
+                let start = self.at;
+                self.deeper(|parser| parser.parameter(quote))?;
+                // `"${@}"` is as many words as there are arguments.
+                let many = self.text[start..self.at].contains('@');
+                word.dynamic(if many { Dynamic::Many } else { text });
+            }
+            Some('\'') if quote == Quote::None => self.ansi_c(word)?,
+            // Looked up in a catalogue of translations.
+            Some('"') if quote == Quote::None => {
+                self.at += 1;
+                self.double_quoted(word)?;
+                word.dynamic(Dynamic::One);
+            }
+            Some('[') => return Err("arithmetic in `$[`".to_owned()),
+            // Bash removes the line break first, and then `$` may begin something.
+            Some('\\') if self.rest().starts_with("$\\\n") => {
+                return Err("a line break after `$`".to_owned());
+            }
+            Some('?' | '#' | '$') => {
+                self.at += 2;
+                word.dynamic(Dynamic::Number);
+            }
+            Some('@') => {
+                self.at += 2;
+                word.dynamic(Dynamic::Many);
+            }
+            Some(c) if "*!-".contains(c) || c.is_ascii_digit() => {
+                self.at += 2;
+                word.dynamic(text);
+            }
+            Some(c) if is_name(c) => {
+                self.at += 1;
+                self.name();
+                word.dynamic(text);
+            }
+            _ => {
+                self.at += 1;
+                word.text.push('$');
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `$((…))` of numbers alone. Names are not read: bash evaluates their values as
+    /// arithmetic in turn, and a value may hold a command.
+    fn arithmetic(&mut self) -> Read<()> {
+        let body = &self.rest()[3..];
+        let mut open = 0usize;
+        for (at, c) in body.char_indices() {
+            match c {
+                ')' if open == 0 && body[at..].starts_with("))") => {
+                    self.at += 3 + at + 2;
+                    return Ok(());
+                }
+                ')' if open == 0 => break,
+                '(' => open += 1,
+                ')' => open -= 1,
+                '0'..='9' | ' ' | '\t' => {}
+                _ if "+-*/%=!&|^~?:".contains(c) => {}
+                _ => break,
+            }
+        }
+        Err("arithmetic with more than numbers".to_owned())
+    }
+
+    /// Reads `${…}`.
+    fn parameter(&mut self, quote: Quote) -> Read<()> {
+        let unknown = || "a form of `${…}` that may do more than read a variable".to_owned();
+        self.at += 2;
+        let length = self.rest().starts_with('#') && !self.rest().starts_with("#}");
+        self.at += usize::from(length);
+        if self.name().is_empty() {
+            let special = self.peek().filter(|c| "*@?$!-#".contains(*c)).ok_or_else(unknown)?;
+            self.at += special.len_utf8();
+        }
+        // Elements of an array: all, or one by its number.
+        let index = self.rest().strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        if let Some((index, after)) = index
+            && (index == "@" || index == "*" || index.parse::<u16>().is_ok())
+        {
+            self.at = self.text.len() - after.len();
+        }
+        let rest = self.rest();
+        if rest.starts_with('}') {
+            self.at += 1;
+            return Ok(());
+        }
+        // `${x:1:2}`: arithmetic, and so only with numbers.
+        let range = rest.trim_start_matches(|c: char| c.is_ascii_digit() || ": -".contains(c));
+        if rest.starts_with(':') && range.starts_with('}') {
+            self.at = self.text.len() - range.len() + 1;
+            return Ok(());
+        }
+        let operator = rest.strip_prefix(':').unwrap_or(rest);
+        let allowed = if operator.len() == rest.len() { "-+?#%/^," } else { "-+?" };
+        if length || !operator.starts_with(|c| allowed.contains(c)) {
+            return Err(unknown());
+        }
+        self.at = self.text.len() - operator.len() + 1;
+        let mut ignored = Partial::default();
+        loop {
+            let c = self.peek().ok_or("`${` is not closed")?;
+            match c {
+                '}' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                // Whether these quote depends on the operator and on the quotes around.
+                '\'' | '"' if quote == Quote::Double => return Err(unknown()),
+                '\'' => drop(self.single_quoted()?),
+                '"' => self.double_quoted(&mut ignored)?,
+                '\\' => self.escape(&mut ignored)?,
+                '`' => self.backquoted(quote)?,
+                '$' => self.dollar(&mut ignored, quote)?,
+                '{' | '(' | '<' | '>' | '[' => return Err(unknown()),
+                _ => self.at += c.len_utf8(),
+            }
+        }
+    }
+
+    /// Reads `$'…'`.
+    fn ansi_c(&mut self, word: &mut Partial) -> Read<()> {
+        self.at += 2;
+        loop {
+            let c = self.peek().ok_or("`$'` is not closed")?;
+            self.at += c.len_utf8();
+            match c {
+                '\'' => return Ok(()),
+                '\\' => {
+                    let escaped = self.peek().ok_or("`$'` is not closed")?;
+                    self.at += escaped.len_utf8();
+                    match escaped {
+                        'n' => word.text.push('\n'),
+                        't' => word.text.push('\t'),
+                        'r' => word.text.push('\r'),
+                        '\\' | '\'' | '"' => word.text.push(escaped),
+                        // Written so that it cannot be read at a glance: not worth decoding.
+                        _ => word.dynamic(Dynamic::One),
+                    }
+                }
+                _ => word.text.push(c),
+            }
+        }
+    }
+
+    /// Reads `` `…` ``, whose text is unescaped before bash reads it.
+    fn backquoted(&mut self, quote: Quote) -> Read<()> {
+        let start = self.at;
+        let mut inner = String::new();
+        let mut chars = self.rest()[1..].char_indices();
+        while let Some((at, c)) = chars.next() {
+            if c == '`' {
+                self.at = start + 1 + at + 1;
+                self.apart.push(start..self.at);
+                self.push(Step::Enter)?;
+                self.read_in_turn(&inner)?;
+                return self.push(Step::Leave);
+            }
+            if c != '\\' {
+                inner.push(c);
+                continue;
+            }
+            match chars.next() {
+                Some((_, c @ ('`' | '\\' | '$'))) => inner.push(c),
+                Some((_, '"')) if quote == Quote::Double => break,
+                Some((_, c)) => inner.extend(['\\', c]),
+                None => break,
+            }
+        }
+        Err("a backquote is not closed, or `\\\"` is between backquotes".to_owned())
+    }
+}
+
+fn is_cd(step: &Step) -> bool {
+    matches!(step, Step::Command(command) if command.name() == Some("cd"))
+}
+
+/// Returns the variables of a `read` that does no more than read a line.
+fn lines_read(command: &Command) -> Vec<String> {
+    let splits = |assignment: &Assignment| assignment.name == "IFS";
+    let is_plain = command.name() == Some("read")
+        && command.redirects.is_empty()
+        && command.assignments.iter().all(splits);
+    let args = command.args();
+    let is_raw = args.first().is_some_and(|word| word.text == "-r");
+    let names = &args[usize::from(is_raw)..];
+    let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let names: Option<Vec<String>> = names
+        .iter()
+        .map(|word| word.literal().filter(is_name).filter(|it| !it.is_empty()).map(str::to_owned))
+        .collect();
+    names.filter(|_| is_plain).unwrap_or_default()
+}
+
+/// Returns whether a text that begins with `[` gives an array's element by its number, or is a pattern for
+/// files. Anything else before `]=` bash evaluates as arithmetic, and the commands in it.
+fn is_plain_element(text: &str) -> bool {
+    let Some((inside, after)) = text[1..].split_once(']') else { return false };
+    let is_element = after.starts_with('=') || after.starts_with("+=");
+    if is_element {
+        return !inside.is_empty() && inside.chars().all(|c| c.is_ascii_digit());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "!^-_.".contains(c);
+    !inside.is_empty() && inside.chars().all(plain) && !after.starts_with(['\\', '+'])
+}
+
+/// Returns whether the target of `>&` or `<&` is always open, or closes an open file.
+fn is_standard(word: &Word) -> bool {
+    matches!(word.literal(), Some("0" | "1" | "2" | "-"))
+}
+
+/// Returns whether `>&` or `<&` is followed by the number of an open file, and not by a file's name.
+fn is_descriptor(word: &Word) -> bool {
+    let digits = word.literal().map(|text| text.strip_suffix('-').unwrap_or(text));
+    digits.is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))
+}
