@@ -21,6 +21,7 @@ mod loops;
 mod memory;
 mod mention;
 mod plan;
+mod projection;
 mod prompt;
 mod question;
 mod queue;
@@ -51,6 +52,10 @@ use self::instructions::Instructions;
 use self::log::Shelf;
 pub use self::log::{Entry, Log, Millis, Reader};
 pub use self::memory::{Memory, MemoryFile, Places};
+pub use self::projection::{
+    Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection, TurnRecord, TurnResult,
+    Update, UpdateKind, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
+};
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::queue::Turns;
