@@ -22,7 +22,10 @@ use self::json::Json;
 use self::notes::Notes;
 use self::stream::Stream;
 use self::text::Text;
-use crate::session::{Answer, Entry, Event, Origin, PromptPart, Session, StopReason, TurnId};
+use crate::session::{
+    Answer, CallStep, Origin, Projection, PromptPart, Session, StopReason, TurnId, Update,
+    UpdateKind, explain_stop,
+};
 
 /// What standard output is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -95,22 +98,25 @@ pub async fn run<W: AsyncWrite + Unpin>(
         return Ok(Some(failure));
     }
     let mut log = session.events(session.position());
+    let mut projection = Projection::default();
     let mut view = View {
         shape: Shape::new(options.format, &session.model()),
         notes: Notes::new(outputs.notes, options.progress),
         answer: outputs.answer,
         session,
         turn: session.prompt(prompt, Origin::Terminal),
-        begun: false,
         failed: None,
         options,
     };
     loop {
         let entry = log.next_entry().await;
-        view.show(&entry).await?;
-        if let Event::TurnFinished { turn, reason } = &*entry.event
-            && *turn == view.turn
-        {
+        let Some(update) = projection.apply(&entry) else { continue };
+        // Other turns are those of others who have joined.
+        if update.turn != Some(view.turn) {
+            continue;
+        }
+        view.show(&update, &projection).await?;
+        if let UpdateKind::TurnFinished(reason) = update.kind {
             return view.end(reason).await;
         }
     }
@@ -132,8 +138,6 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
 struct View<'a, W> {
     session: &'a Arc<Session>,
     turn: TurnId,
-    /// Whether the turn runs: what was before is that of others.
-    begun: bool,
     /// Why the prompt's command did not work, if so.
     failed: Option<String>,
     options: Options,
@@ -143,16 +147,10 @@ struct View<'a, W> {
 }
 
 impl<W: AsyncWrite + Unpin> View<'_, W> {
-    async fn show(&mut self, entry: &Entry) -> io::Result<()> {
-        match &*entry.event {
-            Event::TurnStarted { turn } if *turn == self.turn => self.begun = true,
-            Event::TurnQueued { turn, .. } if *turn == self.turn => {}
-            _ if !self.begun => return Ok(()),
-            _ => {}
-        }
-        let shown = self.shape.event(entry);
+    async fn show(&mut self, update: &Update<'_>, projection: &Projection) -> io::Result<()> {
+        let shown = self.shape.update(update, projection);
         write(&mut self.answer, &shown).await?;
-        if let Event::CallStarted(started) = &*entry.event
+        if let UpdateKind::Call(started, CallStep::Started) = &update.kind
             && let Some(question) = &started.question
         {
             if self.options.shared {
@@ -164,10 +162,10 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
                 let _ = self.session.answer(&started.call.id, refusal, Origin::Terminal);
             }
         }
-        if let Event::CommandFailed(why) = &*entry.event {
-            self.failed = Some(why.clone());
+        if let UpdateKind::CommandFailed(why) = update.kind {
+            self.failed = Some(why.to_owned());
         }
-        self.notes.event(&entry.event);
+        self.notes.update(&update.kind);
         Ok(())
     }
 
@@ -176,10 +174,10 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
         let failure = failure.or(self.failed.take().map(Failure::Other));
         let end = self.shape.end(failure.as_ref());
         write(&mut self.answer, &end).await?;
-        match &failure {
-            Some(failure) => self.notes.failed(failure),
-            None if *reason == StopReason::MaxTokens => self.notes.cut(),
-            None => {}
+        if let Some(failure) = &failure {
+            self.notes.failed(failure);
+        } else if let Some(why) = explain_stop(reason) {
+            self.notes.told(&why);
         }
         Ok(failure)
     }
@@ -201,14 +199,14 @@ impl Shape {
         }
     }
 
-    fn event(&mut self, entry: &Entry) -> String {
+    fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
         match self {
-            Self::Text(text) => text.event(&entry.event),
+            Self::Text(text) => text.update(&update.kind),
             Self::Json(json) => {
-                json.event(entry);
+                json.update(update, projection);
                 String::new()
             }
-            Self::Stream(stream) => stream.event(entry),
+            Self::Stream(stream) => stream.update(update, projection),
         }
     }
 

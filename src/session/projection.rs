@@ -173,7 +173,11 @@ impl Projection {
         self.voice = activity::voice_after(self.voice, event);
         match event {
             Event::TurnQueued { turn, prompt, origin } => {
-                let queued = TurnRecord::queued(*turn, prompt, origin.clone(), entry);
+                let queued = TurnRecord {
+                    prompt: prompt_text(prompt),
+                    origin: Some(origin.clone()),
+                    ..TurnRecord::new(*turn, entry)
+                };
                 self.turns.insert(*turn, queued);
             }
             Event::TurnStarted { turn } => self.start_turn(*turn, entry),
@@ -222,6 +226,8 @@ impl Projection {
         }
         self.starts.push((entry.index, turn));
         self.running = Some((turn, entry.at));
+        // Who joins late has not read that it was queued.
+        self.turns.entry(turn).or_insert_with(|| TurnRecord::new(turn, entry));
         self.answering = false;
         self.change(|turn| {
             turn.started = Some(entry.at);

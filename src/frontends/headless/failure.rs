@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::session::{ModelError, StopReason};
+use crate::session::{ModelError, StopReason, explain_error, explain_stop};
 
 /// What a shell adds to the number of a signal.
 const SIGNALLED: i32 = 128;
@@ -26,39 +26,25 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The failure that a turn's end is, if it is one: an answer that was cut is none. `signal`: the
+    /// number of the signal that has cancelled the prompt, if one has.
     pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
+        let why = explain_stop(reason)?;
         Some(match reason {
             StopReason::EndTurn | StopReason::MaxTokens => return None,
             StopReason::Cancelled { .. } | StopReason::Closed { .. } => Self::Cancelled(signal),
-            StopReason::Unanswered(waited) => {
-                Self::Other(format!("nobody answered a question within {} s", waited.as_secs()))
-            }
-            StopReason::MaxRounds(rounds) => Self::TurnLimit(format!(
-                "stopped after {rounds} rounds of tool calls; `--limit rounds=N` allows more"
-            )),
-            StopReason::MaxSessionRounds(most) => Self::TurnLimit(format!(
-                "the model has been asked {most} times; `model.maxSessionTurns` in the settings \
-                 allows no more"
-            )),
-            StopReason::Looping(what) => Self::Other(format!(
-                "stopped, because the model repeated itself, also when it was told so: {what}; \
-                 `model.disableLoopDetection` in the settings lets it go on"
-            )),
-            StopReason::Refused(why) => {
-                Self::Other(format!("the model's provider would not answer: {why}"))
-            }
+            StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) => Self::TurnLimit(why),
             StopReason::Failed(error) => Self::of_model(error),
-            StopReason::Crashed => {
-                Self::Other("a fault in the agent; its log says more".to_owned())
-            }
+            _ => Self::Other(why),
         })
     }
 
+    /// The failure that a model's error is.
     pub(super) fn of_model(error: &ModelError) -> Self {
+        let why = explain_error(error);
         match error {
-            ModelError::NotAuthenticated(why) => Self::NotAuthenticated(why.clone()),
-            ModelError::RateLimited(why) => Self::Other(format!("rate limited: {why}")),
-            error => Self::Other(error.to_string()),
+            ModelError::NotAuthenticated(_) => Self::NotAuthenticated(why),
+            _ => Self::Other(why),
         }
     }
 

@@ -4,16 +4,15 @@ use serde_json::json;
 
 use super::Failure;
 use super::stats::Stats;
-use crate::session::{Entry, Event};
+use crate::session::{LastAnswer, Projection, Update, UpdateKind};
 use crate::visible::escaped_json;
 
 pub(super) struct Json {
     id: String,
     stats: Stats,
-    /// What the model said last.
-    response: String,
-    /// Whether that is a whole answer, and what follows is another.
-    whole: bool,
+    answer: LastAnswer,
+    /// What a command has put out.
+    output: String,
 }
 
 impl Json {
@@ -21,31 +20,24 @@ impl Json {
         Self {
             id: uuid::Uuid::new_v4().to_string(),
             stats: Stats::new(model),
-            response: String::new(),
-            whole: false,
+            answer: LastAnswer::default(),
+            output: String::new(),
         }
     }
 
-    pub(super) fn event(&mut self, entry: &Entry) {
-        self.stats.event(entry);
-        match &*entry.event {
-            Event::Text(text) | Event::Output(text) => {
-                if self.whole {
-                    self.response.clear();
-                    self.whole = false;
-                }
-                self.response.push_str(text);
-            }
-            Event::AnswerFinished { .. } => self.whole = true,
-            Event::Retry(retry) if retry.discard && !self.whole => self.response.clear(),
-            _ => {}
+    pub(super) fn update(&mut self, update: &Update<'_>, projection: &Projection) {
+        self.stats.update(update, projection);
+        self.answer.apply(&update.kind);
+        if let UpdateKind::Output(text) = update.kind {
+            self.output.push_str(text);
         }
     }
 
     pub(super) fn end(self, failure: Option<&Failure>) -> String {
+        let answer = self.answer.text;
         let mut result = json!({
             "session_id": self.id,
-            "response": self.response,
+            "response": if answer.is_empty() { self.output } else { answer },
             "stats": self.stats.full(),
         });
         if let Some(failure) = failure {

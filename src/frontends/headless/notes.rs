@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::Failure;
 use super::question::allowing;
-use crate::session::{CallStarted, Event, Question, ToolOutcome};
+use crate::session::{CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry};
 use crate::visible::{visible, visible_line};
 
 /// How a call fails that was said not to be allowed.
@@ -24,21 +24,24 @@ impl<'a> Notes<'a> {
         Self { output, progress }
     }
 
-    /// What goes on.
-    pub(super) fn event(&mut self, event: &Event) {
-        match event {
-            Event::Notice(notice) => self.say("tandem: ", notice),
-            Event::Compressed(short) => self.say("tandem: ", &short.to_string()),
-            Event::CallStarted(started) if self.progress && started.question.is_none() => {
+    /// Tells what goes on.
+    pub(super) fn update(&mut self, update: &UpdateKind<'_>) {
+        match update {
+            UpdateKind::Note { text, .. } => self.say("tandem: ", text),
+            UpdateKind::Call(started, CallStep::Started)
+                if self.progress && started.question.is_none() =>
+            {
                 let tool = shortened(&visible_line(&started.call.name));
                 self.write(&format!("* {tool}: {}", label(started)));
             }
-            Event::CallFinished { outcome: ToolOutcome::Failed(error), .. }
+            UpdateKind::Call(_, CallStep::Finished(ToolOutcome::Failed(error)))
                 if self.progress && error.kind != NOBODY =>
             {
                 self.say("  failed: ", &error.message);
             }
-            Event::Retry(retry) if self.progress => self.say("* ", &retry.to_string()),
+            UpdateKind::Retry { retry, restarts } if self.progress => {
+                self.say("* ", &explain_retry(retry, *restarts));
+            }
             _ => {}
         }
     }
@@ -61,14 +64,13 @@ impl<'a> Notes<'a> {
         self.write(&format!("tandem: not allowed{without}: {what} ({why})"));
     }
 
-    /// The answer is not whole.
-    pub(super) fn cut(&mut self) {
-        self.write("tandem: the answer was cut at the model's output limit");
+    /// Tells why the prompt came to nothing.
+    pub(super) fn failed(&mut self, failure: &Failure) {
+        self.told(&failure.to_string());
     }
 
-    /// The prompt came to nothing.
-    pub(super) fn failed(&mut self, failure: &Failure) {
-        let why = failure.to_string();
+    /// Tells of how the prompt's turn ended.
+    pub(super) fn told(&mut self, why: &str) {
         for (n, text) in why.lines().enumerate() {
             let begin = if n == 0 { "tandem: " } else { "  " };
             self.write(&format!("{begin}{}", visible(text.trim())));

@@ -1,11 +1,12 @@
 //! What a turn has cost, in the shapes that Gemini CLI gives it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use crate::session::{
-    Answer, Content, Decision, Entry, Event, LineDiff, Millis, StopReason, ToolOutcome, Usage,
+    Answer, CallStep, Content, LineDiff, Millis, Projection, StopReason, ToolOutcome, Update,
+    UpdateKind, Usage,
 };
 
 /// What is counted.
@@ -14,7 +15,6 @@ pub(super) struct Stats {
     model: String,
     models: BTreeMap<String, Asked>,
     tools: BTreeMap<String, Calls>,
-    running: HashMap<String, Running>,
     lines_added: usize,
     lines_removed: usize,
     /// When the first and the last thing happened.
@@ -51,19 +51,12 @@ struct Decisions {
     auto_accept: u64,
 }
 
-/// A call that has not ended.
-struct Running {
-    name: String,
-    since: Millis,
-}
-
 impl Stats {
     pub(super) fn new(model: &str) -> Self {
         Self {
             model: model.to_owned(),
             models: BTreeMap::new(),
             tools: BTreeMap::new(),
-            running: HashMap::new(),
             lines_added: 0,
             lines_removed: 0,
             first: None,
@@ -72,37 +65,45 @@ impl Stats {
         }
     }
 
-    pub(super) fn event(&mut self, entry: &Entry) {
-        let at = entry.at;
+    pub(super) fn update(&mut self, update: &Update<'_>, projection: &Projection) {
+        let at = update.at;
         self.first.get_or_insert(at);
         self.last = at;
-        match &*entry.event {
-            Event::TurnStarted { .. } | Event::Asked(_) => self.asked = at,
-            Event::ModelChanged { model } => self.model.clone_from(model),
-            Event::Retry(_) => {
+        match &update.kind {
+            UpdateKind::TurnStarted | UpdateKind::CommandAsked => self.asked = at,
+            UpdateKind::ModelChanged(model) => (*model).clone_into(&mut self.model),
+            UpdateKind::Retry { .. } => {
                 let asked = self.asked();
                 asked.requests += 1;
                 asked.errors += 1;
             }
-            Event::AnswerFinished { usage, .. } => {
+            UpdateKind::AnswerFinished(usage) => {
                 let latency = at - self.asked;
                 self.asked().latency += latency;
-                self.spent(*usage);
+                self.spent(**usage);
             }
-            Event::Compressed(short) => self.spent(short.usage),
-            Event::CallStarted(started) => {
-                let name = started.call.name.clone();
-                if started.question.is_none() {
-                    self.tools.entry(name.clone()).or_default().decisions.auto_accept += 1;
+            UpdateKind::Note { usage: Some(usage), .. } => self.spent(**usage),
+            UpdateKind::Call(started, step) => {
+                if matches!(step, CallStep::Finished(_)) {
+                    self.asked = at;
                 }
-                self.running.insert(started.call.id.clone(), Running { name, since: at });
+                let since = projection.call(&started.call.id).map_or(at, |call| call.since);
+                let calls = self.tools.entry(started.call.name.clone()).or_default();
+                match step {
+                    CallStep::Started if started.question.is_none() => {
+                        calls.decisions.auto_accept += 1;
+                    }
+                    CallStep::QuestionClosed(answer) => {
+                        calls.decisions.decide(answer.map(|(answer, _)| answer));
+                    }
+                    CallStep::Finished(outcome) => {
+                        calls.duration += at - since;
+                        self.finished(&started.call.name, outcome);
+                    }
+                    CallStep::Started | CallStep::Progress(_) => {}
+                }
             }
-            Event::QuestionClosed { call, answer } => {
-                let answer = answer.as_ref().map(|(answer, _)| answer);
-                self.decided(call, answer, at);
-            }
-            Event::CallFinished { call, outcome } => self.finished(call, outcome, at),
-            Event::TurnFinished { reason: StopReason::Failed(_), .. } => {
+            UpdateKind::TurnFinished(StopReason::Failed(_)) => {
                 let latency = at - self.asked;
                 let asked = self.asked();
                 asked.requests += 1;
@@ -126,23 +127,8 @@ impl Stats {
         self.models.entry(self.model.clone()).or_default()
     }
 
-    fn decided(&mut self, call: &str, answer: Option<&Answer>, at: Millis) {
-        let Some(running) = self.running.get_mut(call) else { return };
-        running.since = at;
-        let decisions = &mut self.tools.entry(running.name.clone()).or_default().decisions;
-        match answer.map(Answer::decision) {
-            Some(Decision::RunEdited(_)) => decisions.modify += 1,
-            Some(decision) if decision.runs() => decisions.accept += 1,
-            _ => decisions.reject += 1,
-        }
-    }
-
-    fn finished(&mut self, call: &str, outcome: &ToolOutcome, at: Millis) {
-        self.asked = at;
-        // A call that the cancel overtook never began.
-        let Some(Running { name, since }) = self.running.remove(call) else { return };
-        let calls = self.tools.entry(name).or_default();
-        calls.duration += at - since;
+    fn finished(&mut self, tool: &str, outcome: &ToolOutcome) {
+        let calls = self.tools.entry(tool.to_owned()).or_default();
         let ToolOutcome::Done(output) = outcome else {
             calls.failed += 1;
             return;
@@ -234,6 +220,14 @@ impl Asked {
 }
 
 impl Decisions {
+    fn decide(&mut self, answer: Option<&Answer>) {
+        match answer {
+            Some(Answer::Once { edited: Some(_) }) => self.modify += 1,
+            Some(answer) if answer.allows() => self.accept += 1,
+            _ => self.reject += 1,
+        }
+    }
+
     fn add(&mut self, more: Self) {
         self.accept += more.accept;
         self.reject += more.reject;

@@ -4,17 +4,15 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::stats::Stats;
-use crate::session::{Entry, Event, Millis, ToolOutcome, TurnId};
+use crate::session::{
+    CallStep, Millis, Projection, ToolOutcome, Update, UpdateKind, explain_retry,
+};
 use crate::visible::escaped_json;
 
 pub(super) struct Stream {
     id: String,
     model: String,
     stats: Stats,
-    /// The prompt whose turn has not come.
-    queued: Option<(TurnId, String)>,
-    /// The calls that have begun.
-    calls: Vec<String>,
     /// When the last thing happened.
     at: Option<Millis>,
 }
@@ -25,40 +23,30 @@ impl Stream {
             id: uuid::Uuid::new_v4().to_string(),
             model: model.to_owned(),
             stats: Stats::new(model),
-            queued: None,
-            calls: Vec::new(),
             at: None,
         }
     }
 
-    pub(super) fn event(&mut self, entry: &Entry) -> String {
-        self.stats.event(entry);
-        self.at = Some(entry.at);
-        match &*entry.event {
-            Event::TurnQueued { turn, prompt, .. } if self.queued.is_none() => {
-                let prompt = prompt.iter().map(ToString::to_string).collect();
-                self.queued = Some((*turn, prompt));
+    pub(super) fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
+        self.stats.update(update, projection);
+        self.at = Some(update.at);
+        match &update.kind {
+            UpdateKind::TurnQueued(_) => {
                 self.line("init", json!({ "session_id": self.id, "model": self.model }))
             }
-            Event::TurnStarted { turn } => match &self.queued {
-                Some((queued, prompt)) if queued == turn => {
-                    self.line("message", json!({ "role": "user", "content": prompt }))
-                }
-                _ => String::new(),
-            },
-            Event::Text(text) | Event::Output(text) => {
+            UpdateKind::TurnStarted => {
+                let turn = update.turn.and_then(|turn| projection.turn(turn));
+                let prompt = turn.map_or("", |turn| &turn.prompt);
+                self.line("message", json!({ "role": "user", "content": prompt }))
+            }
+            UpdateKind::Text(text) | UpdateKind::Output(text) => {
                 let message = json!({ "role": "assistant", "content": text, "delta": true });
                 self.line("message", message)
             }
-            Event::Retry(retry) if retry.discard => {
-                self.warning(&format!("{retry}; the answer begins anew"))
-            }
-            Event::Retry(retry) => self.warning(&retry.to_string()),
-            Event::Notice(notice) => self.warning(notice),
-            Event::Compressed(short) => self.warning(&short.to_string()),
-            Event::CallStarted(started) => {
+            UpdateKind::Retry { retry, restarts } => self.warning(&explain_retry(retry, *restarts)),
+            UpdateKind::Note { text, .. } => self.warning(text),
+            UpdateKind::Call(started, CallStep::Started) => {
                 let call = &started.call;
-                self.calls.push(call.id.clone());
                 let using = json!({
                     "tool_name": call.name,
                     "tool_id": call.id,
@@ -66,9 +54,8 @@ impl Stream {
                 });
                 self.line("tool_use", using)
             }
-            // A call that the cancel overtook never began.
-            Event::CallFinished { call, outcome } if self.calls.contains(call) => {
-                self.line("tool_result", result(call, outcome))
+            UpdateKind::Call(started, CallStep::Finished(outcome)) => {
+                self.line("tool_result", result(&started.call.id, outcome))
             }
             _ => String::new(),
         }

@@ -1,36 +1,29 @@
 //! The format `text`: what the model says, as it comes.
 
-use crate::session::Event;
+use crate::session::UpdateKind;
 use crate::visible::visible_prose;
 
 #[derive(Default)]
 pub(super) struct Text {
     /// Whether a line has begun and not ended.
     in_line: bool,
-    /// `true` if something has been printed of an answer that goes on.
-    in_answer: bool,
 }
 
 impl Text {
-    pub(super) fn event(&mut self, event: &Event) -> String {
-        match event {
-            Event::Text(text) | Event::Output(text) => {
+    pub(super) fn update(&mut self, update: &UpdateKind<'_>) -> String {
+        match update {
+            UpdateKind::Text(text) | UpdateKind::Output(text) => {
                 let text = visible_prose(text);
                 if !text.is_empty() {
                     self.in_line = !text.ends_with('\n');
                 }
-                self.in_answer |= matches!(event, Event::Text(_));
                 text.into_owned()
             }
             // What was printed cannot be taken back.
-            Event::Retry(retry) if retry.discard && self.in_answer => {
-                self.in_answer = false;
+            UpdateKind::Retry { retry, restarts: true } => {
                 format!("{}\n{}\n\n", self.end_line(), visible_prose(&retry.interruption()))
             }
-            Event::AnswerFinished { .. } | Event::Retry(_) => {
-                self.in_answer = false;
-                self.end_line()
-            }
+            UpdateKind::AnswerFinished(_) | UpdateKind::Retry { .. } => self.end_line(),
             _ => String::new(),
         }
     }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::explain::prompt_text;
-use crate::session::event::{
-    Answer, CallStarted, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
-};
+use crate::session::event::{Answer, CallStarted, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::{Entry, Millis};
 
 /// One turn, from the queue to its end.
@@ -15,9 +12,9 @@ pub struct TurnRecord {
     pub id: TurnId,
     /// Prompt as one text.
     pub prompt: String,
-    /// Front end that the prompt came from.
-    pub origin: Origin,
-    /// Log index and time at which it was queued.
+    /// Front end that the prompt came from; `None` if it was queued before the reader joined.
+    pub origin: Option<Origin>,
+    /// Log index and time at which it was queued, as far as the reader knows.
     pub queued: (usize, Millis),
     /// Time at which it started.
     pub started: Option<Millis>,
@@ -35,11 +32,12 @@ pub struct TurnRecord {
 }
 
 impl TurnRecord {
-    pub(super) fn queued(id: TurnId, prompt: &[PromptPart], origin: Origin, entry: &Entry) -> Self {
+    /// A turn that is known from this entry on.
+    pub(super) fn new(id: TurnId, entry: &Entry) -> Self {
         Self {
             id,
-            prompt: prompt_text(prompt),
-            origin,
+            prompt: String::new(),
+            origin: None,
             queued: (entry.index, entry.at),
             started: None,
             ended: None,

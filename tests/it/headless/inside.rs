@@ -61,11 +61,11 @@ async fn who_watches_is_told_what_goes_on() {
     assert_eq!(answer, format!("half\n\n{interrupted}\n\nwhole\nred: ␛[31m\n"));
     assert_eq!(
         notes,
-        "* Retrying in 1 s (2 of 4): empty answer\n\
+        "* empty answer, retrying in 1 s, 2/4; the answer begins again\n\
          * look: look\n\
          \u{20} failed: not there ␇\n\
          tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read [built-in rule other])\n\
-         tandem: the answer was cut at the model's output limit\n"
+         tandem: The answer was cut at the model's output limit. Say \"continue\" for the rest.\n"
     );
     assert_eq!(failure, None);
 }
