@@ -1,7 +1,6 @@
 //! Shows an editor what happens in a session: reads the log, in order, at the editor's pace.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +14,9 @@ use crate::protocol::acp::{
 use crate::protocol::jsonrpc::Error;
 use crate::rpc::{PACKET, Peer};
 use crate::session::{
-    Content, Event, ModelError, Origin, Reader, Session, StopReason, ToolOutcome, TurnId, Watching,
+    CallStarted, CallStep, Content, Entry, Event, ModelError, Projection, Reader, Session,
+    StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Watching, explain_stop,
+    origin_label,
 };
 use crate::visible::visible_prose;
 
@@ -36,16 +37,11 @@ pub(super) struct View {
     session: Arc<Session>,
     peer: Peer,
     log: Reader,
+    projection: Projection,
     cards: Cards,
     client: Arc<Client>,
-    /// The turn that runs, and where it came from.
-    running: Option<(TurnId, Origin)>,
     /// The calls that are shown as a plan instead.
     todos: Vec<String>,
-    /// What was said in other front ends, until its turn comes.
-    elsewhere: HashMap<TurnId, (String, Origin)>,
-    /// `true` if text has been shown of an answer that goes on.
-    in_answer: bool,
     _watching: Watching,
 }
 
@@ -56,115 +52,120 @@ impl View {
             cards: Cards::new(session, &peer, client.origin.clone()),
             // What was before is not this editor's.
             log: session.events(session.position()),
-            running: None,
+            projection: Projection::default(),
             todos: Vec::new(),
-            elsewhere: HashMap::new(),
             _watching: session.watch_calls(client.origin.clone()),
             peer,
             client,
-            in_answer: false,
         }
     }
 
     /// Runs until it is dropped.
     pub(super) async fn run(mut self) {
-        for asked in self.session.questions() {
+        let open = self.session.questions();
+        self.projection = Projection::joining(&open);
+        for asked in open {
             self.cards.start(&asked, false);
         }
         loop {
-            let event = self.log.next().await;
+            let entry = self.log.next_entry().await;
             self.peer.room(HIGH_WATER).await;
-            self.show(&event);
+            if let Some(update) = self.projection.apply(&entry) {
+                self.show(&update, &entry);
+            }
         }
     }
 
-    fn show(&mut self, event: &Arc<Event>) {
-        match &**event {
-            Event::Text(_) | Event::Thought(_) | Event::Output(_) | Event::CommandFailed(_)
-                if self.silenced() => {}
-            Event::Output(text) | Event::CommandFailed(text) => self.say(Voice::Text, text),
-            Event::Text(text) => {
+    fn show(&mut self, update: &Update<'_>, entry: &Entry) {
+        let silenced = self.is_silenced(update.turn);
+        match &update.kind {
+            UpdateKind::Text(_)
+            | UpdateKind::Thought(_)
+            | UpdateKind::Output(_)
+            | UpdateKind::CommandFailed(_)
+                if silenced => {}
+            UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
+                self.say(Voice::Text, text);
+            }
+            UpdateKind::Text(text) => {
                 let text = self.join(Voice::Text, text);
                 self.say(Voice::Text, &text);
-                self.in_answer = true;
             }
-            Event::Thought(text) => {
+            UpdateKind::Thought(text) => {
                 let text = self.join(Voice::Thought, text);
                 self.say(Voice::Thought, &text);
             }
-            Event::Retry(retry) => {
+            UpdateKind::Retry { retry, restarts } => {
                 self.say(Voice::Thought, &format!("**{retry}**\n"));
-                if retry.discard && std::mem::take(&mut self.in_answer) && !self.silenced() {
+                // What the editor has shown cannot be taken back.
+                if *restarts && !silenced {
                     self.say(Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }
             }
-            Event::AnswerFinished { .. } => self.in_answer = false,
-            Event::Notice(notice) => self.say(Voice::Thought, &format!("**Note** {notice}\n")),
-            Event::Compressed(short) => self.say(Voice::Thought, &format!("**Note** {short}\n")),
-            Event::CallStarted(started) => {
-                let id = &started.call.id;
+            UpdateKind::Note { text, .. } => {
+                self.say(Voice::Thought, &format!("**Note** {text}\n"))
+            }
+            UpdateKind::Call(started, step) => self.call(update.turn, started, *step, entry),
+            UpdateKind::TurnStarted => self.quote(update.turn),
+            UpdateKind::TurnFinished(reason) => self.end(update.turn, reason),
+            // This version of the protocol has no way to show these; what people are to know of
+            // a command, it says itself.
+            UpdateKind::TurnQueued(_)
+            | UpdateKind::CommandStarted(_)
+            | UpdateKind::CommandAsked
+            | UpdateKind::AnswerFinished(_)
+            | UpdateKind::Forgotten
+            | UpdateKind::ModelChanged(_)
+            | UpdateKind::ModeChanged(_) => {}
+        }
+    }
+
+    fn call(
+        &mut self,
+        turn: Option<TurnId>,
+        started: &CallStarted,
+        step: CallStep<'_>,
+        entry: &Entry,
+    ) {
+        let id = &started.call.id;
+        match step {
+            CallStep::Started => {
                 let plans = self.client.plans.load(Ordering::Relaxed);
                 if started.call.name == "write_todos" && plans {
                     self.todos.push(id.clone());
                     self.session.shown(id, Ok(()));
                 } else {
-                    self.cards.start(started, self.is_own());
+                    self.cards.start(started, self.is_own(turn));
                 }
             }
-            Event::CallProgress { call, output } => self.cards.progress(call, output),
-            Event::CallFinished { call, outcome } => {
-                self.todos(call, outcome);
-                self.cards.finish(call, event);
+            CallStep::Progress(output) => self.cards.progress(id, output),
+            CallStep::Finished(outcome) => {
+                self.todos(id, outcome);
+                self.cards.finish(id, &entry.event);
             }
-            Event::TurnFinished { turn, reason } => self.end(*turn, reason),
-            Event::TurnQueued { turn, prompt, origin } if *origin != self.client.origin => {
-                let prompt: String = prompt.iter().map(ToString::to_string).collect();
-                self.elsewhere.insert(*turn, (prompt, origin.clone()));
-            }
-            Event::TurnStarted { turn } => self.begin(*turn),
-            // This version of the protocol has no way to show these; what people are to know of
-            // a command, it says itself.
-            Event::TurnQueued { .. }
-            | Event::CommandStarted { .. }
-            | Event::Asked(_)
-            | Event::Told { .. }
-            | Event::ToldNext(_)
-            | Event::FileChanged { .. }
-            | Event::Masked(_)
-            | Event::FileRestored { .. }
-            | Event::Forgotten
-            | Event::ModelChanged { .. }
-            | Event::ModeChanged { .. }
-            | Event::QuestionClosed { .. } => {}
+            CallStep::QuestionClosed(_) => {}
         }
     }
 
-    fn begin(&mut self, turn: TurnId) {
-        let (prompt, origin) = match self.elsewhere.remove(&turn) {
-            Some((prompt, origin)) => (Some(prompt), origin),
-            None => (None, self.client.origin.clone()),
-        };
-        if let Some(prompt) = prompt {
-            let from = match origin {
-                Origin::Editor => "editor",
-                Origin::Terminal | Origin::Attached(_) => "terminal",
-                Origin::A2a(_) => "A2A",
-            };
-            let prompt = prompt.replace('\n', "\n> ");
+    /// Quotes the prompt of a turn that another front end has begun.
+    fn quote(&self, turn: Option<TurnId>) {
+        let Some(turn) = turn.and_then(|turn| self.projection.turn(turn)) else { return };
+        if let Some(origin) = turn.origin.as_ref().filter(|it| **it != self.client.origin) {
+            let from = origin_label(origin);
+            let prompt = turn.prompt.replace('\n', "\n> ");
             self.say(Voice::Text, &format!("\n\n> **[{from}]** {prompt}\n\n"));
         }
-        self.running = Some((turn, origin));
     }
 
-    /// Whether the turn that runs came from this editor.
-    fn is_own(&self) -> bool {
-        self.running.as_ref().is_some_and(|(_, origin)| *origin == self.client.origin)
+    /// Whether a turn came from this editor.
+    fn is_own(&self, turn: Option<TurnId>) -> bool {
+        let turn = turn.and_then(|turn| self.projection.turn(turn));
+        turn.is_some_and(|turn| turn.origin.as_ref() == Some(&self.client.origin))
     }
 
-    /// Whether the editor has cancelled the turn that runs.
-    fn silenced(&self) -> bool {
-        let running = self.running.as_ref().map(|(turn, _)| *turn);
-        running.is_some() && running == *self.client.silenced.lock()
+    /// Whether this editor has cancelled a turn.
+    fn is_silenced(&self, turn: Option<TurnId>) -> bool {
+        turn.is_some() && turn == *self.client.silenced.lock()
     }
 
     /// The text, with what follows it in the log if the editor is behind.
@@ -178,7 +179,9 @@ impl View {
                 }
                 _ => break,
             }
-            self.log.try_next();
+            if let Some(entry) = self.log.try_next_entry() {
+                self.projection.apply(&entry);
+            }
         }
         joined
     }
@@ -210,12 +213,13 @@ impl View {
     }
 
     /// Answers the prompt that began the turn, if this editor did.
-    fn end(&mut self, turn: TurnId, reason: &StopReason) {
-        self.elsewhere.remove(&turn);
-        if let Some(why) = explanation(reason) {
-            self.say(Voice::Text, &why);
+    fn end(&self, turn: Option<TurnId>, reason: &StopReason) {
+        let why = explain_stop(reason);
+        if let Some(why) = why.as_ref().filter(|_| is_text(reason)) {
+            self.say(Voice::Text, &format!("\n\n*{why}*"));
         }
-        let Some(responder) = self.client.replies.lock().remove(&turn) else { return };
+        let responder = turn.and_then(|turn| self.client.replies.lock().remove(&turn));
+        let Some(responder) = responder else { return };
         responder.send(match reason {
             StopReason::Cancelled { answering: true }
             | StopReason::Closed { answering: true, .. } => {
@@ -224,45 +228,22 @@ impl View {
             StopReason::Failed(ModelError::RateLimited(why)) => {
                 Err(Error::new(429, "Rate limit exceeded. Try again later.", visible_prose(why)))
             }
-            StopReason::Failed(error) => Err(Error::internal(visible_prose(&error.to_string()))),
-            StopReason::Crashed => Err(Error::internal(
-                "the turn ended because of a fault in the agent; its log says more",
-            )),
-            StopReason::EndTurn
-            | StopReason::Cancelled { answering: false }
-            | StopReason::Closed { answering: false, .. }
-            | StopReason::Unanswered(_)
-            | StopReason::MaxTokens
-            | StopReason::MaxRounds(_)
-            | StopReason::MaxSessionRounds(_)
-            | StopReason::Looping(_)
-            | StopReason::Refused(_) => Ok(()),
+            StopReason::Failed(_) | StopReason::Crashed => {
+                Err(Error::internal(visible_prose(&why.unwrap_or_default())))
+            }
+            _ => Ok(()),
         });
     }
 }
 
-/// Why a turn ended early, for the user to read.
-fn explanation(reason: &StopReason) -> Option<String> {
-    Some(match reason {
-        StopReason::MaxTokens => "\n\n*The answer was cut at the model's output limit. Say \
-            \"continue\" for the rest.*"
-            .to_owned(),
-        StopReason::MaxRounds(rounds) => {
-            format!("\n\n*Stopped after {rounds} rounds of tool calls. Say \"continue\" to go on.*")
-        }
-        StopReason::MaxSessionRounds(most) => format!(
-            "\n\n*The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
-             allows no more in a session.*"
-        ),
-        StopReason::Looping(what) => format!(
-            "\n\n*Stopped, because the model repeated itself: {what}. Say how it is to go on.*"
-        ),
-        StopReason::Refused(why) => format!(
-            "\n\n*The model's provider would not answer: {why}. This message is left out of the \
-             conversation; say it another way.*"
-        ),
-        _ => return None,
-    })
+/// Whether the end of a turn is explained as text: the editor knows its own cancel, and a failure
+/// is the answer to its prompt.
+fn is_text(reason: &StopReason) -> bool {
+    match TurnResult::of(reason) {
+        TurnResult::Completed => true,
+        TurnResult::Cancelled => matches!(reason, StopReason::Unanswered(_)),
+        TurnResult::Failed => matches!(reason, StopReason::Refused(_)),
+    }
 }
 
 /// How much of the text takes at most `bytes` as JSON. At least one character.
