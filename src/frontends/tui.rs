@@ -275,7 +275,7 @@ impl Ui {
         let asked = |ui: &Self| ui.state.dialogs.front().map(|dialog| dialog.call().to_owned());
         let before = asked(self);
         for entry in entries {
-            self.state.apply(&entry.event, entry.at);
+            self.state.apply(entry);
         }
         // Who attaches late reads an old question now.
         if asked(self) != before
@@ -297,7 +297,9 @@ impl Ui {
         {
             self.offer_login(Cause::Refused, Some(at), then);
         }
-        if self.state.usage.is_some() && self.state.about.input_limit.is_none() {
+        if self.state.projection.context_tokens().is_some()
+            && self.state.about.input_limit.is_none()
+        {
             self.state.about.input_limit = self.session.input_limit();
         }
     }

@@ -281,7 +281,7 @@ impl Ui {
         let Some(queued) = self.state.last_queued().filter(|_| self.state.input.is_empty()) else {
             return false;
         };
-        let (turn, text) = (queued.turn, queued.text.clone());
+        let (turn, text) = (queued.id, queued.prompt.clone());
         self.when(self.session.take_back(turn), move |ui, taken| {
             if taken == Ok(true) && ui.state.input.is_empty() {
                 ui.state.input.set(&text);
@@ -305,7 +305,7 @@ impl Ui {
     /// Cancels the turn that runs, if one does: false if not. The prompts that wait for its end come
     /// back into the line. Somebody else's is cancelled when the key is pressed again.
     fn cancel(&mut self, key: &str) -> bool {
-        let Some(running) = &self.state.running else { return false };
+        let Some(running) = self.state.running() else { return false };
         let turn = running.turn;
         let confirmed =
             self.confirming.take().is_some_and(|(asked, at)| asked == turn && at.elapsed() < TWICE);
@@ -326,7 +326,7 @@ impl Ui {
 
     /// Takes all prompts of this terminal back that wait.
     fn take_all_back(&mut self) {
-        let waiting = self.state.own_queued().map(|queued| (queued.turn, queued.text.clone()));
+        let waiting = self.state.own_queued().map(|queued| (queued.id, queued.prompt.clone()));
         let taken = waiting.map(|(turn, text)| {
             let taken = self.session.take_back(turn);
             taken.map(|taken| (taken == Ok(true)).then_some(text))
@@ -341,7 +341,7 @@ impl Ui {
     }
 
     fn interrupt(&mut self) {
-        let others = self.state.running.as_ref().is_some_and(|running| !running.own);
+        let others = self.state.running().is_some_and(|running| !running.own);
         if others && !self.state.is_lost() {
             self.interrupted = None;
             self.cancel("Ctrl+C");

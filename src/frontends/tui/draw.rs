@@ -18,7 +18,7 @@ use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::whole::{broken, wrap_words};
 use super::wrap::{Margin, cut, lines, width};
-use crate::session::{Millis, Origin, Todo, TodoStatus};
+use crate::session::{CallStatus, Millis, Origin, Todo, TodoStatus, origin_label};
 use crate::visible::visible_line;
 
 /// Rows of the todo list at most.
@@ -98,7 +98,7 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
         return question::read(dialog, columns, height);
     }
     let mut below = Vec::new();
-    below.extend(todos(&state.todos, columns));
+    below.extend(todos(state.projection.todos(), columns));
     below.extend(queue_and_spinner(state, columns, now));
     let status = status::rows(state, columns, now);
     let room = height.saturating_sub(status.len());
@@ -120,7 +120,7 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     let room = room - below.len();
     let mut above = Vec::new();
     // What is asked about is shown with the question.
-    let asked = |item: &&Item| matches!(&item.body, Body::Call(card) if card.asked);
+    let asked = |item: &&Item| matches!(&item.body, Body::Call(card) if card.status == CallStatus::AwaitingAnswer);
     for item in state.items.iter().rev().filter(|item| !asked(item)) {
         let mut rows = last_rows(item, state.unfolded, columns, room - above.len());
         rows.append(&mut above);
@@ -186,14 +186,9 @@ fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> Shown 
     Shown { rows, whole }
 }
 
-/// Who said something, if not at this terminal.
-fn from(by: Option<&Origin>) -> &'static str {
-    match by {
-        None => "",
-        Some(Origin::Terminal | Origin::Attached(_)) => "[terminal] ",
-        Some(Origin::Editor) => "[editor] ",
-        Some(Origin::A2a(_)) => "[A2A] ",
-    }
+/// Returns the label in front of a prompt that did not come from this terminal.
+fn from(by: Option<&Origin>) -> String {
+    by.map(|by| format!("[{}] ", origin_label(by))).unwrap_or_default()
 }
 
 /// A thought: its subject, or all of it, dimmed.
@@ -267,9 +262,9 @@ fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'st
         }
         rows.push(Line::from(line));
     }
-    for queued in &state.queued {
-        let from = from(queued.by.as_ref());
-        let first = beginning(&queued.text);
+    for queued in state.projection.queued() {
+        let from = from(queued.origin.as_ref().and_then(|origin| state.other(origin)).as_ref());
+        let first = beginning(&queued.prompt);
         rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
     }
     rows

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::draw::Shown;
 use super::kept::Kept;
 use super::markdown::Growing;
-use crate::session::{Answer, CallStarted, Millis, Origin, StopReason, ToolOutcome};
+use crate::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
 
 /// One of them.
 #[derive(Debug, Clone)]
@@ -54,10 +54,8 @@ pub(super) enum Tone {
 pub(super) struct Card {
     /// What is called.
     pub(super) started: Arc<CallStarted>,
-    /// When it began, or was allowed to.
-    pub(super) since: Millis,
-    /// Whether a question about it is open.
-    pub(super) asked: bool,
+    /// Status of the call.
+    pub(super) status: CallStatus,
     /// What it has written so far.
     pub(super) output: String,
     /// What was answered, if it was asked about; and by whom, if not at this terminal.
@@ -92,42 +90,5 @@ impl Item {
         let head = Self { apart: self.apart, open: self.open, done: true, ..Self::new(body) };
         self.apart = apart;
         Some(head)
-    }
-}
-
-/// Why a turn ended early, for the user to read.
-pub(super) fn explanation(reason: &StopReason) -> Option<(Tone, String)> {
-    let error = |text: String| Some((Tone::Error, text));
-    match reason {
-        StopReason::EndTurn => None,
-        StopReason::Cancelled { .. } => Some((Tone::Aside, "Cancelled.".to_owned())),
-        StopReason::Closed { why, .. } => Some((Tone::Aside, why.clone())),
-        StopReason::Unanswered(waited) => Some((
-            Tone::Aside,
-            format!("Cancelled: nobody answered within {} s.", waited.as_secs()),
-        )),
-        StopReason::MaxTokens => error(
-            "The answer was cut at the model's output limit. Say \"continue\" for the rest."
-                .to_owned(),
-        ),
-        StopReason::MaxRounds(rounds) => error(format!(
-            "Stopped after {rounds} rounds of tool calls. Say \"continue\" to go on."
-        )),
-        StopReason::MaxSessionRounds(most) => error(format!(
-            "The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
-             allows no more in a session."
-        )),
-        StopReason::Looping(what) => error(format!(
-            "Stopped, because the model repeated itself: {what}. Say how it is to go on."
-        )),
-        StopReason::Refused(why) => error(format!(
-            "The model's provider would not answer: {why}. This message is left out of the \
-             conversation; say it another way."
-        )),
-        StopReason::Failed(failure) => error(failure.to_string()),
-        StopReason::Crashed => error(
-            "The turn ended because of a fault in the agent; its log (--log-file) says more."
-                .to_owned(),
-        ),
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn set_title(title: &str) -> String {
 pub(super) fn title(state: &State) -> String {
     let standing = if !state.dialogs.is_empty() {
         "? question - "
-    } else if state.running.is_some() {
+    } else if state.projection.running().is_some() {
         "… working - "
     } else if state.long_turn == LongTurn::Unseen {
         "✓ done - "

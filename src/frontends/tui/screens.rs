@@ -12,6 +12,7 @@ mod short;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -26,7 +27,7 @@ use super::notify;
 use super::screen::Screen;
 use super::state::{About, LongTurn, State};
 use super::whole;
-use crate::session::{Event, Millis, Origin};
+use crate::session::{Entry, Event, Millis, Origin};
 
 /// Where the scrollback ends.
 const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
@@ -34,6 +35,8 @@ const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
 /// A screen, and what has gone into its scrollback.
 struct Stage {
     state: State,
+    /// Number of entries that have been applied.
+    entries: usize,
     now: Millis,
     columns: u16,
     rows: u16,
@@ -49,7 +52,7 @@ impl Stage {
             ..About::default()
         };
         let state = State::new(about, Origin::Terminal);
-        Self { state, now: 1_000_000, columns: 80, rows: 24, scrollback: Vec::new() }
+        Self { state, entries: 0, now: 1_000_000, columns: 80, rows: 24, scrollback: Vec::new() }
     }
 
     fn sized(mut self, columns: u16, rows: u16) -> Self {
@@ -60,7 +63,9 @@ impl Stage {
     /// Something happens.
     fn see(mut self, event: Value) -> Self {
         let event: Event = serde_json::from_value(event).unwrap();
-        self.state.apply(&event, self.now);
+        let entry = Entry { index: self.entries, at: self.now, event: Arc::new(event) };
+        self.entries += 1;
+        self.state.apply(&entry);
         self.scrolled()
     }
 

@@ -14,32 +14,23 @@ use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
-use super::item::{Body, Card, Item, Tone, explanation};
+use super::item::{Body, Card, Item, Tone};
 use super::markdown::Growing;
 use super::notify::LONG;
 use super::offer::{Offer, Then};
 use crate::session::{
-    CallStarted, Content, Event, Millis, ModelError, Origin, Retry, StopReason, Todo, TodoStatus,
-    ToolOutcome, TurnId, Usage,
+    Activity, CallStarted, CallStatus, CallStep, Entry, LastAnswer, Millis, ModelError, Origin,
+    Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult, Update, UpdateKind,
+    explain_retry, explain_stop,
 };
 
-/// The turn that runs.
+/// The turn that runs, as this terminal sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Running {
     pub(super) turn: TurnId,
-    pub(super) since: Millis,
     /// Whether it was begun at this terminal.
     pub(super) own: bool,
     /// Origin of the turn, if it was not begun at this terminal and its origin is known.
-    pub(super) by: Option<Origin>,
-}
-
-/// A prompt that waits.
-#[derive(Debug, Clone)]
-pub(super) struct Queued {
-    pub(super) turn: TurnId,
-    pub(super) text: String,
-    /// Who said it, if it was not said at this terminal.
     pub(super) by: Option<Origin>,
 }
 
@@ -54,38 +45,22 @@ pub(super) enum LongTurn {
     Unseen,
 }
 
-/// The model's last answer.
-#[derive(Debug, Default)]
-pub(super) struct LastAnswer {
-    /// Markdown.
-    pub(super) text: String,
-    /// `true` if more of the answer may come.
-    open: bool,
-}
-
 /// What the screen shows.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) about: About,
     /// Who is at this terminal.
     me: Option<Origin>,
+    /// The session, as far as it has been read.
+    pub(super) projection: Projection,
     /// What is not in the scrollback yet, in order.
     pub(super) items: VecDeque<Item>,
-    pub(super) running: Option<Running>,
-    pub(super) queued: Vec<Queued>,
     /// The questions that are open; the first is shown.
     pub(super) dialogs: VecDeque<Dialog>,
     /// The offer to log in, if it is made.
     pub(super) offer: Option<Offer>,
     /// A turn has ended because the key was refused: when, and what follows when there is another.
     pub(super) refused: Option<(Millis, Then)>,
-    pub(super) todos: Vec<Todo>,
-    /// Of the last request.
-    pub(super) usage: Option<Usage>,
-    /// Of all requests, without what was cached.
-    pub(super) tokens: u64,
-    /// A request that is tried again, and when.
-    pub(super) retry: Option<(Retry, Millis)>,
     pub(super) input: Input,
     pub(super) completion: Option<Completion>,
     /// Whether everything is shown in full.
@@ -97,8 +72,6 @@ pub(super) struct State {
     pub(super) hint: Option<String>,
     /// Whether the last thing that went into the history was a call.
     after_call: bool,
-    /// Whether the status of the prompt that runs is a command's.
-    pub(super) command: Option<String>,
     pub(super) long_turn: LongTurn,
     pub(super) answer: LastAnswer,
 }
@@ -120,149 +93,127 @@ impl State {
         }
     }
 
-    /// Who somebody is, unless they are at this terminal.
-    fn other(&self, origin: &Origin) -> Option<Origin> {
+    /// Returns the origin, unless it is this terminal.
+    pub(super) fn other(&self, origin: &Origin) -> Option<Origin> {
         Some(origin).filter(|origin| self.me.as_ref() != Some(origin)).cloned()
     }
 
-    /// Takes in what happened, and when.
-    pub(super) fn apply(&mut self, event: &Event, at: Millis) {
-        if !matches!(event, Event::Retry(_) | Event::TurnQueued { .. }) {
-            self.retry = None;
+    /// Returns the turn that runs.
+    pub(super) fn running(&self) -> Option<Running> {
+        let (turn, _) = self.projection.running()?;
+        let origin = self.projection.turn(turn).and_then(|turn| turn.origin.as_ref());
+        let by = origin.and_then(|origin| self.other(origin));
+        Some(Running { turn, own: origin.is_some() && by.is_none(), by })
+    }
+
+    /// Takes in the next entry of the log.
+    pub(super) fn apply(&mut self, entry: &Entry) {
+        if let Some(update) = self.projection.apply(entry) {
+            self.show(update);
         }
-        match event {
-            Event::TurnQueued { turn, prompt, origin } => {
-                let text = prompt.iter().map(ToString::to_string).collect();
-                self.queued.push(Queued { turn: *turn, text, by: self.other(origin) });
-            }
-            Event::TurnStarted { turn } => self.begin(*turn, at),
-            Event::CommandStarted { name } => self.command = Some(name.clone()),
-            Event::Output(text) | Event::CommandFailed(text) => {
+    }
+
+    fn show(&mut self, update: Update<'_>) {
+        let Update { at, turn, kind, .. } = update;
+        self.answer.apply(&kind);
+        match kind {
+            UpdateKind::TurnStarted => self.begin(turn),
+            UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
                 self.close();
-                self.push(Body::Said(Growing::new(text.clone())));
+                self.push(Body::Said(Growing::new(text.to_owned())));
                 self.close();
             }
-            Event::Text(more) => self.say(more),
-            Event::Thought(more) => self.grow(more, true),
-            Event::Retry(retry) => self.retry(retry, at),
-            Event::Notice(notice) => self.note(Tone::Aside, notice.clone()),
-            Event::Compressed(short) => {
-                self.note(Tone::Aside, short.to_string());
-                self.spent(&short.usage);
-                self.usage = Some(Usage { input: short.after, ..Usage::default() });
-            }
-            Event::AnswerFinished { usage, .. } => self.answered(usage),
-            Event::CallStarted(started) => self.call(started, at),
-            Event::CallProgress { call, output } => {
-                self.card(call).into_iter().for_each(|card| card.output.clone_from(output));
-            }
-            Event::QuestionClosed { call, answer } => {
-                self.close_dialog(call, at);
-                let answer = answer.as_ref().map(|(answer, by)| (answer.clone(), self.other(by)));
-                if let Some(card) = self.card(call) {
-                    card.asked = false;
-                    card.since = at;
-                    card.answer = answer;
+            UpdateKind::Text(more) => self.grow(more, false),
+            UpdateKind::Thought(more) => self.grow(more, true),
+            UpdateKind::Retry { retry, restarts } => {
+                if restarts {
+                    self.items.retain(|item| item.done || !matches!(item.body, Body::Said(_)));
                 }
+                self.note(Tone::Aside, explain_retry(retry, restarts));
             }
-            Event::CallFinished { call, outcome } => self.called(call, outcome),
-            Event::TurnFinished { turn, reason } => self.end(*turn, reason, at),
-            Event::Forgotten => {
-                self.usage = None;
-                self.todos.clear();
-            }
-            Event::ModelChanged { model } => {
-                self.about.model.clone_from(model);
+            UpdateKind::Note { text, .. } => self.note(Tone::Aside, text.into_owned()),
+            UpdateKind::AnswerFinished(_) => self.close(),
+            UpdateKind::Call(started, step) => self.call(&started, step, at),
+            UpdateKind::TurnFinished(reason) => self.end(turn, reason, at),
+            UpdateKind::ModelChanged(model) => {
+                model.clone_into(&mut self.about.model);
                 self.about.input_limit = None;
             }
-            Event::ModeChanged { mode } => self.about.mode = *mode,
-            Event::Asked(_)
-            | Event::Told { .. }
-            | Event::ToldNext(_)
-            | Event::FileChanged { .. }
-            | Event::Masked(_)
-            | Event::FileRestored { .. } => {}
+            UpdateKind::ModeChanged(mode) => self.about.mode = mode,
+            UpdateKind::TurnQueued(_)
+            | UpdateKind::CommandStarted(_)
+            | UpdateKind::CommandAsked
+            | UpdateKind::Forgotten => {}
         }
     }
 
-    /// Takes in more of an answer.
-    fn say(&mut self, more: &str) {
-        if !mem::replace(&mut self.answer.open, true) {
-            self.answer.text.clear();
-        }
-        self.answer.text.push_str(more);
-        self.grow(more, false);
-    }
-
-    fn begin(&mut self, turn: TurnId, at: Millis) {
+    fn begin(&mut self, turn: Option<TurnId>) {
         self.close();
-        self.answer.open = false;
-        let mut running = Running { turn, since: at, own: false, by: None };
-        if let Some(place) = self.queued.iter().position(|queued| queued.turn == turn) {
-            let Queued { text, by, .. } = self.queued.remove(place);
-            running.own = by.is_none();
-            running.by.clone_from(&by);
-            self.push(Body::Prompt(text, by));
+        let begun = turn.and_then(|turn| self.projection.turn(turn));
+        if let Some(TurnRecord { prompt, origin: Some(origin), .. }) = begun {
+            let prompt = Body::Prompt(prompt.clone(), self.other(origin));
+            self.push(prompt);
         }
-        self.running = Some(running);
     }
 
-    fn end(&mut self, turn: TurnId, reason: &StopReason, at: Millis) {
-        self.queued.retain(|queued| queued.turn != turn);
-        let Some(ended) = self.running.take_if(|running| running.turn == turn) else { return };
+    fn end(&mut self, turn: Option<TurnId>, reason: &StopReason, at: Millis) {
+        let Some(ended) = turn.and_then(|turn| self.projection.turn(turn)) else { return };
+        // A prompt that only waited leaves nothing behind.
+        let Some(since) = ended.started else { return };
+        let own = ended.origin.as_ref().is_some_and(|origin| self.other(origin).is_none());
         self.close();
-        self.command = None;
-        if at - ended.since >= LONG && !matches!(reason, StopReason::Cancelled { .. }) {
+        if at - since >= LONG && !matches!(reason, StopReason::Cancelled { .. }) {
             self.long_turn = LongTurn::Ended(at);
         }
-        if let Some((tone, why)) = explanation(reason) {
-            self.note(tone, why);
+        if let Some(why) = explain_stop(reason) {
+            let cancelled = TurnResult::of(reason) == TurnResult::Cancelled;
+            self.note(if cancelled { Tone::Aside } else { Tone::Error }, why);
         }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
-            self.refused = Some((at, if ended.own { Then::GoOn } else { Then::Nothing }));
-        }
-        if !self.todos.iter().any(open) {
-            self.todos.clear();
+            self.refused = Some((at, if own { Then::GoOn } else { Then::Nothing }));
         }
     }
 
-    fn retry(&mut self, retry: &Retry, at: Millis) {
-        let until = at.saturating_add(Millis::try_from(retry.delay.as_millis()).unwrap_or(0));
-        if retry.discard {
-            self.answer.text.clear();
-            self.items.retain(|item| item.done || !matches!(item.body, Body::Said(_)));
+    fn call(&mut self, started: &Arc<CallStarted>, step: CallStep<'_>, at: Millis) {
+        let id = &started.call.id;
+        match step {
+            CallStep::Started => self.start_call(started, at),
+            CallStep::Progress(output) => {
+                self.card(id).into_iter().for_each(|card| output.clone_into(&mut card.output));
+            }
+            CallStep::QuestionClosed(answer) => {
+                self.close_dialog(id, at);
+                let status = CallStatus::of_answer(answer.map(|(answer, _)| answer));
+                let answer = answer.map(|(answer, by)| (answer.clone(), self.other(by)));
+                if let Some(card) = self.card(id) {
+                    (card.status, card.answer) = (status, answer);
+                }
+            }
+            CallStep::Finished(outcome) => self.finish_call(id, outcome),
         }
-        let again = if retry.discard { "; the answer begins again" } else { "" };
-        self.note(Tone::Aside, format!("{retry}{again}"));
-        self.retry = Some((retry.clone(), until));
     }
 
-    fn call(&mut self, started: &Arc<CallStarted>, at: Millis) {
+    fn start_call(&mut self, started: &Arc<CallStarted>, at: Millis) {
         self.close();
-        let asked = started.question.is_some();
+        let status = CallStatus::of_start(started);
         self.push(Body::Call(Card {
             started: Arc::clone(started),
-            since: at,
-            asked,
+            status,
             output: String::new(),
             answer: None,
             outcome: None,
         }));
-        if asked {
+        if status == CallStatus::AwaitingAnswer {
             let elsewhere = self.about.elsewhere.is_some();
             self.dialogs.push_back(Dialog::new(Arc::clone(started), at, elsewhere));
         }
     }
 
-    fn called(&mut self, call: &str, outcome: &ToolOutcome) {
-        if let ToolOutcome::Done(output) = outcome
-            && let Some(Content::Todos(todos)) = &output.shown
-        {
-            self.todos.clone_from(todos);
-        }
+    fn finish_call(&mut self, call: &str, outcome: &ToolOutcome) {
         self.dialogs.retain(|dialog| dialog.call() != call);
         let ended = self.items.iter_mut().find(|item| is_call(item, call));
         if let Some(Item { body: Body::Call(card), done, .. }) = ended {
+            card.status = CallStatus::of_outcome(outcome);
             card.outcome = Some(outcome.clone());
             card.output.clear();
             *done = true;
@@ -284,7 +235,8 @@ impl State {
 
     /// Brings a question back whose answer was not taken, unless it is closed by now.
     pub(super) fn ask_again(&mut self, mut dialog: Dialog, at: Millis) {
-        if self.card(dialog.call()).is_some_and(|card| card.asked) {
+        let asked = |card: &mut Card| card.status == CallStatus::AwaitingAnswer;
+        if self.card(dialog.call()).is_some_and(asked) {
             dialog.shown_at(at);
             self.dialogs.push_front(dialog);
         }
@@ -295,20 +247,6 @@ impl State {
             Body::Call(card) if card.started.call.id == call && !item.done => Some(card),
             _ => None,
         })
-    }
-
-    fn answered(&mut self, usage: &Usage) {
-        self.close();
-        self.answer.open = false;
-        self.spent(usage);
-        // Of an answer that was cut off nobody knows.
-        if usage.input > 0 {
-            self.usage = Some(*usage);
-        }
-    }
-
-    fn spent(&mut self, usage: &Usage) {
-        self.tokens += usage.input.saturating_sub(usage.cached) + usage.output + usage.thoughts;
     }
 
     /// More of what is being said or thought.
@@ -371,9 +309,9 @@ impl State {
         finished
     }
 
-    /// The prompts of this terminal that wait.
-    pub(super) fn own_queued(&self) -> impl Iterator<Item = &Queued> {
-        self.queued.iter().filter(|queued| queued.by.is_none())
+    /// Returns the prompts of this terminal that wait.
+    pub(super) fn own_queued(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
+        self.projection.queued().filter(|turn| turn.origin == self.me)
     }
 
     /// Puts prompts that were taken back before what is typed.
@@ -384,44 +322,45 @@ impl State {
         self.input.set(&lines.join("\n"));
     }
 
-    /// The last prompt of this terminal that waits.
-    pub(super) fn last_queued(&self) -> Option<&Queued> {
-        self.own_queued().last()
+    /// Returns the last prompt of this terminal that waits.
+    pub(super) fn last_queued(&self) -> Option<&TurnRecord> {
+        self.own_queued().next_back()
     }
 
-    /// What is going on, if anything is; and since when.
+    /// Describes what is going on, if anything is, and for how long.
     pub(super) fn activity(&self, now: Millis) -> Option<String> {
-        let running = self.running.as_ref().filter(|_| !self.is_lost())?;
-        if let Some((retry, until)) = &self.retry {
-            let wait = seconds(until - now + 999);
-            return Some(format!("retrying in {wait}: {}", retry.reason));
+        let activity = self.projection.activity();
+        if self.is_lost() || matches!(activity, Activity::Idle) {
+            return None;
         }
-        if let Some(dialog) = self.dialogs.front() {
+        if let (Some(dialog), false) =
+            (self.dialogs.front(), matches!(activity, Activity::Retrying(..)))
+        {
             let shown = dialog.ready(now) || self.input.is_empty();
             let waits =
                 if shown { "waiting for an answer" } else { "a question: stop typing to see it" };
             return Some(waits.to_owned());
         }
-        let card = self.items.iter().rev().find_map(|item| match &item.body {
-            Body::Call(card) if !item.done => Some(card),
-            _ => None,
-        });
-        if let Some(card) = card {
-            let label = &card.started.summary.label;
-            return Some(format!("{label}, {}", seconds(now - card.since)));
+        let for_so_long = |what: &str, since| Some(format!("{what}, {}", seconds(now - since)));
+        match activity {
+            Activity::Idle => None,
+            Activity::Retrying(retry, until) => {
+                let wait = seconds(until - now + 999);
+                Some(format!("retrying in {wait}: {}", retry.reason))
+            }
+            Activity::AwaitingAnswer(call) | Activity::Calling(call) => {
+                for_so_long(&call.started.summary.label, call.since)
+            }
+            Activity::Answering(since) => for_so_long("answering", since),
+            Activity::Thinking(since) => for_so_long("thinking", since),
+            Activity::Command(command, since) => for_so_long(command, since),
+            Activity::AwaitingModel(since) => for_so_long("waiting for the model", since),
         }
-        let since = seconds(now - running.since);
-        Some(match (self.items.back().map(|item| (&item.body, item.done)), &self.command) {
-            (Some((Body::Said(_), false)), _) => format!("answering, {since}"),
-            (Some((Body::Thought(_), false)), _) => format!("thinking, {since}"),
-            (_, Some(command)) => format!("{command}, {since}"),
-            _ => format!("waiting for the model, {since}"),
-        })
     }
 
     /// Whether something turns while time goes by.
     pub(super) fn turns(&self) -> bool {
-        self.running.is_some() || self.offer.as_ref().is_some_and(Offer::busy)
+        self.projection.running().is_some() || self.offer.as_ref().is_some_and(Offer::busy)
     }
 
     /// Forgets what was said once.
@@ -440,8 +379,4 @@ impl State {
 
 fn is_call(item: &Item, id: &str) -> bool {
     matches!(&item.body, Body::Call(card) if card.started.call.id == id)
-}
-
-fn open(todo: &Todo) -> bool {
-    !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled)
 }

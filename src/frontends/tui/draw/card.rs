@@ -10,7 +10,7 @@ use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, cut, played, width, width_of};
 use super::{Shown, diff};
-use crate::session::{Access, CallStarted, Content, Decision, Source, ToolOutcome};
+use crate::session::{Access, CallStarted, CallStatus, Content, Decision, Source, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
 const OUTPUT: usize = 8;
@@ -30,7 +30,7 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
     let output = |text| output(text, runs(&card.started), all(OUTPUT), columns);
     let mut counts = Vec::new();
     let mut shown = match &card.outcome {
-        None if card.asked => Shown::default(),
+        None if card.status == CallStatus::AwaitingAnswer => Shown::default(),
         None => output(&card.output),
         Some(ToolOutcome::Done(done)) => match &done.shown {
             Some(Content::Output(text)) => output(text),
@@ -69,12 +69,12 @@ fn bar() -> Margin {
 }
 
 fn head(card: &Card, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {
-    let (mark, style) = match &card.outcome {
-        None if card.asked => ("?", ASKS),
-        None => ("•", CODE),
-        Some(ToolOutcome::Done(_)) => ("✓", GOOD),
-        Some(ToolOutcome::Failed(_) | ToolOutcome::Rejected) => ("✗", BAD),
-        Some(ToolOutcome::Cancelled) => ("–", DIM),
+    let (mark, style) = match card.status {
+        CallStatus::AwaitingAnswer => ("?", ASKS),
+        CallStatus::Running => ("•", CODE),
+        CallStatus::Succeeded => ("✓", GOOD),
+        CallStatus::Failed | CallStatus::Rejected => ("✗", BAD),
+        CallStatus::Cancelled => ("–", DIM),
     };
     let remark = remark(card);
     let room = columns.saturating_sub(2 + width_of(&counts));

@@ -38,12 +38,12 @@ fn status(state: &State, columns: usize, now: Millis) -> Line<'static> {
     // Importance, style, text.
     let mut parts: Vec<(u8, Style, String)> =
         vec![(5, BOLD, about.model.clone()), (6, mode, about.mode.to_string())];
-    if let Some(usage) = state.usage.as_ref().filter(|usage| usage.input > 0) {
-        parts.push((4, DIM, context(usage.input, about.input_limit)));
-        parts.push((1, DIM, format!("{} tokens", count(state.tokens))));
+    if let Some(tokens) = state.projection.context_tokens().filter(|tokens| *tokens > 0) {
+        parts.push((4, DIM, context(tokens, about.input_limit)));
+        parts.push((1, DIM, format!("{} tokens", count(state.projection.spent_tokens()))));
     }
-    if let Some(running) = &state.running {
-        parts.push((3, DIM, seconds(now - running.since)));
+    if let Some((_, since)) = state.projection.running() {
+        parts.push((3, DIM, seconds(now - since)));
     }
     if let Some((address, connections)) = &about.a2a {
         let plural = if *connections == 1 { "" } else { "s" };

@@ -64,7 +64,7 @@ fn only_what_was_said_here_is_taken_back() {
         "another's",
         json!({ "Attached": 1 }),
     ));
-    assert_eq!(stage.state.last_queued().unwrap().text, "mine");
+    assert_eq!(stage.state.last_queued().unwrap().prompt, "mine");
 }
 
 #[test]
