@@ -17,11 +17,13 @@ mod highlight;
 mod history;
 mod input;
 mod item;
-mod kept;
 mod keyboard;
 mod keys;
+mod layout;
 mod local;
 mod markdown;
+mod memo;
+mod news;
 mod notify;
 mod offer;
 mod prompt;
@@ -48,13 +50,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::act::Entering;
-use self::clock::now;
+use self::clock::{now, until};
 use self::complete::Files;
 pub use self::conversation::Conversation;
-use self::conversation::{News, Reply};
 pub use self::editor::Editor;
 use self::history::History;
 use self::keyboard::{Input, Keyboard};
+use self::news::{News, Reply};
 use self::notify::Alert;
 use self::offer::{Cause, Then};
 pub use self::remote::{Agent, Attached, Remote, attach};
@@ -63,7 +65,7 @@ pub use self::service::{GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama,
 use self::signals::{Came, Signals};
 use self::state::{About, Elsewhere, LongTurn, State};
 use self::terminal::{Terminal, size};
-use self::wait::{changed, next_key, until};
+use self::wait::{changed, next_key};
 use crate::protocol::attach::Offered;
 pub use crate::protocol::attach::{Listed, Wanted};
 use crate::session::{Entry, TurnId};
@@ -262,9 +264,9 @@ impl Ui {
 
     fn tell(&mut self, news: News) {
         match news {
-            News::Happened(entries) => self.read(&entries),
+            News::Entries(entries) => self.read(&entries),
             News::Lost => self.state.set_lost(true),
-            News::Found => self.state.set_lost(false),
+            News::Restored => self.state.set_lost(false),
             News::Ended(why) => self.quits = Some(Quit::Ended(why)),
         }
         self.changed();

@@ -1,5 +1,7 @@
 //! The time, as the log counts it and as people read it.
 
+use tokio::time::Instant;
+
 use crate::session::Millis;
 
 /// Milliseconds since the beginning of 1970, as the log counts.
@@ -14,5 +16,13 @@ pub(super) fn seconds(millis: Millis) -> String {
         0 => format!("{seconds} s"),
         minutes if minutes < 60 => format!("{minutes} min {} s", seconds % 60),
         minutes => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
+/// Waits until an instant; for ever if there is none.
+pub(super) async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
+use futures::future::ready;
 
 use super::super::offered;
+use super::news::{News, Reply};
 use super::remote::Remote;
 use crate::protocol::attach::Offered;
-use crate::session::{
-    Answer, AnswerError, Entry, Mode, Origin, PromptPart, Reader, Session, TurnId,
-};
+use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, TurnId};
 
-/// How many events are taken in before it is looked for keys again.
+/// Maximum number of entries to take in before polling the keyboard again.
 const BATCH: usize = 2000;
 
 /// The session on the screen.
@@ -21,21 +20,6 @@ pub enum Conversation {
     Here(Arc<Session>, Reader),
     /// One of another.
     There(Remote),
-}
-
-/// What comes of a request; the error is for the person.
-pub(super) type Reply<T> = BoxFuture<'static, Result<T, String>>;
-
-/// What there is to tell.
-pub(super) enum News {
-    /// This has happened.
-    Happened(Vec<Entry>),
-    /// The session cannot be reached for now.
-    Lost,
-    /// It can be reached again.
-    Found,
-    /// There is no more; why.
-    Ended(String),
 }
 
 impl Conversation {
@@ -107,7 +91,7 @@ impl Conversation {
             Self::Here(_, log) => {
                 log.ready().await;
                 let entries = std::iter::from_fn(|| log.try_next_entry()).take(BATCH);
-                News::Happened(entries.collect())
+                News::Entries(entries.collect())
             }
             Self::There(remote) => remote.news().await,
         }

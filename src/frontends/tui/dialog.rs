@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::draw::Content;
 use super::input::Input;
-use super::kept::Kept;
+use super::layout::QuestionRows;
+use super::memo::Memo;
 use crate::session::{Access, Answer, CallStarted, Millis, Question};
 
 /// For so long after a question has come up, keys still go where they went before: nobody answers
@@ -26,7 +26,7 @@ pub(super) struct Dialog {
     pub(super) scroll: usize,
     /// The rows of what is asked about, for so many columns; with everything else that is said, or
     /// not.
-    pub(super) content: Kept<(usize, bool), Content>,
+    pub(super) content: Memo<(usize, bool), QuestionRows>,
     /// Number of these rows that the screen shows, and of those that there are.
     pub(super) window: Cell<Window>,
     /// `true` if the question has the whole screen.
@@ -76,7 +76,7 @@ impl Dialog {
             until,
             selected: 0,
             scroll: 0,
-            content: Kept::default(),
+            content: Memo::default(),
             window: Cell::default(),
             reading: false,
             saying: None,

@@ -11,8 +11,8 @@ mod status;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-pub(super) use self::content::Content;
 use super::item::{Body, Item, Tone};
+use super::layout::ItemRows;
 use super::markdown::{self, Growing};
 use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
@@ -49,28 +49,8 @@ pub(super) struct Frame {
     pub(super) cursor: Option<(usize, usize)>,
 }
 
-/// The rows of something.
-#[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) rows: Vec<Line<'static>>,
-    /// Whether they are all there are.
-    pub(super) whole: bool,
-}
-
-impl Default for Shown {
-    fn default() -> Self {
-        Self::all(Vec::new())
-    }
-}
-
-impl Shown {
-    fn all(rows: Vec<Line<'static>>) -> Self {
-        Self { rows, whole: true }
-    }
-}
-
 /// The rows of an item, as they go into the scrollback; all of them if `unfolded`.
-pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> Shown {
+pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> ItemRows {
     let mut shown = body(item, item.open || unfolded, columns);
     if item.apart {
         shown.rows.insert(0, Line::default());
@@ -83,8 +63,8 @@ fn last_rows(item: &Item, unfolded: bool, columns: usize, room: usize) -> Vec<Li
     let last = |rows: &[Line<'static>]| rows[rows.len().saturating_sub(room)..].to_vec();
     // A live row is one row of the terminal.
     let shown = || {
-        let Shown { rows, whole } = self::item(item, unfolded, columns);
-        Shown { rows: broken(rows, columns), whole }
+        let ItemRows { rows, whole } = self::item(item, unfolded, columns);
+        ItemRows { rows: broken(rows, columns), whole }
     };
     if !item.done {
         return last(&shown().rows);
@@ -138,8 +118,8 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     Frame { rows: above, cursor }
 }
 
-fn body(item: &Item, open: bool, columns: usize) -> Shown {
-    Shown::all(match &item.body {
+fn body(item: &Item, open: bool, columns: usize) -> ItemRows {
+    ItemRows::all(match &item.body {
         Body::Prompt(text, by) => return prompt(text, by.as_ref(), open, columns),
         Body::Said(text) => markdown::render_rest(text, columns),
         Body::Thought(text) => return thought(text, item.done, open, columns),
@@ -171,7 +151,7 @@ fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<
     rows
 }
 
-fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> Shown {
+fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> ItemRows {
     let text = format!("{}{text}", from(by));
     let most = if open { usize::MAX } else { PROMPT };
     // No more is laid out than may be shown: a character has four bytes at most.
@@ -183,7 +163,7 @@ fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> Shown 
         rows.truncate(most);
         rows.push(Line::styled("  … more below (Ctrl+O shows all)", DIM));
     }
-    Shown { rows, whole }
+    ItemRows { rows, whole }
 }
 
 /// Returns the label in front of a prompt that did not come from this terminal.
@@ -192,7 +172,7 @@ fn from(by: Option<&Origin>) -> String {
 }
 
 /// A thought: its subject, or all of it, dimmed.
-fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> Shown {
+fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> ItemRows {
     if !open {
         let text = thought.text[thought.context..].trim();
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -203,7 +183,7 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> Shown {
         let line = format!("∴ {verb}: {subject}");
         let shown = cut(&line, columns);
         let whole = shown == visible_line(&line) && subject.len() + 4 >= text.len();
-        return Shown { rows: vec![Line::styled(shown, DIM)], whole };
+        return ItemRows { rows: vec![Line::styled(shown, DIM)], whole };
     }
     let margin = Margin::mark("∴ ", DIM);
     let mut rows = markdown::render_rest(thought, columns.saturating_sub(2));
@@ -213,7 +193,7 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> Shown {
         row.spans.splice(0..0, margin.iter().cloned());
         row.spans.iter_mut().for_each(|span| span.style = span.style.patch(DIM));
     }
-    Shown::all(rows)
+    ItemRows::all(rows)
 }
 
 fn todos(todos: &[Todo], columns: usize) -> Vec<Line<'static>> {

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::draw::Shown;
-use super::kept::Kept;
+use super::layout::ItemRows;
 use super::markdown::Growing;
+use super::memo::Memo;
 use crate::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
 
 /// One of them.
@@ -20,7 +20,7 @@ pub(super) struct Item {
     /// Whether all of it is shown, however long that is.
     pub(super) open: bool,
     /// Its rows, if it waits for something above it: whether it is all shown, in how many columns.
-    pub(super) rows: Kept<(bool, usize), Shown>,
+    pub(super) rows: Memo<(bool, usize), ItemRows>,
 }
 
 /// What it is.
@@ -67,7 +67,7 @@ pub(super) struct Card {
 impl Item {
     pub(super) fn new(body: Body) -> Self {
         let done = matches!(body, Body::Prompt(..) | Body::Note(..) | Body::Help(_));
-        Self { body, apart: true, done, open: false, rows: Kept::default() }
+        Self { body, apart: true, done, open: false, rows: Memo::default() }
     }
 
     /// Of a text that grows, what will stay as it is: it is taken out, and the rest stays.

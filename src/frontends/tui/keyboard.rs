@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use self::decode::Decoder;
 pub(super) use self::decode::{Code, Input, Key};
-use super::wait::until;
+use super::clock::until;
 
 /// Number of bytes read at once.
 const PIECE: usize = 4096;

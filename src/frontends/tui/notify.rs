@@ -7,9 +7,6 @@ use super::wrap::cut;
 use crate::session::Millis;
 use crate::visible::visible_line;
 
-/// A turn that took this long may have been left alone.
-pub(super) const LONG: Millis = 10_000;
-
 /// Age up to which an event is news: what is older was known before this terminal was there.
 pub(super) const RECENT: Millis = 5_000;
 

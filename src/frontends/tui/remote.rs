@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::link::{Ask, Link, open};
 use self::socket::Connection;
-use super::conversation::{News, Reply};
+use super::news::{News, Reply};
 use crate::protocol::attach::{
     ANSWER, Answering, CANCEL, FILES, Files, Listed, Offered, Open, Opened, Opening, PROMPT,
     PROMPTS, Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,

@@ -23,9 +23,8 @@ use serde_json::{Value, json};
 use super::complete;
 use super::draw;
 use super::input::Input;
-use super::notify;
 use super::screen::Screen;
-use super::state::{About, LongTurn, State};
+use super::state::{About, LONG_TURN_MILLIS, LongTurn, State};
 use super::whole;
 use crate::session::{Entry, Event, Millis, Origin};
 
@@ -229,10 +228,10 @@ fn a_turn_that_took_long_is_told_of_unless_somebody_ended_it() {
     let end = |reason: Value| json!({ "TurnFinished": { "turn": 1, "reason": reason } });
     let cancelled = json!({ "Cancelled": { "answering": false } });
     for (millis, reason, told) in [
-        (notify::LONG, json!("EndTurn"), true),
-        (notify::LONG, json!({ "Failed": { "unavailable": "down" } }), true),
-        (notify::LONG, cancelled, false),
-        (notify::LONG - 1, json!("EndTurn"), false),
+        (LONG_TURN_MILLIS, json!("EndTurn"), true),
+        (LONG_TURN_MILLIS, json!({ "Failed": { "unavailable": "down" } }), true),
+        (LONG_TURN_MILLIS, cancelled, false),
+        (LONG_TURN_MILLIS - 1, json!("EndTurn"), false),
     ] {
         let stage = Stage::new().turn("go").wait(millis).see(end(reason.clone()));
         let expected = if told { LongTurn::Ended(stage.now) } else { LongTurn::None };

@@ -2,27 +2,30 @@
 //! neither the terminal nor the session, and the time is given to it.
 
 mod about;
-mod short;
 
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
 pub(super) use self::about::{About, Elsewhere};
-use self::short::Short;
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
 use super::item::{Body, Card, Item, Tone};
 use super::markdown::Growing;
-use super::notify::LONG;
 use super::offer::{Offer, Then};
 use crate::session::{
     Activity, CallStarted, CallStatus, CallStep, Entry, LastAnswer, Millis, ModelError, Origin,
     Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult, Update, UpdateKind,
     explain_retry, explain_stop,
 };
+
+/// Duration from which on a turn may have been left alone.
+pub(super) const LONG_TURN_MILLIS: Millis = 10_000;
+
+/// Maximum number of shortened items to keep for showing them in full.
+const MAX_SHORTENED: usize = 20;
 
 /// The turn that runs, as this terminal sees it.
 #[derive(Debug, Clone)]
@@ -65,8 +68,8 @@ pub(super) struct State {
     pub(super) completion: Option<Completion>,
     /// Whether everything is shown in full.
     pub(super) unfolded: bool,
-    /// What has gone into the scrollback in short; the last ones.
-    short: Short,
+    /// Items that went into the scrollback shortened, the newest last.
+    shortened: VecDeque<Item>,
     pub(super) help: bool,
     /// Said once, beside the status line, until the next key.
     pub(super) hint: Option<String>,
@@ -162,7 +165,7 @@ impl State {
         let Some(since) = ended.started else { return };
         let own = ended.origin.as_ref().is_some_and(|origin| self.other(origin).is_none());
         self.close();
-        if at - since >= LONG && !matches!(reason, StopReason::Cancelled { .. }) {
+        if at - since >= LONG_TURN_MILLIS && !matches!(reason, StopReason::Cancelled { .. }) {
             self.long_turn = LongTurn::Ended(at);
         }
         if let Some(why) = explain_stop(reason) {
@@ -218,6 +221,22 @@ impl State {
             card.output.clear();
             *done = true;
         }
+    }
+
+    /// Keeps an item that was shown shortened, for whoever wants all of it.
+    pub(super) fn keep_short(&mut self, item: Item) {
+        if self.shortened.len() == MAX_SHORTENED {
+            self.shortened.pop_front();
+        }
+        self.shortened.push_back(item);
+    }
+
+    /// Shows in full the item that was shortened last: each time it is called, the one before.
+    /// Returns `false` if there is none.
+    pub(super) fn open_short(&mut self) -> bool {
+        let Some(item) = self.shortened.pop_back() else { return false };
+        self.aside(Item { apart: true, open: true, ..item });
+        true
     }
 
     /// Takes a question away. What comes up in its place has not been read yet.

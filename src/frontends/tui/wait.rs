@@ -1,11 +1,10 @@
-//! What the screen waits for, where that may be nothing.
+//! Waiting for what may never come: a key while the terminal is given away, a client without a server.
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::keyboard::{Input, Keyboard};
 
-/// The next key, if the terminal is ours.
+/// Waits for the next key; for ever while the terminal is given away.
 pub(super) async fn next_key(keyboard: &mut Option<Keyboard>) -> Option<Input> {
     match keyboard {
         Some(keyboard) => keyboard.next().await,
@@ -13,15 +12,7 @@ pub(super) async fn next_key(keyboard: &mut Option<Keyboard>) -> Option<Input> {
     }
 }
 
-/// The time to draw, if there is one.
-pub(super) async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// How many clients there are, when that has changed.
+/// Waits until the number of clients changes, and returns it.
 pub(super) async fn changed(clients: &mut Option<watch::Receiver<usize>>) -> usize {
     if let Some(clients) = clients
         && clients.changed().await.is_ok()

@@ -6,10 +6,11 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::super::item::Card;
+use super::super::layout::ItemRows;
 use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, cut, played, width, width_of};
-use super::{Shown, diff};
+use super::diff;
 use crate::session::{Access, CallStarted, CallStatus, Content, Decision, Source, ToolOutcome};
 
 /// Rows of output that are shown while it grows, and when it has ended.
@@ -25,12 +26,12 @@ const BACKGROUND: &str = "read_background_output";
 const TEXT: usize = 3;
 
 /// The rows of a card.
-pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
+pub(super) fn rows(card: &Card, open: bool, columns: usize) -> ItemRows {
     let all = |most| if open { usize::MAX } else { most };
     let output = |text| output(text, runs(&card.started), all(OUTPUT), columns);
     let mut counts = Vec::new();
     let mut shown = match &card.outcome {
-        None if card.status == CallStatus::AwaitingAnswer => Shown::default(),
+        None if card.status == CallStatus::AwaitingAnswer => ItemRows::default(),
         None => output(&card.output),
         Some(ToolOutcome::Done(done)) => match &done.shown {
             Some(Content::Output(text)) => output(text),
@@ -45,11 +46,11 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
             }
             Some(Content::Todos(todos)) => {
                 let margin = columns.saturating_sub(2);
-                Shown::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
+                ItemRows::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
             Some(Content::Server(answer)) if answer.is_json() => output(&answer.text),
             Some(Content::Server(answer)) => text_rows(&answer.text, all(TEXT), columns),
-            None => Shown::default(),
+            None => ItemRows::default(),
         },
         Some(ToolOutcome::Failed(error)) => match &error.shown {
             Some(Content::Server(answer)) => {
@@ -58,7 +59,7 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> Shown {
             Some(Content::Output(text)) => output(text),
             _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
         },
-        Some(ToolOutcome::Rejected | ToolOutcome::Cancelled) => Shown::default(),
+        Some(ToolOutcome::Rejected | ToolOutcome::Cancelled) => ItemRows::default(),
     };
     shown.rows.insert(0, head(card, counts, columns));
     shown
@@ -112,7 +113,7 @@ fn runs(started: &CallStarted) -> bool {
 }
 
 /// The last rows of an output; `plays`: as a terminal plays it, else with every character written out.
-fn output(text: &str, plays: bool, most: usize, columns: usize) -> Shown {
+fn output(text: &str, plays: bool, most: usize, columns: usize) -> ItemRows {
     // No more lines are looked at than can be seen.
     let text = text.trim_end();
     let from = memchr::memrchr_iter(b'\n', text.as_bytes()).nth(most - 1).map_or(0, |at| at + 1);
@@ -125,23 +126,23 @@ fn output(text: &str, plays: bool, most: usize, columns: usize) -> Shown {
     if hidden > 0 {
         rows.insert(0, more(hidden, "above"));
     }
-    Shown { rows, whole: hidden == 0 }
+    ItemRows { rows, whole: hidden == 0 }
 }
 
 fn more(rows: usize, place: &str) -> Line<'static> {
     Line::styled(format!("  │ … {rows} more {place} (Ctrl+O shows all)"), DIM)
 }
 
-fn limited(mut rows: Vec<Line<'static>>, most: usize) -> Shown {
+fn limited(mut rows: Vec<Line<'static>>, most: usize) -> ItemRows {
     let over = rows.len().saturating_sub(most);
     if over > 0 {
         rows.truncate(most);
         rows.push(more(over, "below"));
     }
-    Shown { rows, whole: over == 0 }
+    ItemRows { rows, whole: over == 0 }
 }
 
-fn text_rows(text: &str, most: usize, columns: usize) -> Shown {
+fn text_rows(text: &str, most: usize, columns: usize) -> ItemRows {
     let rows = markdown::render(text, columns.saturating_sub(4));
     let barred = rows.into_iter().map(|mut row| {
         row.spans.iter_mut().for_each(|span| span.style = span.style.add_modifier(Modifier::DIM));

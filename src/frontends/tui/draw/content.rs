@@ -1,31 +1,21 @@
 //! Content of a question: every character that would be written, run or sent.
 
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 
 use super::super::dialog::Dialog;
 use super::super::highlight::Highlighter;
+use super::super::layout::QuestionRows;
 use super::super::theme::{BOLD, CODE, DIM};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
 use crate::session::{Access, CallStarted};
 use crate::visible::{has_hidden, visible, visible_line};
 
-/// Content of a question, laid out.
-#[derive(Debug, Default)]
-pub(in super::super) struct Content {
-    pub(super) rows: Vec<Line<'static>>,
-    /// Of a change: how many lines it adds and removes.
-    pub(super) counts: Vec<Span<'static>>,
-    /// `true` if there are characters in the content, or in what is said of it, that had to be
-    /// written out.
-    pub(super) hidden: bool,
-}
-
 /// Returns what a question is about; `full`: with everything else that the question says.
-pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> Content {
+pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> QuestionRows {
     let started = &*dialog.started;
-    let mut page = Page { columns, content: Content::default() };
+    let mut page = Page { columns, content: QuestionRows::default() };
     let reason = reason(started);
     let said = reason.iter().chain([&started.summary.label]);
     page.content.hidden =
@@ -57,7 +47,7 @@ pub(super) fn reason(started: &CallStarted) -> Option<String> {
 
 struct Page {
     columns: usize,
-    content: Content,
+    content: QuestionRows,
 }
 
 impl Page {

@@ -5,9 +5,10 @@ use ratatui::text::{Line, Span};
 
 use super::super::dialog::{Dialog, Window};
 use super::super::input::Input;
+use super::super::layout::QuestionRows;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, width, width_of, wrap};
-use super::content::{Content, content, reason};
+use super::content::{content, reason};
 use super::{Frame, rule};
 use crate::session::Access;
 use crate::visible;
@@ -118,7 +119,13 @@ pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> Frame {
 }
 
 /// Returns the part of a question that says what is asked.
-fn head(dialog: &Dialog, content: &Content, open: usize, detail: Detail, columns: usize) -> Part {
+fn head(
+    dialog: &Dialog,
+    content: &QuestionRows,
+    open: usize,
+    detail: Detail,
+    columns: usize,
+) -> Part {
     let mut head = Part { columns, ..Part::default() };
     if detail.apart {
         head.rows.extend([Line::default(), rule(ASKS, columns)]);

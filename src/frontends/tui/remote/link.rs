@@ -11,7 +11,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::conversation::News;
+use super::super::news::News;
 use super::Agent;
 use super::socket::{Connection, Failure};
 use crate::net::Backoff;
@@ -89,7 +89,7 @@ impl Link {
                 Ok(connection) => connection,
                 Err(why) => break why,
             };
-            self.tell(News::Found).await;
+            self.tell(News::Restored).await;
         };
         self.tell(News::Ended(why)).await;
     }
@@ -143,7 +143,7 @@ impl Link {
         let entries = new.map(read).collect();
         self.next = happened.next;
         self.input_limit.store(happened.input_limit.unwrap_or(0), Ordering::Relaxed);
-        self.tell(News::Happened(entries)).await;
+        self.tell(News::Entries(entries)).await;
         Ok(())
     }
 
