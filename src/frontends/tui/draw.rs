@@ -8,8 +8,8 @@ mod login;
 mod question;
 mod status;
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Style;
+use ratatui_core::text::{Line, Span};
 
 use super::item::{Body, Item, Tone};
 use super::layout::ItemRows;

@@ -3,7 +3,7 @@
 //! What the crates for this bring (grammars and a regex engine, megabytes of them) is out of
 //! proportion to what a reader gains in a terminal, so this knows only what most languages share.
 
-use ratatui::text::Span;
+use ratatui_core::text::Span;
 
 use super::theme::{CODE, DIM, KEYWORD, NUMBER, STRING};
 

@@ -1,6 +1,6 @@
 //! Laid-out rows of items and questions, which those keep until they are shown in another way.
 
-use ratatui::text::{Line, Span};
+use ratatui_core::text::{Line, Span};
 
 /// Rows of an item.
 #[derive(Debug)]

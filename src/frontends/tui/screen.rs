@@ -3,8 +3,8 @@
 //! Only what changes is written, in one piece that the terminal shows at once. Every movement is
 //! relative to the live rows, so nobody asks the terminal where they are.
 
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::text::{Line, Span};
 
 use super::draw::Frame;
 use super::wrap::{cut, width, width_of};

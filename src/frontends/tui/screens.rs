@@ -14,10 +14,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
+use ratatui_core::terminal::Terminal;
+use ratatui_core::backend::TestBackend;
+use ratatui_core::layout::Rect;
+use ratatui_core::text::Line;
 use serde_json::{Value, json};
 
 use super::complete;
@@ -126,7 +126,7 @@ impl Stage {
 fn drawn(rows: &[Line<'static>], columns: u16) -> String {
     let height = u16::try_from(rows.len()).unwrap();
     let mut terminal = Terminal::new(TestBackend::new(columns, height)).unwrap();
-    let draw = |frame: &mut ratatui::Frame<'_>| {
+    let draw = |frame: &mut ratatui_core::terminal::Frame<'_>| {
         for (y, row) in (0..).zip(rows) {
             frame.render_widget(row, Rect::new(0, y, columns, 1));
         }

@@ -1,7 +1,7 @@
 //! The few styles there are. The terminal's own sixteen colours, and never black, white or a
 //! background: so they fit dark and light screens alike.
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui_core::style::{Color, Modifier, Style};
 
 /// What is less important.
 pub(super) const DIM: Style = Style::new().add_modifier(Modifier::DIM);

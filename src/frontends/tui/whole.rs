@@ -1,8 +1,8 @@
 //! Lines that a terminal is left to break itself, so that they are copied from it whole: code, and
 //! addresses that are longer than a row.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Style;
+use ratatui_core::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::wrap::{Margin, line_as_seen, width, width_of, wrap};

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Modifier;
+use ratatui_core::text::{Line, Span};
 
 use super::super::item::Card;
 use super::super::layout::ItemRows;

@@ -1,7 +1,7 @@
 //! Content of a question: every character that would be written, run or sent.
 
-use ratatui::style::Style;
-use ratatui::text::Span;
+use ratatui_core::style::Style;
+use ratatui_core::text::Span;
 
 use super::super::dialog::Dialog;
 use super::super::highlight::Highlighter;

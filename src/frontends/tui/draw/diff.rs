@@ -1,7 +1,7 @@
 //! A change of a file: numbered lines, in colours where they are new or gone, changed words underlined.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui_core::style::{Modifier, Style};
+use ratatui_core::text::{Line, Span};
 
 use super::super::theme::{BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, fold};

@@ -1,6 +1,6 @@
 //! What can be done here: all keys, or what matters on one screen.
 
-use ratatui::text::{Line, Span};
+use ratatui_core::text::{Line, Span};
 
 use super::super::keys::{ESSENTIAL, HELP};
 use super::super::theme::CODE;
@@ -14,7 +14,7 @@ pub(super) fn keys(columns: usize) -> Vec<Line<'static>> {
 
 /// What matters; `commands` are the names of all.
 pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
-    let text = |text: &str| plain(text, &Margin::default(), ratatui::style::Style::new(), columns);
+    let text = |text: &str| plain(text, &Margin::default(), ratatui_core::style::Style::new(), columns);
     let mut rows = text(
         "Ask in your own words. The agent works in this directory, and asks before it changes \
          anything.",

@@ -1,7 +1,7 @@
 //! The offer to log in, and how it goes.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Style;
+use ratatui_core::text::{Line, Span};
 
 use super::super::input::Input;
 use super::super::offer::{Cause, Offer, Row, Stage, Then};

@@ -1,7 +1,7 @@
 //! A question: what would happen, why it is asked, and what can be answered.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Style;
+use ratatui_core::text::{Line, Span};
 
 use super::super::dialog::{Dialog, Window};
 use super::super::input::Input;

@@ -1,7 +1,7 @@
 //! The last row: who answers, how freely, at what cost, where, and who else is there.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Style;
+use ratatui_core::text::{Line, Span};
 
 use super::super::clock::seconds;
 use super::super::state::State;

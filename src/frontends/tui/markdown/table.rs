@@ -1,6 +1,6 @@
 //! Tables: columns as wide as they need to be, or as there is room for.
 
-use ratatui::text::{Line, Span};
+use ratatui_core::text::{Line, Span};
 
 use super::super::theme::{BOLD, DIM};
 use super::super::wrap::{Margin, width_of, wrap};

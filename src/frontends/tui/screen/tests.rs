@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use ratatui::text::{Line, Span};
+use ratatui_core::text::{Line, Span};
 
 use super::super::draw::Frame;
 use super::super::theme::{BAD, BOLD};
