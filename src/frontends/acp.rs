@@ -30,13 +30,13 @@ use crate::sync::Mutex;
 /// Gets hold of credentials; the error says what to do. Ends when that is complete.
 pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// What an editor is served with.
+/// Session and credentials that an editor is served with.
 pub struct Service {
-    /// What it drives.
+    /// Session that the editor drives.
     pub session: Arc<Session>,
-    /// What the session calls it.
+    /// Origin of the editor's prompts and answers.
     pub origin: Origin,
-    /// What `authenticate` does.
+    /// Action of the method `authenticate`.
     pub authenticate: Authenticate,
 }
 
@@ -74,15 +74,15 @@ pub async fn serve(
     }
 }
 
-/// What is known of the one at the other end.
+/// State of the connection that the handler and the view share.
 struct Client {
-    /// What the session calls it.
+    /// Origin of the editor's prompts and answers.
     origin: Origin,
     /// The prompts that are not answered yet.
     replies: Mutex<HashMap<TurnId, Responder>>,
-    /// Whether it knows `updatePlan`.
+    /// `true` if the editor knows `updatePlan`.
     plans: AtomicBool,
-    /// The turn that it cancelled last: what is still unsaid of that is not said.
+    /// The turn that the editor cancelled last: no more of its text is sent.
     silenced: Mutex<Option<TurnId>>,
 }
 
@@ -91,7 +91,7 @@ struct Editor {
     session: Arc<Session>,
     authenticate: Authenticate,
     client: Arc<Client>,
-    /// The last turn that it began.
+    /// The last turn that the editor began.
     turn: Mutex<Option<TurnId>>,
     _view: AbortOnDropHandle<()>,
 }

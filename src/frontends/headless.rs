@@ -27,10 +27,10 @@ use crate::session::{
     UpdateKind, explain_stop,
 };
 
-/// What standard output is.
+/// Format of standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// What the model says, as it comes.
+    /// The model's text, as it comes.
     #[default]
     Text,
     /// One JSON object at the end.
@@ -62,23 +62,23 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// How a prompt is run.
+/// Options of a run.
 pub struct Options {
-    /// What standard output is.
+    /// Format of standard output.
     pub format: Format,
-    /// Whether others have joined, who can answer questions.
+    /// `true` if others have joined, who can answer questions.
     pub shared: bool,
-    /// Whether a person watches: then it is told what goes on.
+    /// `true` if a person watches: then it is told what goes on.
     pub progress: bool,
     /// The signal that has cancelled the prompt, if one has.
     pub signal: Arc<OnceLock<i32>>,
 }
 
-/// Where a run writes.
+/// Destinations of a run's output.
 pub struct Outputs<'a, W> {
     /// The answer.
     pub answer: W,
-    /// What people are to know besides.
+    /// Notes for people.
     pub notes: &'a mut (dyn Write + Send),
 }
 
@@ -183,7 +183,7 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
     }
 }
 
-/// What is written, in one of the formats.
+/// Writer of one of the formats.
 enum Shape {
     Text(Text),
     Json(Box<Json>),

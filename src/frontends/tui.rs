@@ -70,10 +70,10 @@ use crate::protocol::attach::Offered;
 pub use crate::protocol::attach::{Listed, Wanted};
 use crate::session::{Entry, TurnId};
 
-/// How often, at the most, the screen is drawn for what comes by itself.
+/// Minimum time between two drawings of what comes by itself.
 const FRAME: Duration = Duration::from_millis(30);
 
-/// How long the last rows may take to be written.
+/// Time limit for writing the last rows.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns; an
@@ -142,7 +142,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
     ui.run().await
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no more is known")
@@ -163,11 +163,11 @@ struct Ui {
     height: usize,
     /// The files of the workspace, once they have been asked for.
     files: Option<Files>,
-    /// Whether they are being looked for.
+    /// `true` if they are being looked for.
     finding: bool,
     /// The prompts of MCP servers, as they were when a command was begun.
     prompts: Vec<Offered>,
-    /// What was asked of the session, and what follows.
+    /// Replies of the session that are awaited, each with its continuation.
     replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,
     providers: Option<KeyProviders>,
@@ -204,7 +204,7 @@ enum Quit {
     Ended(String),
 }
 
-/// What follows when a reply has come.
+/// Continuation that runs when a reply has come.
 type Next = Box<dyn FnOnce(&mut Ui) + Send>;
 
 impl Ui {

@@ -44,9 +44,9 @@ pub struct Projection {
     calls: HashMap<String, CallRecord>,
     /// Ids of the calls that have not ended, in the order they started.
     open: Vec<String>,
-    /// What is being written by the model.
+    /// Text that the model is writing.
     voice: Option<Voice>,
-    /// Whether the running turn's answer has text and goes on.
+    /// `true` if the running turn's answer has text and goes on.
     answering: bool,
     /// A request that is tried again, and when.
     retry: Option<(Retry, Millis)>,
@@ -67,12 +67,12 @@ enum Ended {
 }
 
 impl Projection {
-    /// A projection that holds every turn and call, for readers that look back.
+    /// Returns a projection that holds every turn and call, for readers that look back.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
 
-    /// A projection for a reader that joins late: of what came before, these questions are open.
+    /// Returns a projection for a reader that joins late: these questions are open already.
     pub fn joining(questions: &[Arc<CallStarted>]) -> Self {
         let mut projection = Self::default();
         for started in questions {
@@ -98,69 +98,70 @@ impl Projection {
         update::of(self, entry)
     }
 
-    /// The turns, oldest first: those that have not ended, or all.
+    /// Returns the turns, oldest first: those that have not ended, or all.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
         self.turns.values()
     }
 
-    /// The turn of this number.
+    /// Returns the turn of this number.
     pub fn turn(&self, turn: TurnId) -> Option<&TurnRecord> {
         self.turns.get(&turn)
     }
 
-    /// The turns that wait, oldest first.
+    /// Returns the turns that wait, oldest first.
     pub fn queued(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
         self.turns.values().filter(|turn| turn.started.is_none() && turn.ended.is_none())
     }
 
-    /// The turn that runs, and since when.
+    /// Returns the turn that runs, and since when.
     pub fn running(&self) -> Option<(TurnId, Millis)> {
         self.running
     }
 
-    /// The turn that ran at a log index, or had ended last.
+    /// Returns the turn that ran at a log index, or had ended last.
     pub fn running_at(&self, index: usize) -> Option<TurnId> {
         let after = self.starts.partition_point(|(start, _)| *start <= index);
         self.starts.get(after.checked_sub(1)?).map(|(_, turn)| *turn)
     }
 
-    /// The turn that runs now or ran last; before any ran, the first in the queue.
+    /// Returns the turn that runs now or ran last; before any ran, the first in the queue.
     pub fn latest(&self) -> Option<&TurnRecord> {
         let ran = self.starts.last().and_then(|(_, turn)| self.turn(*turn));
         ran.or_else(|| self.turns.values().next())
     }
 
-    /// The call of this id, if it has begun.
+    /// Returns the call of this id, if it has begun.
     pub fn call(&self, id: &str) -> Option<&CallRecord> {
         self.calls.get(id)
     }
 
-    /// The calls that have not ended, in the order they started.
+    /// Returns the calls that have not ended, in the order they started.
     pub fn open_calls(&self) -> impl DoubleEndedIterator<Item = &CallRecord> {
         self.open.iter().filter_map(|id| self.calls.get(id))
     }
 
-    /// The todo list: as the model wrote it last, until nothing of it is left to do.
+    /// Returns the todo list: as the model wrote it last, until nothing of it is left to do.
     pub fn todos(&self) -> &[Todo] {
         &self.todos
     }
 
-    /// Tokens that the model was told last, if it was asked since the conversation began.
+    /// Returns the tokens that the model was told last, if it was asked since the conversation
+    /// began.
     pub fn context_tokens(&self) -> Option<u64> {
         self.context_tokens
     }
 
-    /// Tokens of all requests, without those that were cached.
+    /// Returns the tokens of all requests, without those that were cached.
     pub fn spent_tokens(&self) -> u64 {
         self.spent_tokens
     }
 
-    /// Whether the retry at a log index voided text of an answer that had been shown.
+    /// Returns whether the retry at a log index voided text of an answer that had been shown.
     fn restarts_at(&self, index: usize) -> bool {
         self.restarts.binary_search(&index).is_ok()
     }
 
-    /// What is going on now.
+    /// Returns what is going on now.
     pub fn activity(&self) -> Activity<'_> {
         activity::of(self)
     }

@@ -24,7 +24,7 @@ use crate::visible::visible_line;
 pub(super) struct Cards {
     session: Arc<Session>,
     peer: Peer,
-    /// Who answers.
+    /// Origin of the answers.
     origin: Origin,
     open: HashMap<String, Arc<Mutex<Card>>>,
 }
@@ -36,7 +36,7 @@ struct Card {
     id: Option<ToolCallId>,
     /// The editor's user said no: it shows that by itself, and wants no update.
     declined: bool,
-    /// How the call ended, if that came before the id.
+    /// End of the call, if that came before the id.
     end: Option<Arc<Event>>,
 }
 
@@ -158,7 +158,7 @@ fn update(
     peer.send(UPDATE_TOOL_CALL, &UpdateToolCallParams { tool_call_id, status, content });
 }
 
-/// What the editor's answer says, and its id for the call.
+/// Returns the meaning of the editor's answer, and the editor's id for the call.
 fn read_answer(
     answer: Result<RequestToolCallConfirmationResponse, CallError>,
     question: &Question,

@@ -1,4 +1,4 @@
-//! What calls look like in ACP 0.0.9: icons, questions, contents.
+//! Calls as ACP 0.0.9 has them: icons, questions, contents.
 //!
 //! Every character is shown of what a person approves; what came of a call is prose.
 
@@ -29,13 +29,13 @@ pub(super) fn icon(kind: Kind) -> Icon {
     }
 }
 
-/// The places that a call is about.
+/// Returns the files and lines that a call is about.
 pub(super) fn locations(locations: &[Location]) -> Vec<ToolCallLocation<'_>> {
     let wire = |location: &'_ Location| location.line.map(|line| line.saturating_sub(1));
     locations.iter().map(|it| ToolCallLocation { path: &it.path, line: wire(it) }).collect()
 }
 
-/// What is asked about a call.
+/// Returns the question about a call.
 pub(super) fn confirmation<'a>(
     started: &'a CallStarted,
     question: &'a Question,
@@ -79,7 +79,7 @@ fn because(question: &Question) -> String {
     format!("Asked because {}", visible(&question.reason()))
 }
 
-/// What is shown of a call that is asked about.
+/// Returns the content of a call that is asked about.
 pub(super) fn proposal<'a>(
     started: &'a CallStarted,
     question: &Question,
@@ -106,7 +106,7 @@ pub(super) fn proposal<'a>(
     }
 }
 
-/// How a call ended.
+/// Returns the status and the content of a call that has ended.
 pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallContent<'_>>) {
     match outcome {
         ToolOutcome::Done(output) => (ToolCallStatus::Finished, output.shown.as_ref().map(content)),

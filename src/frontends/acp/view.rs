@@ -20,13 +20,13 @@ use crate::session::{
 };
 use crate::visible::visible_prose;
 
-/// How many bytes may be unwritten before the view stops reading the log.
+/// Number of unwritten bytes from which on the view stops reading the log.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// How many bytes of JSON a chunk's text may take, so that its line stays under [`PACKET`].
+/// Maximum size of a chunk's text in bytes of JSON, so that its line stays under [`PACKET`].
 const TEXT: usize = PACKET - 160;
 
-/// Which kind of chunk.
+/// Kind of a chunk.
 #[derive(Clone, Copy)]
 enum Voice {
     Text,
@@ -157,13 +157,13 @@ impl View {
         }
     }
 
-    /// Whether a turn came from this editor.
+    /// Returns whether a turn came from this editor.
     fn is_own(&self, turn: Option<TurnId>) -> bool {
         let turn = turn.and_then(|turn| self.projection.turn(turn));
         turn.is_some_and(|turn| turn.origin.as_ref() == Some(&self.client.origin))
     }
 
-    /// Whether this editor has cancelled a turn.
+    /// Returns whether this editor has cancelled a turn.
     fn is_silenced(&self, turn: Option<TurnId>) -> bool {
         turn.is_some() && turn == *self.client.silenced.lock()
     }
@@ -236,8 +236,8 @@ impl View {
     }
 }
 
-/// Whether the end of a turn is explained as text: the editor knows its own cancel, and a failure
-/// is the answer to its prompt.
+/// Returns whether the end of a turn is explained as text: the editor knows its own cancel, and a
+/// failure is the answer to its prompt.
 fn is_text(reason: &StopReason) -> bool {
     match TurnResult::of(reason) {
         TurnResult::Completed => true,
@@ -246,7 +246,8 @@ fn is_text(reason: &StopReason) -> bool {
     }
 }
 
-/// How much of the text takes at most `bytes` as JSON. At least one character.
+/// Returns the length of the longest beginning of a text that takes at most `bytes` as JSON: at
+/// least one character.
 fn fitting(text: &str, bytes: usize) -> usize {
     // Six bytes is the most that one takes.
     if text.len() * 6 <= bytes {
@@ -264,7 +265,7 @@ fn fitting(text: &str, bytes: usize) -> usize {
     end
 }
 
-/// How many bytes a character takes in a JSON string.
+/// Returns the size of a character in a JSON string, in bytes.
 fn in_json(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::session::{ModelError, StopReason, explain_error, explain_stop};
 
-/// What a shell adds to the number of a signal.
+/// Number that a shell adds to the number of a signal.
 const SIGNALLED: i32 = 128;
 
 /// The number of SIGINT.
@@ -15,9 +15,9 @@ const INTERRUPT: i32 = 2;
 pub enum Failure {
     /// There is no key, or it is not accepted.
     NotAuthenticated(String),
-    /// What was given makes no prompt.
+    /// The input makes no prompt.
     Input(String),
-    /// The model was to be asked more often than is allowed; how often that is.
+    /// The model was to be asked more often than is allowed.
     TurnLimit(String),
     /// Somebody cancelled it: a signal, whose number this is, or else one who has joined.
     Cancelled(Option<i32>),
@@ -26,8 +26,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The failure that a turn's end is, if it is one: an answer that was cut is none. `signal`: the
-    /// number of the signal that has cancelled the prompt, if one has.
+    /// Returns the failure that a turn's end is, if it is one: an answer that was cut is none.
+    /// `signal`: the number of the signal that has cancelled the prompt, if one has.
     pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
         let why = explain_stop(reason)?;
         Some(match reason {
@@ -39,7 +39,7 @@ impl Failure {
         })
     }
 
-    /// The failure that a model's error is.
+    /// Returns the failure that a model's error is.
     pub(super) fn of_model(error: &ModelError) -> Self {
         let why = explain_error(error);
         match error {

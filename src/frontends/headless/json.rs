@@ -11,7 +11,7 @@ pub(super) struct Json {
     id: String,
     stats: Stats,
     answer: LastAnswer,
-    /// What a command has put out.
+    /// Output of a command.
     output: String,
 }
 

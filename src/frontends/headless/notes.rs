@@ -1,4 +1,4 @@
-//! What people are to know besides the answer: on standard error.
+//! Notes for people besides the answer: on standard error.
 
 use std::io::Write;
 
@@ -7,15 +7,15 @@ use super::question::allowing;
 use crate::session::{CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry};
 use crate::visible::{visible, visible_line};
 
-/// How a call fails that was said not to be allowed.
+/// Kind of the error of a call that was refused because nobody can be asked.
 const NOBODY: &str = "nobody_to_ask";
 
-/// How many characters of something are shown.
+/// Maximum length of a label or a message, in characters.
 const SHOWN: usize = 200;
 
 pub(super) struct Notes<'a> {
     output: &'a mut (dyn Write + Send),
-    /// Whether a person watches, who wants to know what goes on.
+    /// `true` if calls and retries are shown too, for a person who watches.
     progress: bool,
 }
 

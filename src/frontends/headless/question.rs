@@ -1,8 +1,8 @@
-//! What the model is told when it wants something that a person would have to allow.
+//! The refusal that the model is told when it wants something that a person would have to allow.
 
 use crate::session::{Question, RuleName, Scope};
 
-/// Why the call is not run, and what to do instead.
+/// Tells the model why a call is not run, and what to do instead.
 pub(super) fn refusal(question: &Question) -> String {
     let allowed = match allowing(question) {
         Some(with) => format!("Whoever starts the agent can allow it with `{with}`."),
@@ -16,7 +16,8 @@ pub(super) fn refusal(question: &Question) -> String {
     )
 }
 
-/// With what it would not have been asked; none if somebody has written a rule that asks.
+/// Returns the flag, variable or setting with which it would not have been asked; none if somebody
+/// has written a rule that asks.
 pub(super) fn allowing(question: &Question) -> Option<&'static str> {
     let mut flag = "--approval-mode auto_edit";
     for rule in &question.rules {

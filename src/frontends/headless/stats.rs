@@ -1,4 +1,4 @@
-//! What a turn has cost, in the shapes that Gemini CLI gives it.
+//! Costs of a turn, in the shapes that Gemini CLI gives them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::session::{
     UpdateKind, Usage,
 };
 
-/// What is counted.
+/// Counts of requests, tokens, calls and lines.
 pub(super) struct Stats {
     /// The model that answers now.
     model: String,
@@ -24,7 +24,7 @@ pub(super) struct Stats {
     asked: Millis,
 }
 
-/// How often a model was asked, and what came of it.
+/// Requests to one model, and their tokens.
 #[derive(Default)]
 struct Asked {
     requests: u64,
@@ -42,7 +42,7 @@ struct Calls {
     decisions: Decisions,
 }
 
-/// Who let them run.
+/// Decisions that let calls run or did not.
 #[derive(Default, Clone, Copy)]
 struct Decisions {
     accept: u64,

@@ -89,7 +89,7 @@ impl Stream {
     }
 }
 
-/// What came of a call.
+/// Returns the result of a call.
 fn result(call: &str, outcome: &ToolOutcome) -> Value {
     let (kind, message) = match outcome {
         ToolOutcome::Done(output) => {

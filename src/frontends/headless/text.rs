@@ -5,7 +5,7 @@ use crate::visible::visible_prose;
 
 #[derive(Default)]
 pub(super) struct Text {
-    /// Whether a line has begun and not ended.
+    /// `true` if a line has begun and not ended.
     in_line: bool,
 }
 

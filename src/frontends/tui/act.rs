@@ -1,4 +1,4 @@
-//! What the user does: keys become changes of the state and calls of the session.
+//! Actions of the user: keys become changes of the state and calls of the session.
 
 mod completing;
 mod login;
@@ -26,7 +26,7 @@ use super::{Quit, Ui, clipboard, draw, editor, markdown, now, prompt, signals};
 const TWICE: Duration = Duration::from_secs(2);
 
 impl Ui {
-    /// Whom the keys are for.
+    /// Returns the part of the screen that keys go to.
     fn focus(&self) -> Focus {
         match self.state.dialogs.front() {
             Some(dialog) if dialog.saying.is_some() => Focus::Saying,
@@ -49,7 +49,7 @@ impl Ui {
         let Some(intent) = keys::intent(key, focus, self.session.elsewhere().is_some()) else {
             return Ok(());
         };
-        self.put_off(focus);
+        self.defer_dialog(focus);
         let had_help = self.state.help;
         self.state.unhint();
         match intent {
@@ -99,8 +99,8 @@ impl Ui {
         Ok(())
     }
 
-    /// Who is still typing does not answer what has come up meanwhile.
-    fn put_off(&mut self, focus: Focus) {
+    /// While the user is typing, postpones a newly opened dialog so that keystrokes don't answer it.
+    fn defer_dialog(&mut self, focus: Focus) {
         if !matches!(focus, Focus::Input { .. }) {
             return;
         }
@@ -113,7 +113,7 @@ impl Ui {
 
     pub(super) fn pasted(&mut self, text: String) {
         let focus = self.focus();
-        self.put_off(focus);
+        self.defer_dialog(focus);
         match focus {
             Focus::Question | Focus::Reader | Focus::Offer | Focus::Waiting => {}
             Focus::Saying | Focus::Key | Focus::Input { .. } => self.edit(&Edit::Insert(text)),

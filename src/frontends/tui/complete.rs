@@ -1,4 +1,4 @@
-//! What the word at the cursor may become: a command, a file, an earlier prompt.
+//! Completion of the word at the cursor: to a command, a file, an earlier prompt.
 
 use std::cmp::Reverse;
 
@@ -7,31 +7,31 @@ use super::local::LOCAL;
 use crate::commands::{Command, Registry};
 use crate::protocol::attach::Offered;
 
-/// How many are offered.
+/// Maximum number of candidates.
 const MOST: usize = 8;
 
-/// What is offered.
+/// Candidates for the text at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Completion {
-    /// Where what is completed begins.
+    /// Start of the completed text, in bytes.
     pub(super) from: usize,
     pub(super) candidates: Vec<Candidate>,
-    /// Which one is marked.
+    /// Index of the marked candidate.
     pub(super) selected: usize,
-    /// Whether these are earlier prompts.
+    /// `true` if these are earlier prompts.
     pub(super) searches: bool,
 }
 
 /// Something that may be meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// What is put in.
+    /// Text that is put in.
     pub(super) text: String,
-    /// What it is.
+    /// Description for people.
     pub(super) help: String,
 }
 
-/// What could be completed.
+/// Kind of text that can be completed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted<'a> {
     Command(&'a str),
@@ -62,7 +62,7 @@ impl Completion {
     }
 }
 
-/// What could be completed at the cursor.
+/// Returns the text at the cursor that can be completed.
 pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
     let before = &input.text()[..input.cursor()];
     if before.starts_with('/') && !before.contains('\n') {
@@ -153,7 +153,8 @@ impl Files {
     }
 }
 
-/// How well a file's name fits what was typed.
+/// Returns the rank of a file for the typed text, the highest for the best; `None` if the file does
+/// not fit.
 fn fits(typed: &str, file: &File) -> Option<u8> {
     let (path, name) = (&file.folded, &file.folded[file.name..]);
     if path.starts_with(typed) || name.starts_with(typed) {

@@ -37,7 +37,7 @@ impl Conversation {
         }
     }
 
-    /// Who is at this terminal, as the session knows them.
+    /// Returns the origin of this terminal's prompts and answers.
     pub(super) fn me(&self) -> Origin {
         match self {
             Self::Here(..) => Origin::Terminal,
@@ -45,7 +45,7 @@ impl Conversation {
         }
     }
 
-    /// Where it is, if it is not of this process.
+    /// Returns the address of the session, if that is not of this process.
     pub(super) fn elsewhere(&self) -> Option<String> {
         match self {
             Self::Here(..) => None,
@@ -53,7 +53,7 @@ impl Conversation {
         }
     }
 
-    /// The id of the model that answers, as far as is known before the first news.
+    /// Returns the id of the model, as far as is known before the first news.
     pub(super) fn model(&self) -> String {
         match self {
             Self::Here(session, _) => session.model(),
@@ -61,7 +61,7 @@ impl Conversation {
         }
     }
 
-    /// How much is allowed without a question, as far as is known before the first news.
+    /// Returns the approval mode, as far as is known before the first news.
     pub(super) fn mode(&self) -> Mode {
         match self {
             Self::Here(session, _) => session.mode(),
@@ -69,7 +69,7 @@ impl Conversation {
         }
     }
 
-    /// The modes that there can be; none if that is not known.
+    /// Returns the modes that there can be; none if that is not known.
     pub(super) fn modes(&self) -> Vec<Mode> {
         match self {
             Self::Here(session, _) => session.modes(),
@@ -77,7 +77,7 @@ impl Conversation {
         }
     }
 
-    /// How many tokens the model can be told, if that is known.
+    /// Returns the size of the model's window in tokens, if that is known.
     pub(super) fn input_limit(&self) -> Option<u64> {
         match self {
             Self::Here(session, _) => session.input_limit(),
@@ -85,7 +85,7 @@ impl Conversation {
         }
     }
 
-    /// The next news, when there are some. Nothing is lost if it is dropped while it waits.
+    /// Waits for the next news. Nothing is lost if the future is dropped.
     pub(super) async fn news(&mut self) -> News {
         match self {
             Self::Here(_, log) => {
@@ -97,7 +97,7 @@ impl Conversation {
         }
     }
 
-    /// The person says something.
+    /// Sends a prompt.
     pub(super) fn prompt(&self, prompt: Vec<PromptPart>) -> Reply<()> {
         match self {
             Self::Here(session, _) => {
@@ -132,7 +132,7 @@ impl Conversation {
         }
     }
 
-    /// Changes how much is allowed without a question.
+    /// Changes the approval mode.
     pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
         match self {
             Self::Here(session, _) => ready(session.set_mode(mode)).boxed(),
@@ -140,7 +140,7 @@ impl Conversation {
         }
     }
 
-    /// What prompts can mention: files, at most so many, and resources.
+    /// Returns what prompts can mention: files, at most so many, and resources.
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
         match self {
             Self::Here(session, _) => {
@@ -152,7 +152,7 @@ impl Conversation {
         }
     }
 
-    /// The commands that only this session has.
+    /// Returns the commands that only this session has.
     pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
         match self {
             Self::Here(session, _) => {

@@ -18,11 +18,11 @@ pub(super) struct Dialog {
     pub(super) started: Arc<CallStarted>,
     /// When it came up.
     opened: Millis,
-    /// How long "always" holds, for people.
+    /// End of what "always" means, for people.
     until: &'static str,
-    /// Which choice is marked.
+    /// Index of the marked choice.
     pub(super) selected: usize,
-    /// How many rows of what is asked about are above those shown.
+    /// Number of content rows above those shown.
     pub(super) scroll: usize,
     /// The rows of what is asked about, for so many columns; with everything else that is said, or
     /// not.
@@ -55,7 +55,7 @@ pub(super) enum Scroll {
     ToEnd,
 }
 
-/// What can be chosen.
+/// A choice of the dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Choice {
     /// This answer.
@@ -104,18 +104,18 @@ impl Dialog {
         &self.started.call.id
     }
 
-    /// Whether keys are for it.
+    /// Returns whether keys go to the dialog.
     pub(super) fn ready(&self, now: Millis) -> bool {
         now - self.opened >= GRACE
     }
 
-    /// It comes up now, not before.
+    /// Restarts the grace time: the question comes up now.
     pub(super) fn shown_at(&mut self, now: Millis) {
         self.opened = now;
         self.reading = false;
     }
 
-    /// What can be chosen: a key, and what that is, for people.
+    /// Returns the choices: key, meaning, and text for people.
     pub(super) fn choices(&self) -> Vec<(char, Choice, String)> {
         let once = Choice::Answer(Answer::Once { edited: None });
         let mut choices = vec![('y', once, "yes, this once".to_owned())];
@@ -138,13 +138,13 @@ impl Dialog {
         choices
     }
 
-    /// What a key chooses.
+    /// Returns the choice of a key.
     pub(super) fn chosen(&self, key: char) -> Option<Choice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)
     }
 
-    /// What is marked.
+    /// Returns the marked choice.
     pub(super) fn marked(&self) -> Option<Choice> {
         self.choices().into_iter().nth(self.selected).map(|(_, choice, _)| choice)
     }

@@ -1,4 +1,4 @@
-//! What the state looks like: rows for the scrollback, and the live rows below them.
+//! Drawing of the state: rows for the scrollback, and the live rows below them.
 
 mod card;
 mod content;
@@ -24,7 +24,7 @@ use crate::visible::visible_line;
 /// Rows of the todo list at most.
 const TODOS: usize = 7;
 
-/// How much is looked at of what has one row, in bytes.
+/// Maximum number of bytes to look at of a text that is shown in one row.
 const ROW: usize = 2000;
 
 /// Rows of a prompt.
@@ -33,7 +33,7 @@ const PROMPT: usize = 40;
 /// The spinner, an image after the other.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
 
-/// How long an image of the spinner is shown, in milliseconds.
+/// Time for which an image of the spinner is shown, in milliseconds.
 pub(super) const SPIN: Millis = 120;
 
 /// How wide a rule is at most. Some terminals break rows anew before they tell of another width: a
@@ -135,7 +135,7 @@ fn body(item: &Item, open: bool, columns: usize) -> ItemRows {
     })
 }
 
-/// As much of a text as one row can show.
+/// Returns the beginning of a text: no less than one row can show.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(ROW)]
 }
@@ -290,7 +290,7 @@ fn composer(state: &State, columns: usize, height: usize) -> Frame {
     Frame { rows, cursor }
 }
 
-/// What the text can be completed to; or all keys.
+/// Returns the candidates of the completion, or all keys.
 fn offered(state: &State, columns: usize) -> Vec<Line<'static>> {
     if let Some(completion) = &state.completion {
         let row = |(at, candidate): (usize, &super::complete::Candidate)| {

@@ -7,12 +7,12 @@ use ratatui_core::text::Span;
 
 use super::theme::{CODE, DIM, KEYWORD, NUMBER, STRING};
 
-/// How a language writes its comments.
+/// Comment marks of a language.
 struct Language {
     line: &'static [&'static str],
     block: Option<(&'static str, &'static str)>,
     keywords: &'static str,
-    /// Whether a single quote begins a text: not where it marks a lifetime or a character.
+    /// `true` if a single quote begins a text: not where it marks a lifetime or a character.
     single_quotes: bool,
 }
 
@@ -71,7 +71,7 @@ fn starts(language: &Language, text: &str) -> bool {
     language.block.is_some_and(|(open, _)| text.starts_with(open))
 }
 
-/// How long a comment is on this line, and whether it goes on after it.
+/// Returns the length of a comment on this line, and whether it goes on after it.
 fn comment(language: &Language, text: &str, inside: bool) -> (usize, bool) {
     let Some((open, close)) = language.block else { return (text.len(), false) };
     let from = if inside { 0 } else { open.len() };
@@ -81,7 +81,7 @@ fn comment(language: &Language, text: &str, inside: bool) -> (usize, bool) {
     }
 }
 
-/// How long a quoted text is on this line.
+/// Returns the length of a quoted text on this line.
 fn text(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {

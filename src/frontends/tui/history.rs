@@ -5,13 +5,13 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// How many are kept.
+/// Maximum number of prompts.
 const MOST: usize = 1000;
 
-/// How long one may be to be kept in the file.
+/// Maximum length of a prompt that is written to the file, in bytes.
 const LONG: usize = 16 * 1024;
 
-/// How long all may be together, in bytes.
+/// Maximum size of all prompts together, in bytes.
 const MEMORY: usize = 4 << 20;
 
 /// The prompts, and which of them is in the input.

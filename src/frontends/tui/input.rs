@@ -47,7 +47,7 @@ pub(super) struct Rows {
     pub(super) texts: Vec<String>,
     /// Row and column of the cursor.
     pub(super) cursor: (usize, usize),
-    /// Whether the first row is that of the text.
+    /// `true` if the first row is that of the text.
     pub(super) from_the_start: bool,
 }
 

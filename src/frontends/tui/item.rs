@@ -8,39 +8,39 @@ use super::markdown::Growing;
 use super::memo::Memo;
 use crate::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
 
-/// One of them.
+/// One piece of the history.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
-    /// What it is.
+    /// Content of the item.
     pub(super) body: Body,
-    /// Whether an empty row sets it apart from what is above.
+    /// `true` if an empty row sets it apart from what is above.
     pub(super) apart: bool,
-    /// Whether it has its last form.
+    /// `true` if it has its last form.
     pub(super) done: bool,
-    /// Whether all of it is shown, however long that is.
+    /// `true` if all of it is shown, however long that is.
     pub(super) open: bool,
     /// Its rows, if it waits for something above it: whether it is all shown, in how many columns.
     pub(super) rows: Memo<(bool, usize), ItemRows>,
 }
 
-/// What it is.
+/// Content of an item.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
-    /// What a user said; and who, if not at this terminal.
+    /// Prompt of a user; and its origin, if that is not this terminal.
     Prompt(String, Option<Origin>),
-    /// What the model, or a command, says: Markdown.
+    /// Text of the model, or of a command: Markdown.
     Said(Growing),
-    /// What the model thinks: Markdown.
+    /// Reasoning of the model: Markdown.
     Thought(Growing),
     /// A call.
     Call(Card),
-    /// What matters to who does not know this program yet; the names of all commands.
+    /// Help for newcomers, with the names of all commands.
     Help(String),
     /// Something else to know.
     Note(Tone, String),
 }
 
-/// How grave a note is.
+/// Severity of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     /// To be known.
@@ -52,15 +52,15 @@ pub(super) enum Tone {
 /// A call as it is shown.
 #[derive(Debug, Clone)]
 pub(super) struct Card {
-    /// What is called.
+    /// Announcement of the call.
     pub(super) started: Arc<CallStarted>,
     /// Status of the call.
     pub(super) status: CallStatus,
-    /// What it has written so far.
+    /// Output so far.
     pub(super) output: String,
-    /// What was answered, if it was asked about; and by whom, if not at this terminal.
+    /// Answer to the question, if there was one; and its origin, if that is not this terminal.
     pub(super) answer: Option<(Answer, Option<Origin>)>,
-    /// What came of it.
+    /// Outcome, once the call has ended.
     pub(super) outcome: Option<ToolOutcome>,
 }
 
@@ -70,7 +70,7 @@ impl Item {
         Self { body, apart: true, done, open: false, rows: Memo::default() }
     }
 
-    /// Of a text that grows, what will stay as it is: it is taken out, and the rest stays.
+    /// Takes out the part of a growing text that will stay as it is; the rest stays.
     pub(super) fn settle(&mut self, unfolded: bool) -> Option<Self> {
         if self.done {
             return None;

@@ -4,7 +4,7 @@ use super::dialog::Scroll;
 use super::input::Edit;
 use super::keyboard::{Code, Key};
 
-/// Whom the keys are for.
+/// The part of the screen that keys go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Focus {
     /// The text that is typed.
@@ -28,7 +28,7 @@ pub(super) enum Focus {
     Waiting,
 }
 
-/// What a key means.
+/// Meaning of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Intent {
     /// The text changes, or the place in it.

@@ -6,7 +6,7 @@ use ratatui_core::text::{Line, Span};
 #[derive(Debug)]
 pub(super) struct ItemRows {
     pub(super) rows: Vec<Line<'static>>,
-    /// Whether they are all there are.
+    /// `true` if they are all there are.
     pub(super) whole: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct QuestionRows {
     pub(super) rows: Vec<Line<'static>>,
     /// Numbers of lines that a change adds and removes.
     pub(super) counts: Vec<Span<'static>>,
-    /// Whether there are characters in the content, or in what is said of it, that had to be
+    /// `true` if there are characters in the content, or in what is said of it, that had to be
     /// written out.
     pub(super) hidden: bool,
 }

@@ -1,8 +1,8 @@
-//! The commands that only this screen has: the session knows nothing of them.
+//! Commands of the screen alone: the session knows nothing of them.
 
 use crate::commands::{Registry, unknown};
 
-/// One of them.
+/// A command of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Local {
     Auth,
@@ -12,7 +12,7 @@ pub(super) enum Local {
     Quit,
 }
 
-/// As they are typed, and what they do.
+/// Names as they are typed, commands, and descriptions.
 pub(super) const LOCAL: [(&str, Local, &str); 5] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
@@ -21,7 +21,8 @@ pub(super) const LOCAL: [(&str, Local, &str); 5] = [
     ("/quit", Local::Quit, "leave"),
 ];
 
-/// The one that is typed, and what follows it. `/help COMMAND` is the session's.
+/// Returns the command of the screen that is typed, and its argument. `/help COMMAND` is the
+/// session's.
 pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     let typed = typed.trim();
     if unknown::leaves(typed) {
@@ -36,7 +37,7 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     (takes_more || rest.is_empty()).then_some((local, rest.trim()))
 }
 
-/// The names of all commands, these and the session's.
+/// Returns the names of all commands, these and the session's.
 pub(super) fn names() -> String {
     let known = Registry::default();
     let shared = known.list().iter().map(|command| format!("/{}", command.name));

@@ -24,11 +24,11 @@ const OPTIONS: Options =
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growing {
     pub(super) text: String,
-    /// How much of it only says what the rest is part of: it has been shown.
+    /// Length of the beginning that is only context of the rest: it has been shown.
     pub(super) context: usize,
-    /// Whether what has been shown ends in the middle of a block.
+    /// `true` if what has been shown ends in the middle of a block.
     joined: bool,
-    /// Whether anything has been shown.
+    /// `true` if anything has been shown.
     pub(super) goes_on: bool,
 }
 
@@ -95,17 +95,17 @@ fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'s
 struct Page {
     columns: usize,
     rows: Vec<Line<'static>>,
-    /// What will be the next line.
+    /// Spans of the next line.
     spans: Vec<Span<'static>>,
     styles: Vec<Style>,
     /// The numbers of the next items, of the lists that we are in.
     lists: Vec<Option<u64>>,
-    /// What an item or a quote puts before its rows.
+    /// Margins of the items and quotes that are open.
     margins: Vec<Margin>,
     code: Option<Highlighter>,
     table: Option<Table>,
     links: Vec<String>,
-    /// Whether a quote begins here.
+    /// `true` if a quote begins here.
     quoted: bool,
 }
 

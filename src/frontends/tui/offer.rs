@@ -13,10 +13,10 @@ const GRACE: Millis = 600;
 pub(super) struct Offer {
     /// Why it is made.
     pub(super) cause: Cause,
-    /// Whose key is wanted, and where such keys are made.
+    /// Provider whose key is wanted, and address where such keys are made.
     pub(super) whose: &'static str,
     pub(super) made_at: &'static str,
-    /// Whose key the user may give instead.
+    /// Providers whose keys the user may give instead.
     pub(super) providers: Vec<KeyProvider>,
     /// The id of the model that the wanted key is for, if the user has chosen its provider.
     pub(super) model: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Offer {
     /// When it came up; none if the user asked for it.
     opened: Option<Millis>,
     pub(super) stage: Stage,
-    /// Which choice is marked.
+    /// Index of the marked choice.
     pub(super) selected: usize,
     /// Why the last attempt failed.
     pub(super) failure: Option<String>,
@@ -43,22 +43,22 @@ pub(super) enum Cause {
     Wanted,
 }
 
-/// How far the user has got.
+/// Stage of the login.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
-    /// Whose model it is to be is being chosen.
+    /// The provider is being chosen.
     Providers,
     /// The user is choosing how to give the key.
     Choosing,
     /// The key is being typed.
     Typing(Input),
-    /// It is being checked.
+    /// The key is being checked.
     Checking,
     /// A page in the browser asks for it; its address, once it is known.
     Browser(Option<String>),
 }
 
-/// What follows when there is a key.
+/// Continuation once there is a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Then {
     Nothing,
@@ -68,7 +68,7 @@ pub(super) enum Then {
     GoOn,
 }
 
-/// What can be chosen.
+/// A choice of the offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     /// A provider, by its place among those that there are.
@@ -177,22 +177,22 @@ impl Offer {
         true
     }
 
-    /// Whether keys are for it.
+    /// Returns whether keys are for it.
     pub(super) fn ready(&self, now: Millis) -> bool {
         self.opened.is_none_or(|opened| now - opened >= GRACE)
     }
 
-    /// It comes up now, not before, if it came by itself.
+    /// Restarts the grace time of an offer that came by itself: it comes up now.
     pub(super) fn shown_at(&mut self, now: Millis) {
         self.opened = self.opened.map(|_| now);
     }
 
-    /// Whether something goes on that may take long.
+    /// Returns whether something goes on that may take long.
     pub(super) fn busy(&self) -> bool {
         matches!(self.stage, Stage::Checking | Stage::Browser(_))
     }
 
-    /// What is typed of the key.
+    /// Returns the line in which the key is typed.
     pub(super) fn typing(&mut self) -> Option<&mut Input> {
         match &mut self.stage {
             Stage::Typing(input) => Some(input),
@@ -206,13 +206,13 @@ impl Offer {
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
-    /// What a key chooses.
+    /// Returns the choice of a key.
     pub(super) fn chosen(&self, key: char) -> Option<Choice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)
     }
 
-    /// What is marked.
+    /// Returns the marked choice.
     pub(super) fn marked(&self) -> Option<Choice> {
         self.choices().get(self.selected).map(|(_, choice, _)| *choice)
     }

@@ -1,4 +1,4 @@
-//! What the user typed as a prompt: text, or a command line.
+//! Typed text as a prompt: text, or a command line.
 
 use crate::session::PromptPart;
 

@@ -28,18 +28,18 @@ use crate::protocol::attach::{
 };
 use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, TurnId};
 
-/// How many news wait for the screen before no more are asked for.
+/// Number of unread news from which on no more are requested.
 const AHEAD: usize = 2;
 
-/// What a call takes apart from its parameters, in bytes.
+/// Size of a request apart from its parameters, in bytes.
 const ENVELOPE: usize = 200;
 
 /// An agent of this machine.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    /// Where it listens.
+    /// Address that the agent listens at.
     pub port: u16,
-    /// What it wants to be told, if anything.
+    /// Token that the agent demands, if it does.
     pub token: Option<String>,
     /// The longest message that is read, in bytes.
     pub line_bytes: usize,
@@ -51,11 +51,11 @@ impl fmt::Display for Agent {
     }
 }
 
-/// What comes of it.
+/// Result of an attempt to attach.
 pub enum Attached {
     /// The session.
     To(Remote),
-    /// It is not clear which session is meant; all there are.
+    /// It is not clear which session is meant: a list of all.
     Choose(Vec<Listed>),
 }
 
@@ -93,7 +93,7 @@ pub struct Remote {
     opened: Opened,
     asks: mpsc::UnboundedSender<Ask>,
     news: mpsc::Receiver<News>,
-    /// How many prompts there were.
+    /// Number of prompts so far.
     prompts: AtomicU64,
     /// 0 if it is not known.
     input_limit: Arc<AtomicU64>,

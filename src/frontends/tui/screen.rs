@@ -21,17 +21,17 @@ const CLEAR_BELOW: &str = "\x1b[J";
 /// terminals keep in their scrollback.
 const CLEAR_FROM_ROW: &str = "\x1b[2K\x1b[C\x1b[J\r";
 
-/// What is on the screen.
+/// Rows on the screen.
 pub(super) struct Screen {
     columns: usize,
     colour: bool,
-    /// Whether the terminal breaks its rows anew when it gets narrower, as most do, or cuts them.
+    /// `true` if the terminal breaks its rows anew when it gets narrower, as most do, or cuts them.
     reflows: bool,
     /// The live rows.
     shown: Vec<Line<'static>>,
-    /// Where the cursor is, from the first live row.
+    /// Row and column of the cursor, from the first live row.
     cursor: (usize, usize),
-    /// Whether it is seen.
+    /// `true` if it is seen.
     seen: bool,
 }
 
@@ -81,7 +81,7 @@ impl Screen {
         out
     }
 
-    /// What to write so that no live rows are left, and the cursor is where they began.
+    /// Returns the bytes that remove the live rows and leave the cursor where they began.
     pub(super) fn clear(&mut self) -> String {
         let mut out = String::new();
         self.go(&mut out, 0);

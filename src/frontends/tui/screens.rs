@@ -14,9 +14,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ratatui_core::terminal::Terminal;
 use ratatui_core::backend::TestBackend;
 use ratatui_core::layout::Rect;
+use ratatui_core::terminal::Terminal;
 use ratatui_core::text::Line;
 use serde_json::{Value, json};
 

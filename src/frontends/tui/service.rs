@@ -1,4 +1,4 @@
-//! What the screen is given by whoever starts it.
+//! Everything that the screen is given by its caller.
 
 use std::path::PathBuf;
 
@@ -8,27 +8,27 @@ use tokio::sync::watch;
 use super::conversation::Conversation;
 use super::editor::Editor;
 
-/// What the terminal is shown, and what it works with.
+/// Session and services of a terminal.
 pub struct Service {
     /// The conversation.
     pub session: Conversation,
     /// The working directory, as people write it.
     pub workspace: String,
-    /// Where others can join, and how many have.
+    /// Address at which others can join, and their number.
     pub a2a: Option<(String, watch::Receiver<usize>)>,
-    /// Where earlier prompts are kept.
+    /// File of earlier prompts.
     pub history: Option<PathBuf>,
     /// Editor that the user edits texts with.
     pub editor: Editor,
-    /// Whether colours are wanted.
+    /// `true` if colours are wanted.
     pub colour: bool,
     /// `true` if the user is called when they are wanted: by a bell, a notification, the title.
     pub notifies: bool,
     /// `true` if the terminal is one of tmux.
     pub in_tmux: bool,
-    /// How the user can give a key, if that can be done here.
+    /// Ways to log in, if that can be done here.
     pub login: Option<LogIn>,
-    /// Whose key the user may give, unless it is settled whose model answers.
+    /// Providers whose keys the user may give, unless the provider is settled.
     pub providers: Option<KeyProviders>,
     /// Tells which models Ollama has on this machine, if it runs there.
     pub ollama: Option<Ollama>,
@@ -37,7 +37,7 @@ pub struct Service {
 /// A provider of models whose key the user may give.
 #[derive(Debug, Clone)]
 pub struct KeyProvider {
-    /// As people write it.
+    /// Name for people.
     pub title: &'static str,
     /// Site where keys are made.
     pub made_at: &'static str,
@@ -51,14 +51,14 @@ pub type KeyProviders = Box<dyn Fn() -> Vec<KeyProvider> + Send + Sync>;
 /// Asks Ollama for the ids of its models; there are none if it does not answer soon.
 pub type Ollama = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
-/// How a key can be given for the model with this id.
+/// Returns the way to log in for the model with this id.
 pub type LogIn = Box<dyn Fn(&str) -> Login>;
 
 /// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
 pub struct Login {
-    /// Whose key it is: a provider, as people write it.
+    /// Provider of the key, as people write it.
     pub whose: &'static str,
-    /// Where such keys are made.
+    /// Address where such keys are made.
     pub made_at: &'static str,
     /// Checks a key that was typed, and uses it.
     pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
@@ -66,7 +66,7 @@ pub struct Login {
     pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
 }
 
-/// What comes of it.
+/// Result of a login.
 pub type GotKey = BoxFuture<'static, Result<String, String>>;
 
 /// Is told a page's address.

@@ -14,7 +14,7 @@ pub(super) struct Signals {
     resize: Signal,
 }
 
-/// What has come.
+/// A signal that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
     /// The job is to stop.
@@ -48,7 +48,7 @@ impl Signals {
     }
 }
 
-/// Whether somebody could let the job go on if it stopped: a shell, in a job of its own.
+/// Returns whether somebody could let the job go on if it stopped: a shell, in a job of its own.
 pub(super) fn can_stop() -> bool {
     let Some(parent) = getppid() else { return false };
     let same_session = getsid(Some(parent)).ok() == getsid(None).ok();

@@ -1,4 +1,4 @@
-//! What the screen shows, made from the session's events and the user's keys. Pure: it reaches
+//! State of the screen, made from the session's updates and the user's keys. Pure: it reaches
 //! neither the terminal nor the session, and the time is given to it.
 
 mod about;
@@ -31,7 +31,7 @@ const MAX_SHORTENED: usize = 20;
 #[derive(Debug, Clone)]
 pub(super) struct Running {
     pub(super) turn: TurnId,
-    /// Whether it was begun at this terminal.
+    /// `true` if it was begun at this terminal.
     pub(super) own: bool,
     /// Origin of the turn, if it was not begun at this terminal and its origin is known.
     pub(super) by: Option<Origin>,
@@ -42,21 +42,21 @@ pub(super) struct Running {
 pub(super) enum LongTurn {
     #[default]
     None,
-    /// It has ended: when.
+    /// The turn has ended, at this time.
     Ended(Millis),
-    /// It has ended, and no key has been pressed since.
+    /// The turn has ended, and no key has been pressed since.
     Unseen,
 }
 
-/// What the screen shows.
+/// State of the screen.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) about: About,
-    /// Who is at this terminal.
+    /// Origin of this terminal's prompts and answers.
     me: Option<Origin>,
     /// The session, as far as it has been read.
     pub(super) projection: Projection,
-    /// What is not in the scrollback yet, in order.
+    /// Items that are not in the scrollback yet, in order.
     pub(super) items: VecDeque<Item>,
     /// The questions that are open; the first is shown.
     pub(super) dialogs: VecDeque<Dialog>,
@@ -66,14 +66,14 @@ pub(super) struct State {
     pub(super) refused: Option<(Millis, Then)>,
     pub(super) input: Input,
     pub(super) completion: Option<Completion>,
-    /// Whether everything is shown in full.
+    /// `true` if everything is shown in full.
     pub(super) unfolded: bool,
     /// Items that went into the scrollback shortened, the newest last.
     shortened: VecDeque<Item>,
     pub(super) help: bool,
-    /// Said once, beside the status line, until the next key.
+    /// Hint above the status line, until the next key.
     pub(super) hint: Option<String>,
-    /// Whether the last thing that went into the history was a call.
+    /// `true` if the last thing that went into the history was a call.
     after_call: bool,
     pub(super) long_turn: LongTurn,
     pub(super) answer: LastAnswer,
@@ -84,7 +84,7 @@ impl State {
         Self { about, me: Some(me), ..Self::default() }
     }
 
-    /// Whether the session cannot be reached for now.
+    /// Returns whether the session cannot be reached for now.
     pub(super) fn is_lost(&self) -> bool {
         self.about.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.lost)
     }
@@ -268,7 +268,7 @@ impl State {
         })
     }
 
-    /// More of what is being said or thought.
+    /// Adds to the text that grows.
     fn grow(&mut self, more: &str, thinks: bool) {
         if let Some(Item { body, done: false, .. }) = self.items.back_mut() {
             match body {
@@ -307,7 +307,7 @@ impl State {
         self.items.push_back(Item { apart, ..Item::new(body) });
     }
 
-    /// What is being said or thought has been.
+    /// Ends the text that grows.
     fn close(&mut self) {
         for item in &mut self.items {
             if matches!(item.body, Body::Said(_) | Body::Thought(_)) {
@@ -377,19 +377,19 @@ impl State {
         }
     }
 
-    /// Whether something turns while time goes by.
+    /// Returns whether a spinner turns.
     pub(super) fn turns(&self) -> bool {
         self.projection.running().is_some() || self.offer.as_ref().is_some_and(Offer::busy)
     }
 
-    /// Forgets what was said once.
+    /// Removes what is shown until the next key.
     pub(super) fn unhint(&mut self) {
         self.long_turn = LongTurn::None;
         self.hint = None;
         self.help = false;
     }
 
-    /// What is typed so far, which is then gone.
+    /// Takes the typed text out of the line.
     pub(super) fn take_input(&mut self) -> String {
         self.completion = None;
         mem::take(&mut self.input).into_text()

@@ -22,7 +22,7 @@ const TELL_KEYS_NO_MORE: &str = "\x1b[>4m\x1b[<u";
 const KEEP_TITLE: &str = "\x1b[22;2t";
 const TITLE_BACK: &str = "\x1b[23;2t";
 
-/// How long a terminal that takes nothing is waited for when it is given back.
+/// Time limit for writing to a terminal that takes nothing when it is given back.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A terminal that is ours until this is dropped.
@@ -33,7 +33,7 @@ pub(super) struct Terminal {
     /// `true` if the title will be changed, and so the one before is kept.
     titled: bool,
     jobs: mpsc::Sender<Job>,
-    /// What is being written.
+    /// Bytes that are being written.
     writing: Option<oneshot::Receiver<()>>,
 }
 
@@ -89,7 +89,7 @@ impl Terminal {
         self.writing = self.jobs.send((text, tell)).is_ok().then_some(written);
     }
 
-    /// Whether something is being written.
+    /// Returns whether something is being written.
     pub(super) fn busy(&self) -> bool {
         self.writing.is_some()
     }
@@ -128,7 +128,7 @@ pub(super) fn size() -> (usize, usize) {
     }
 }
 
-/// What the terminal says it is.
+/// Returns the kind of terminal that `TERM` names.
 pub(super) fn kind() -> String {
     std::env::var("TERM").unwrap_or_default()
 }
@@ -139,8 +139,8 @@ pub(super) fn is_console() -> bool {
     kind() == "linux"
 }
 
-/// Whether a terminal breaks its rows anew when it gets narrower, as far as its variables tell:
-/// nothing asks it. Most do.
+/// Returns whether a terminal breaks its rows anew when it gets narrower, as far as its variables
+/// tell: nothing asks it. Most do.
 pub(super) fn reflows(var: impl Fn(&str) -> Option<String>) -> bool {
     if var("TMUX").is_some() {
         return true;

@@ -3,19 +3,19 @@
 
 use ratatui_core::style::{Color, Modifier, Style};
 
-/// What is less important.
+/// Style of less important text.
 pub(super) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-/// What is more important.
+/// Style of more important text.
 pub(super) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Code in a text, names.
 pub(super) const CODE: Style = Style::new().fg(Color::Cyan);
-/// What the user said, and what is chosen.
+/// Style of the user's text, and of the chosen row.
 pub(super) const USER: Style = Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD);
-/// What went well, and what is new.
+/// Style of success, and of added lines.
 pub(super) const GOOD: Style = Style::new().fg(Color::Green);
-/// What went wrong, and what is gone.
+/// Style of failure, and of removed lines.
 pub(super) const BAD: Style = Style::new().fg(Color::Red);
-/// What wants attention.
+/// Style of what wants attention.
 pub(super) const ASKS: Style = Style::new().fg(Color::Magenta).add_modifier(Modifier::BOLD);
 /// Words of a language.
 pub(super) const KEYWORD: Style = Style::new().fg(Color::Magenta);

@@ -1,4 +1,5 @@
-//! Waiting for what may never come: a key while the terminal is given away, a client without a server.
+//! Waiting for what may never come: a key while the terminal is given away, a client without a
+//! server.
 
 use tokio::sync::watch;
 

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::visible::visible_line;
 
-/// How wide a tab is.
+/// Width of a tab in columns.
 const TAB: usize = 4;
 
 /// Returns a program's output as a terminal would show it: without escape sequences and control
@@ -73,12 +73,12 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// How many columns a text takes.
+/// Returns the width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// How many columns spans take.
+/// Returns the width of spans in columns.
 pub(super) fn width_of(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| width(&span.content)).sum()
 }
@@ -109,7 +109,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_terminator('\n')
 }
 
-/// What the rows of a wrapped line begin with.
+/// Beginnings of the rows of a wrapped line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Margin {
     /// The first.

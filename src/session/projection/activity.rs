@@ -1,4 +1,4 @@
-//! What is going on in a session now.
+//! The activity of a session: what goes on in it now.
 
 use super::Projection;
 use super::turn::{CallRecord, CallStatus};
@@ -6,7 +6,7 @@ use crate::model::Retry;
 use crate::session::event::Event;
 use crate::session::log::Millis;
 
-/// What is going on in a session now.
+/// Activity of a session.
 #[derive(Debug, Clone, Copy)]
 pub enum Activity<'a> {
     /// No turn runs.
@@ -27,7 +27,7 @@ pub enum Activity<'a> {
     AwaitingModel(Millis),
 }
 
-/// What the model is writing.
+/// Text that the model can be writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Voice {
     Answer,

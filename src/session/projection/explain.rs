@@ -87,7 +87,7 @@ pub fn explain_retry(retry: &Retry, restarts: bool) -> String {
     format!("{retry}{again}")
 }
 
-/// The front end that a prompt came from, as a label in front of it.
+/// Returns the label in front of a prompt: the front end that it came from.
 pub fn origin_label(origin: &Origin) -> &'static str {
     match origin {
         Origin::Editor => "editor",
@@ -96,7 +96,7 @@ pub fn origin_label(origin: &Origin) -> &'static str {
     }
 }
 
-/// A prompt as one text, as people are shown it.
+/// Returns a prompt as one text, as people are shown it.
 pub fn prompt_text(prompt: &[PromptPart]) -> String {
     prompt.iter().map(ToString::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! What an entry of the log means for people: an update that names no protocol and no screen.
+//! Updates: the meaning of a log entry for people, without a word of a protocol or a screen.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::permission::Mode;
 use crate::session::event::{Answer, CallStarted, Event, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::{Entry, Millis};
 
-/// What one entry of the log means for people.
+/// Meaning of one entry of the log for people.
 #[derive(Debug, Clone)]
 pub struct Update<'a> {
     /// Log index of the entry.
@@ -19,11 +19,11 @@ pub struct Update<'a> {
     /// Turn that it is part of: of a queue's or an end's update that turn, else the one that ran
     /// last. `None` if that started before the reader joined.
     pub turn: Option<TurnId>,
-    /// What has happened.
+    /// Kind of the update.
     pub kind: UpdateKind<'a>,
 }
 
-/// What has happened. Details of turns and calls are in the projection.
+/// Kind of an update. Details of turns and calls are in the projection.
 #[derive(Debug, Clone)]
 pub enum UpdateKind<'a> {
     /// A prompt waits for its turn.
@@ -46,7 +46,7 @@ pub enum UpdateKind<'a> {
     Retry {
         /// Reason, delay and number of the attempt.
         retry: &'a Retry,
-        /// Whether text of the answer that was shown is void.
+        /// `true` if text of the answer that was shown is void.
         restarts: bool,
     },
     /// Something that people should know.
@@ -143,7 +143,7 @@ fn kind<'a>(projection: &Projection, entry: &'a Entry) -> Option<UpdateKind<'a>>
 pub struct LastAnswer {
     /// Markdown.
     pub text: String,
-    /// Whether more of it may come.
+    /// `true` if more of it may come.
     open: bool,
 }
 

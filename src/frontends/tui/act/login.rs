@@ -233,7 +233,7 @@ impl Ui {
         self.state.hint = Some("/auth brings the login back".to_owned());
     }
 
-    /// Whether the offer has the keys.
+    /// Returns whether the offer has the keys.
     pub(in super::super) fn logging_in(&self) -> Option<&Offer> {
         self.state.offer.as_ref().filter(|offer| offer.ready(now()))
     }

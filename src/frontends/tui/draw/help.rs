@@ -14,7 +14,8 @@ pub(super) fn keys(columns: usize) -> Vec<Line<'static>> {
 
 /// What matters; `commands` are the names of all.
 pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
-    let text = |text: &str| plain(text, &Margin::default(), ratatui_core::style::Style::new(), columns);
+    let text =
+        |text: &str| plain(text, &Margin::default(), ratatui_core::style::Style::new(), columns);
     let mut rows = text(
         "Ask in your own words. The agent works in this directory, and asks before it changes \
          anything.",

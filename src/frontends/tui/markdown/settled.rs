@@ -23,9 +23,9 @@ pub(in super::super) struct Cut {
     pub(in super::super) reopen: String,
     /// How much of that has been shown.
     pub(in super::super) context: usize,
-    /// Whether the rest goes on in the middle of a block.
+    /// `true` if the rest goes on in the middle of a block.
     pub(in super::super) joined: bool,
-    /// Whether the rest begins a new block at the top.
+    /// `true` if the rest begins a new block at the top.
     pub(in super::super) apart: bool,
 }
 

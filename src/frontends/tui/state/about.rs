@@ -24,6 +24,6 @@ pub(in super::super) struct About {
 pub(in super::super) struct Elsewhere {
     /// Its address.
     pub(in super::super) place: String,
-    /// Whether it cannot be reached for now.
+    /// `true` if it cannot be reached for now.
     pub(in super::super) lost: bool,
 }
