@@ -57,7 +57,7 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
              allows no more in a session."
         ),
         StopReason::Looping(what) => format!(
-            "Stopped because the model repeated itself: {what}. Say how to go on, or turn this \
+            "Stopped, because the model repeated itself: {what}. Say how to go on, or turn this \
              check off with `model.disableLoopDetection` in the settings."
         ),
         StopReason::Refused(why) => format!(

@@ -110,7 +110,10 @@ async fn a_model_that_does_not_stop_repeating_itself_is_stopped() {
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert!(lines[0].starts_with("tandem: The model repeats itself (the same call"), "{lines:?}");
     assert!(lines[1].contains("not allowed without `model.disableLoopDetection`"), "{lines:?}");
-    assert!(lines[2].starts_with("tandem: Stopped because the model repeated itself"), "{lines:?}");
+    assert!(
+        lines[2].starts_with("tandem: Stopped, because the model repeated itself"),
+        "{lines:?}"
+    );
     assert_eq!(lines.len(), 3, "{lines:?}");
     let off = json!({ "model": { "disableLoopDetection": true } }).to_string();
     let left =
