@@ -58,7 +58,7 @@ fn a_key_goes_round_the_modes_and_the_one_without_questions_is_named() {
     terminal.line("/mode yolo");
     terminal.until("· yolo ·");
     terminal.line("/mode yol");
-    terminal.until("there is no mode `yol`; there are: default, auto_edit, yolo, plan");
+    terminal.until("Unknown mode `yol`. Modes: default, auto_edit, yolo, plan");
     terminal.keys(&["BTab"]);
     terminal.until("· default ·");
 }

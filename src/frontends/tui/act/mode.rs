@@ -26,7 +26,7 @@ impl Ui {
             }
             Err(_) => {
                 let name = crate::visible::visible_line(name);
-                self.state.hint = Some(format!("there is no mode `{name}`; there are: {names}"));
+                self.state.hint = Some(format!("Unknown mode `{name}`. Modes: {names}"));
             }
         }
     }
