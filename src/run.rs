@@ -42,8 +42,8 @@ use crate::net;
 use crate::permission::Mode;
 use crate::session::{Origin, Parts, Session, Upkeep};
 use crate::tools::mcp::{self, Hub};
-use crate::tools::process::Processes;
 use crate::tools::scratch::Scratch;
+use crate::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use crate::tools::workspace::Workspace;
 use crate::{record, rpc, stdio};
 
@@ -92,7 +92,7 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let session = making.agents_session(agent, &settings)?;
-    let Making { credentials, processes, .. } = &making;
+    let Making { credentials, supervisor, .. } = &making;
     let limits = making.limits(&settings);
     let joined = Joined::begin(agent, &session, credentials, &limits).await?;
     joined.announce();
@@ -147,18 +147,17 @@ pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
         let _ = tokio::time::timeout(LAST_WORDS, served).await;
     }
     joined.end().await;
-    processes.end_all().await;
+    supervisor.end_all().await;
     Ok(end)
 }
 
-/// Says of an environment variable whether the programs that are run must not see it.
-fn is_secret(
-    credentials: &Arc<Credentials>,
-    settings: &Settings,
-) -> impl Fn(&str, &str) -> bool + Send + Sync + use<> {
+/// Returns the environment variables that commands of a session must not see.
+fn environment(credentials: &Arc<Credentials>, settings: &Settings) -> EnvironmentFilter {
     let credentials = Arc::clone(credentials);
     let redaction = settings.security.environment_variable_redaction.clone();
-    move |name, value| credentials.is_secret(name, value) || redaction.hides(name, value)
+    EnvironmentFilter::new(move |name, value| {
+        credentials.is_secret(name, value) || redaction.hides(name, value)
+    })
 }
 
 /// What is set up for work in a directory.
@@ -188,7 +187,7 @@ fn set_up(work: &Work) -> anyhow::Result<(Env, Settings)> {
 struct Making {
     work: Work,
     credentials: Arc<Credentials>,
-    processes: Arc<Processes>,
+    supervisor: Arc<Supervisor>,
 }
 
 impl Making {
@@ -196,8 +195,8 @@ impl Making {
     fn new(work: &Work) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work)?;
         let credentials = Credentials::new(env);
-        let processes = Processes::of_agent(is_secret(&credentials, &settings));
-        Ok((Self { work: work.clone(), credentials, processes }, settings))
+        let supervisor = Supervisor::of_agent();
+        Ok((Self { work: work.clone(), credentials, supervisor }, settings))
     }
 
     fn env(&self) -> &Env {
@@ -245,7 +244,7 @@ impl Making {
         interactive: bool,
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
-        let processes = self.processes.hiding(is_secret(&self.credentials, settings));
+        let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
         let (model, models) = self.model(settings)?;
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
@@ -266,7 +265,7 @@ impl Making {
         let servers = Hub::new(
             servers::of(settings, &directory),
             mcp::Setup {
-                processes: Arc::clone(&processes),
+                terminals: Arc::clone(&terminals),
                 roots: workspace.roots().to_owned(),
                 limits: limits.mcp,
                 load: Arc::new(move || servers::of(&again(), &directory)),
@@ -282,7 +281,7 @@ impl Making {
             tools,
             servers,
             workspace: Arc::new(workspace),
-            processes,
+            terminals,
             scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
             mode,
             policy,

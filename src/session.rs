@@ -76,9 +76,9 @@ pub use crate::tools::mcp::{
 };
 use crate::tools::outputs::Outputs;
 use crate::tools::preimages::Preimages;
-use crate::tools::process::Processes;
-pub use crate::tools::process::Program;
 use crate::tools::scratch::Scratch;
+pub use crate::tools::terminals::Program;
+use crate::tools::terminals::Terminals;
 use crate::tools::workspace::Workspace;
 pub use crate::tools::{
     Access, Content, DiffLine, FileDiff, Kind, LineDiff, Location, ServerAnswer, Side, Source,
@@ -102,8 +102,8 @@ pub struct Parts {
     pub servers: Arc<Hub>,
     /// The files.
     pub workspace: Arc<Workspace>,
-    /// The programs.
-    pub processes: Arc<Processes>,
+    /// Where commands start.
+    pub terminals: Arc<Terminals>,
     /// A place on the disk for what the session keeps beside its log.
     pub scratch: Arc<Scratch>,
     /// How much is allowed without a question.
@@ -156,7 +156,7 @@ pub struct Session {
     servers: Arc<Hub>,
     instructions: Arc<Instructions>,
     workspace: Arc<Workspace>,
-    processes: Arc<Processes>,
+    terminals: Arc<Terminals>,
     background: Arc<Background>,
     preimages: Arc<Preimages>,
     outputs: Arc<Outputs>,
@@ -214,7 +214,7 @@ impl Session {
             servers: parts.servers,
             permissions,
             workspace: parts.workspace,
-            processes: parts.processes,
+            terminals: parts.terminals,
             background: background::of(&parts.limits, log.clone()),
             outputs: Arc::new(Outputs::new(
                 Arc::clone(&parts.scratch),

@@ -2,15 +2,15 @@
 //!
 //! A call has two steps. [`Tool::prepare`] reads the arguments and says what would happen, for
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files through
-//! [`Workspace`] and programs through [`Processes`], never directly.
+//! [`Workspace`] and start commands in [`Terminals`], never directly.
 
 pub mod background;
 pub mod mcp;
 pub mod outputs;
 pub mod preimages;
-pub mod process;
 pub mod scratch;
 pub mod secrets;
+pub mod terminals;
 pub mod workspace;
 
 mod args;
@@ -64,9 +64,9 @@ pub(crate) use self::name_list::NameList;
 pub use self::output::{Content, FileDiff, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput};
 use self::outputs::Outputs;
 use self::preimages::{FileChange, Preimages};
-use self::process::Processes;
 pub use self::read_many_files::NO_FILES_READ;
 pub(crate) use self::shorten::shorten;
+use self::terminals::Terminals;
 pub use self::web_fetch::Setup as WebSetup;
 use self::workspace::Workspace;
 
@@ -181,8 +181,8 @@ impl Kind {
 pub struct ToolContext {
     /// The files.
     pub workspace: Arc<Workspace>,
-    /// The programs.
-    pub processes: Arc<Processes>,
+    /// Where commands start.
+    pub terminals: Arc<Terminals>,
     /// Environment variables that a command is given besides.
     pub variables: Arc<[(String, String)]>,
     /// What was too long for the model.

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::credentials::Credentials;
 use super::env::Env;
-use crate::tools::process::left_alone;
+use crate::tools::terminals::left_alone;
 
 /// What fails later than this has opened the page before.
 const LAUNCH: Duration = Duration::from_secs(10);

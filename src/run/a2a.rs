@@ -103,7 +103,7 @@ impl Joined {
 pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&serve.work)?;
-    let processes = Arc::clone(&making.processes);
+    let supervisor = Arc::clone(&making.supervisor);
     let limits = making.limits(&settings);
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
@@ -133,7 +133,7 @@ pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
         served = &mut serving => served,
         never = hurry => match never {},
     };
-    processes.end_all().await;
+    supervisor.end_all().await;
     served.context("the server failed")??;
     Ok(End::Signal(signal))
 }

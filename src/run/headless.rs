@@ -70,7 +70,7 @@ pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
             let _ = timeout(LAST_WORDS, served).await;
         }
         joined.end().await;
-        making.processes.end_all().await;
+        making.supervisor.end_all().await;
     };
     tokio::select! {
         () = last_words => {}

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::config::settings::{McpServer, Settings};
 use crate::tools::mcp::{OAuth, Reach, ServerConfig};
-use crate::tools::process::Program;
+use crate::tools::terminals::Program;
 
 /// The servers that count, for a session in this directory.
 pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {

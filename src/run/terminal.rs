@@ -53,7 +53,7 @@ pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     }
     session.close_because(CLOSING);
     joined.end().await;
-    making.processes.end_all().await;
+    making.supervisor.end_all().await;
     end
 }
 

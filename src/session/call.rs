@@ -180,8 +180,8 @@ async fn check(
         return permissions.check(&tool.request(args, access), &Environment::default());
     }
     // A name stands for the program that is found when the line runs.
-    session.processes.find_programs().await;
-    let environment = Environment::new(session.processes.environment());
+    session.terminals.find_programs().await;
+    let environment = Environment::new(session.terminals.environment());
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
         permissions.check(&tool.request(&args, &access), &environment)
@@ -343,7 +343,7 @@ impl Session {
             move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
         ToolContext {
             workspace: Arc::clone(&self.workspace),
-            processes: Arc::clone(&self.processes),
+            terminals: Arc::clone(&self.terminals),
             variables: Arc::default(),
             background: Arc::clone(&self.background),
             outputs: Arc::clone(&self.outputs),

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::process::Running;
 use super::shell_output::Output;
+use super::terminals::Running;
 use super::{Limits, ToolContext};
 use crate::sync::Mutex;
 
@@ -135,7 +135,7 @@ impl Background {
                  list_background_processes names them"
             )));
         }
-        let running = cx.processes.start_with(command, directory, &cx.variables)?;
+        let running = cx.terminals.start(command, directory, &cx.variables)?;
         let job = Arc::new(Job {
             pid: running.group,
             command: command.to_owned(),

@@ -42,7 +42,7 @@ pub use self::resources::READ_RESOURCE;
 use self::server::{Phase, Server};
 use self::tool::McpTool;
 use super::Tool;
-use super::process::Processes;
+use super::terminals::Terminals;
 use crate::net::Lookup;
 use crate::sync::Mutex;
 
@@ -60,7 +60,7 @@ pub struct Hub {
 /// What servers are reached with.
 pub struct Setup {
     /// Starts programs.
-    pub processes: Arc<Processes>,
+    pub terminals: Arc<Terminals>,
     /// The directories of the workspace.
     pub roots: Vec<PathBuf>,
     /// How much is too much.
@@ -78,7 +78,7 @@ pub type Load = Arc<dyn Fn() -> Vec<ServerConfig> + Send + Sync>;
 
 /// What all servers of a session share.
 struct World {
-    processes: Arc<Processes>,
+    terminals: Arc<Terminals>,
     /// The directories of the workspace.
     roots: Vec<PathBuf>,
     limits: Limits,
@@ -176,9 +176,9 @@ impl Kept {
 impl Hub {
     /// The servers that the settings name. Reaches none of them yet.
     pub fn new(servers: Vec<ServerConfig>, setup: Setup) -> Arc<Self> {
-        let Setup { processes, roots, limits, load, logins, lookup } = setup;
+        let Setup { terminals, roots, limits, load, logins, lookup } = setup;
         let (version, tell) = (watch::Sender::default(), Mutex::default());
-        let world = Arc::new(World { processes, roots, limits, logins, lookup, version, tell });
+        let world = Arc::new(World { terminals, roots, limits, logins, lookup, version, tell });
         let kept = |config: ServerConfig| (config.name.clone(), Kept::new(config, true, &world));
         let servers = servers.into_iter().map(kept).collect();
         let logins = Mutex::default();

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::background::State;
-use super::process::Running;
 use super::shell_output::Output;
 use super::shorten::shorten;
+use super::terminals::Running;
 use super::{
     Access, Content, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
     ToolSpec, args, parse,
@@ -147,10 +147,10 @@ enum End {
 }
 
 async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-    if cx.cancel.run_until_cancelled(cx.processes.find_programs()).await.is_none() {
+    if cx.cancel.run_until_cancelled(cx.terminals.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
     }
-    let running = cx.processes.start_with(command, directory, &cx.variables);
+    let running = cx.terminals.start(command, directory, &cx.variables);
     let mut running = running.map_err(|err| not_started(&err))?;
     let mut output = Output::new(cx.limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;

@@ -17,8 +17,8 @@ use tandem::tools::background::Background;
 use tandem::tools::mcp::{self, Hub};
 use tandem::tools::outputs::Outputs;
 use tandem::tools::preimages::Preimages;
-use tandem::tools::process::Processes;
 use tandem::tools::scratch::Scratch;
+use tandem::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{
     Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
@@ -94,16 +94,16 @@ pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session
 
 /// What a session without tools is made of.
 pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
-    let processes = Processes::new(|_, _| false);
+    let terminals = terminals();
     Parts {
         model,
         models: Arc::new(NoModels),
         memory: Memory::new(Places::default(), |_| true),
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
-        servers: Hub::new(Vec::new(), servers(&processes)),
+        servers: Hub::new(Vec::new(), servers(&terminals)),
         workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
-        processes,
+        terminals,
         scratch: Arc::new(Scratch::new(None)),
         mode: Mode::Default,
         policy: PolicySetup::default(),
@@ -122,7 +122,7 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
     let scratch = Arc::new(Scratch::new(None));
     ToolContext {
         workspace: Arc::new(workspace),
-        processes: Processes::new(|_, _| false),
+        terminals: terminals(),
         variables: Arc::from([]),
         background: Arc::new(Background::new(&limits, |_| ())),
         outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
@@ -134,10 +134,15 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
     }
 }
 
+/// Terminals whose commands get the whole environment.
+pub(crate) fn terminals() -> Arc<Terminals> {
+    Terminals::new(&Supervisor::new(), EnvironmentFilter::default())
+}
+
 /// How servers are reached, if there are any.
-pub(crate) fn servers(processes: &Arc<Processes>) -> mcp::Setup {
+pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::Setup {
     mcp::Setup {
-        processes: Arc::clone(processes),
+        terminals: Arc::clone(terminals),
         roots: Vec::new(),
         limits: mcp::Limits::default(),
         load: Arc::new(Vec::new),

@@ -22,7 +22,7 @@ use tandem::session::{
     Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
 };
 use tandem::tools::mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
-use tandem::tools::process::Processes;
+use tandem::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem::tools::workspace::Workspace;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -59,7 +59,7 @@ fn limits() -> Limits {
 /// A session with servers, in a directory of its own.
 struct Stage {
     session: Arc<Session>,
-    processes: Arc<Processes>,
+    supervisor: Arc<Supervisor>,
     spy: Arc<Spy>,
     told: Arc<std::sync::Mutex<Vec<String>>>,
     home: TempDir,
@@ -131,19 +131,21 @@ impl Stage {
         (logins, lookup): (Logins, Lookup),
     ) -> Self {
         let (spy, told) = Spy::new(answers);
-        let processes = Processes::new(|name, _| name == "HOME");
+        let supervisor = Supervisor::new();
+        let hidden = EnvironmentFilter::new(|name, _| name == "HOME");
+        let terminals = Terminals::new(&supervisor, hidden);
         let workspace = Workspace::new(home.path(), &[]).unwrap();
         let servers = load();
         let roots = workspace.roots().to_owned();
         let setup =
-            Setup { processes: Arc::clone(&processes), roots, limits, load, logins, lookup };
+            Setup { terminals: Arc::clone(&terminals), roots, limits, load, logins, lookup };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
             workspace: Arc::new(workspace),
-            processes: Arc::clone(&processes),
+            terminals,
             ..parts(Arc::clone(&spy) as _)
         });
-        Self { session, processes, spy, told, home }
+        Self { session, supervisor, spy, told, home }
     }
 
     /// What a prompt's turn brings; every question is answered so.

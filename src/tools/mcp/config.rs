@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::process::Program;
+use super::super::terminals::Program;
 use super::auth::OAuth;
 use crate::net;
 

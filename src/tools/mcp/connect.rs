@@ -27,8 +27,8 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::plain::plain;
-use super::super::process::{Life, Program};
 use super::super::shorten::one_line;
+use super::super::terminals::{Life, Program};
 use super::World;
 use super::auth;
 use super::config::{Reach, ServerConfig};
@@ -108,7 +108,7 @@ pub(super) async fn connect(
     match &config.reach {
         Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
         Reach::Stdio(program) => {
-            world.processes.find_programs().await;
+            world.terminals.find_programs().await;
             let (transport, mut body) = start(program, config, world, &hearing)?;
             let shook = shake_hands(listener, transport, how).await;
             match shook {
@@ -149,7 +149,7 @@ fn start(
     world: &World,
     hearing: &Arc<Hearing>,
 ) -> Result<(impl Transport<RoleClient> + 'static, Body), Trouble> {
-    let serving = world.processes.serve(program).map_err(|err| {
+    let serving = world.terminals.serve(program).map_err(|err| {
         let command = one_line(&program.command, TOLD);
         match err.kind() {
             io::ErrorKind::NotFound if program.directory.is_dir() => {

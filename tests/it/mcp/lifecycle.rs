@@ -207,5 +207,5 @@ async fn servers_end_with_the_session() {
     stage.turn().await;
     stage.session.close();
     assert!(stage.tools().is_empty());
-    timeout(HANG, stage.processes.end_all()).await.unwrap();
+    timeout(HANG, stage.supervisor.end_all()).await.unwrap();
 }

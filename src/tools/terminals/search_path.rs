@@ -11,20 +11,15 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
 
-use super::Processes;
-use super::serving::{Program, Serving};
+/// Time for the shell to answer: what people put into its files takes a while.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the shell may take: what people put into its files takes a while.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum number of bytes to read of what the shell writes.
+pub(super) const MOST: u64 = 256 * 1024;
 
-/// Bytes of what it says that are read.
-const MOST: u64 = 256 * 1024;
-
-/// What is around the `PATH` in what it says: its files may say things too.
+/// Marker around the `PATH` in the output: the files of the shell may write things too.
 const FENCE: &str = "--tandem-path--";
 
 /// Where every system has its own programs.
@@ -43,19 +38,11 @@ const SYSTEM: [&str; 9] = [
 /// Shells that take `-i`, `-l` and `-c`.
 const SHELLS: [&str; 6] = ["bash", "zsh", "fish", "ksh", "dash", "sh"];
 
-/// The login shell's `PATH`, once it has been asked for.
-#[derive(Default)]
-pub(super) struct SearchPath(OnceCell<Option<OsString>>);
+/// The login shell's `PATH`, once it has been asked for; `None` if this process's own counts.
+pub(super) type SearchPath = OnceCell<Option<OsString>>;
 
-impl SearchPath {
-    /// What takes the place of this process's own, if anything does.
-    pub(super) fn get(&self) -> Option<&OsStr> {
-        self.0.get()?.as_deref()
-    }
-}
-
-/// The shell to ask; none if this process has a `PATH` that somebody has set up.
-fn login_shell() -> Option<PathBuf> {
+/// Returns the shell to ask; none if this process has a `PATH` that somebody has set up.
+pub(super) fn login_shell() -> Option<PathBuf> {
     // Every shell counts how deep it is: what it has started has its `PATH`.
     let terminal = env::var_os("SHLVL").is_some() || io::stdin().is_terminal();
     if terminal || !is_bare(&env::var_os("PATH").unwrap_or_default()) {
@@ -72,41 +59,16 @@ fn is_bare(path: &OsStr) -> bool {
         .all(|dir| dir.as_os_str().is_empty() || SYSTEM.iter().any(|known| dir == Path::new(known)))
 }
 
-impl Processes {
-    /// Finds out where programs are, if that is not known: to be waited for before one is started.
-    /// Takes a bounded time, and only once; mostly none at all.
-    pub async fn find_programs(&self) {
-        let find = || async { self.path_of(&login_shell()?).await };
-        self.running.search_path.0.get_or_init(find).await;
-    }
+/// Returns the arguments with which a shell writes its `PATH`.
+pub(super) fn arguments() -> Vec<String> {
+    // The inner shell says it the same way, whatever the outer one is.
+    let print = format!("/bin/sh -c 'printf %s \"{FENCE}$PATH{FENCE}\"'");
+    ["-i", "-l", "-c", &print].map(str::to_owned).to_vec()
+}
 
-    async fn path_of(&self, shell: &Path) -> Option<OsString> {
-        let asked = timeout(PATIENCE, self.ask(shell)).await;
-        let said = asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let found = said.inspect_err(|err| {
-            tracing::warn!("{} does not say what the PATH is: {err}", shell.display());
-        });
-        found.ok()?.map(|path| with_own(&path))
-    }
-
-    async fn ask(&self, shell: &Path) -> io::Result<Option<OsString>> {
-        // The inner shell says it the same way, whatever the outer one is.
-        let say = format!("/bin/sh -c 'printf %s \"{FENCE}$PATH{FENCE}\"'");
-        let Serving { input, output, mut errors, life: _ended_when_dropped } =
-            self.serve(&Program {
-                command: shell.display().to_string(),
-                args: ["-i", "-l", "-c", &say].map(str::to_owned).to_vec(),
-                // People's files start things that a terminal is for.
-                env: vec![("TERM".to_owned(), "dumb".to_owned())],
-                directory: PathBuf::from("/"),
-            })?;
-        drop(input);
-        // Nobody reads what it complains about, and it must not wait for that.
-        tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
-        let mut said = Vec::new();
-        output.take(MOST).read_to_end(&mut said).await?;
-        Ok(fenced(&said))
-    }
+/// Returns the `PATH` that a shell has written, with what this process has of its own behind it.
+pub(super) fn read(written: &[u8]) -> Option<OsString> {
+    fenced(written).map(|path| with_own(&path))
 }
 
 /// The login shell's, and behind it what this process has of its own.
@@ -131,21 +93,7 @@ fn fenced(said: &[u8]) -> Option<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::{Processes, fenced, is_bare};
-
-    #[tokio::test(start_paused = true)]
-    async fn a_shell_that_hangs_is_given_up_and_ended() {
-        let dir = tempfile::tempdir().unwrap();
-        let shell = dir.path().join("sh");
-        fs::write(&shell, "#!/bin/sh\nsleep 1000\n").unwrap();
-        fs::set_permissions(&shell, fs::Permissions::from_mode(0o700)).unwrap();
-        let processes = Processes::new(|_, _| false);
-        assert_eq!(processes.path_of(&shell).await, None);
-        processes.end_all().await;
-    }
+    use super::{fenced, is_bare};
 
     #[track_caller]
     fn check_bare(path: &str, expected: bool) {

@@ -1,0 +1,286 @@
+//! The one place where commands of a session start: the model's, the user's, those in the background
+//! and MCP servers. What a command is given of the environment is decided here, and so is whatever
+//! fences it in.
+
+mod guard;
+mod orphans;
+mod search_path;
+mod supervisor;
+mod table;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::supervisor::{Exit, Supervisor, left_alone};
+use self::supervisor::{MARK, Spawned, test_group};
+
+/// Time for the group of a command between SIGTERM and SIGKILL.
+const COMMAND_GRACE: Duration = Duration::from_millis(200);
+
+/// The same for a program that is talked to: it may have work to put down.
+const PROGRAM_GRACE: Duration = Duration::from_secs(1);
+
+/// Starts the commands of one session.
+pub struct Terminals {
+    supervisor: Arc<Supervisor>,
+    environment: EnvironmentFilter,
+}
+
+/// Environment variables of this process that commands do not get.
+pub struct EnvironmentFilter(Box<dyn Fn(&str, &str) -> bool + Send + Sync>);
+
+impl EnvironmentFilter {
+    /// Takes away the variables (name, value) that `hides` returns `true` for.
+    pub fn new(hides: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Box::new(hides))
+    }
+
+    fn hides(&self, name: &str, value: &str) -> bool {
+        (self.0)(name, value)
+    }
+}
+
+impl Default for EnvironmentFilter {
+    /// Takes nothing away.
+    fn default() -> Self {
+        Self::new(|_, _| false)
+    }
+}
+
+/// A command that runs. It is ended when this is dropped.
+pub struct Running {
+    /// Its process group.
+    pub group: i32,
+    /// Standard output and error, in the order written.
+    pub output: Output,
+    /// End of the command itself; what it left in its group may still run.
+    pub exit: Exit,
+    end: CancellationToken,
+    _end_on_drop: DropGuard,
+}
+
+impl Running {
+    /// Ends the whole group and waits until it has ended.
+    pub async fn end(&mut self) {
+        self.end.cancel();
+        self.exit.of_group().await;
+    }
+
+    /// Returns the processes left in the group, the command itself not counted.
+    pub fn left_behind(&self) -> Vec<i32> {
+        if test_group(self.group) { table::members(self.group) } else { Vec::new() }
+    }
+}
+
+/// Output of a command. When it is dropped it is read all the same: what runs on in the background
+/// would else end when it next writes a line.
+pub struct Output(Option<pipe::Receiver>);
+
+impl Output {
+    /// Reads the bytes that there are; 0 at the end.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Some(output) => output.read(buffer).await,
+            None => Ok(0),
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Without a runtime nothing is left running either.
+        if let (Some(mut output), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
+            });
+        }
+    }
+}
+
+/// A program to talk to for as long as it lives, over standard input and output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// A path, or a name that is looked for in `PATH`.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables put into its environment, which otherwise is that of every command.
+    pub env: Vec<(String, String)>,
+    /// Working directory; absolute.
+    pub directory: PathBuf,
+}
+
+/// A program that runs. It is ended, with all that it started, when this is dropped.
+pub struct Serving {
+    /// Standard input.
+    pub input: ChildStdin,
+    /// Standard output.
+    pub output: ChildStdout,
+    /// Standard error.
+    pub errors: ChildStderr,
+    /// Its end.
+    pub life: Life,
+}
+
+/// Tells when a program has ended, and ends it when dropped.
+pub struct Life {
+    /// End of the program itself.
+    pub exit: Exit,
+    _end_on_drop: DropGuard,
+}
+
+impl Terminals {
+    /// Starts nothing yet. Every variable that `environment` lets through reaches every command.
+    pub fn new(supervisor: &Arc<Supervisor>, environment: EnvironmentFilter) -> Arc<Self> {
+        Arc::new(Self { supervisor: Arc::clone(supervisor), environment })
+    }
+
+    /// Starts `bash -c command` (`sh` where there is no bash) with these environment variables
+    /// besides, without standard input.
+    pub fn start(
+        &self,
+        command: &str,
+        directory: &Path,
+        variables: &[(String, String)],
+    ) -> io::Result<Running> {
+        let (output, writer) = io::pipe()?;
+        let mut shell = self.shell(command, directory);
+        shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        shell.stdout(writer.try_clone()?).stderr(writer);
+        let Spawned { group, exit, end, .. } = self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
+        // The shell holds the ends of the pipe, and so would `shell`: output would never end.
+        drop(shell);
+        Ok(Running {
+            group,
+            output: Output(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
+            exit,
+            _end_on_drop: end.clone().drop_guard(),
+            end,
+        })
+    }
+
+    /// Starts a program to talk to.
+    pub fn serve(&self, program: &Program) -> io::Result<Serving> {
+        let mut command = Command::new(&program.command);
+        command.args(&program.args).current_dir(&program.directory);
+        self.set_environment(&mut command);
+        // What the user puts in is meant for it, secret or not.
+        command.envs(program.env.iter().map(|(name, value)| (name, value)));
+        command.env("GEMINI_CLI", "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Spawned { pipes, exit, end, .. } =
+            self.supervisor.spawn(&mut command, PROGRAM_GRACE)?;
+        let life = Life { exit, _end_on_drop: end.drop_guard() };
+        let (Some(input), Some(output), Some(errors)) = pipes else {
+            return Err(io::Error::other("the program has no pipes"));
+        };
+        Ok(Serving { input, output, errors, life })
+    }
+
+    /// Finds out where programs are, if that is not known: to be waited for before one is started.
+    /// Takes a bounded time, and only once; mostly none at all.
+    pub async fn find_programs(&self) {
+        let find = || async { self.path_of(&search_path::login_shell()?).await };
+        self.supervisor.search_path.get_or_init(find).await;
+    }
+
+    async fn path_of(&self, shell: &Path) -> Option<OsString> {
+        let written = timeout(search_path::PATIENCE, self.output_of(shell)).await;
+        let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let written = written.inspect_err(|err| {
+            tracing::warn!("{} does not say what the PATH is: {err}", shell.display());
+        });
+        search_path::read(&written.ok()?)
+    }
+
+    /// Returns the first bytes that a shell writes which is asked for its `PATH`.
+    async fn output_of(&self, shell: &Path) -> io::Result<Vec<u8>> {
+        let Serving { input, output, mut errors, life: _ended_when_dropped } =
+            self.serve(&Program {
+                command: shell.display().to_string(),
+                args: search_path::arguments(),
+                // People's files start things that a terminal is for.
+                env: vec![("TERM".to_owned(), "dumb".to_owned())],
+                directory: PathBuf::from("/"),
+            })?;
+        drop(input);
+        // Nobody reads what it complains about, and it must not wait for that.
+        tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
+        let mut written = Vec::new();
+        output.take(search_path::MOST).read_to_end(&mut written).await?;
+        Ok(written)
+    }
+
+    /// Returns the environment that commands are started with, as far as it is known now: see
+    /// [`Self::find_programs`].
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut command = self.shell("", Path::new("/"));
+        command.env(MARK, "");
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in command.as_std_mut().get_envs() {
+            match value {
+                Some(value) => _ = environment.insert(name.to_owned(), value.to_owned()),
+                None => _ = environment.remove(name),
+            }
+        }
+        environment.into_iter().collect()
+    }
+
+    fn shell(&self, command: &str, directory: &Path) -> Command {
+        let bash = Path::new("/bin/bash");
+        let mut shell = Command::new(if bash.exists() { bash } else { Path::new("/bin/sh") });
+        shell.arg("-c").arg(command).current_dir(directory).stdin(Stdio::null());
+        shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat");
+        // The policy has judged where a `cd` leads; this would lead it elsewhere.
+        shell.env_remove("CDPATH");
+        self.set_environment(&mut shell);
+        shell
+    }
+
+    /// Sets this process's own environment, without secrets, and with the `PATH` that the user has.
+    fn set_environment(&self, command: &mut Command) {
+        if let Some(path) = self.supervisor.search_path.get().and_then(Option::as_ref) {
+            command.env("PATH", path);
+        }
+        for (name, value) in std::env::vars_os() {
+            if let Some(name) = name.to_str()
+                && self.environment.hides(name, &value.to_string_lossy())
+            {
+                command.env_remove(name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shell_that_hangs_is_given_up_and_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = dir.path().join("sh");
+        fs::write(&shell, "#!/bin/sh\nsleep 1000\n").unwrap();
+        fs::set_permissions(&shell, fs::Permissions::from_mode(0o700)).unwrap();
+        let supervisor = Supervisor::new();
+        let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
+        assert_eq!(terminals.path_of(&shell).await, None);
+        supervisor.end_all().await;
+    }
+}

@@ -1,0 +1,340 @@
+//! The programs that this process has started, for all of its sessions: each in a process group of
+//! its own, and none outlives the agent.
+//!
+//! A group is ended by SIGTERM, then SIGKILL. On Linux what has left its group is also found: by a
+//! mark in its environment, and because it is below the agent. Should the agent itself be killed, a
+//! guard ends the groups that are left and what has the mark.
+
+use std::collections::HashSet;
+use std::io;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::guard::Guard;
+use super::orphans;
+use super::search_path::SearchPath;
+use super::table::{self, Process};
+use crate::sync::Mutex;
+
+/// Time for everything to end.
+const END: Duration = Duration::from_secs(5);
+
+/// Interval between two looks at an ending group.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Time for a killed process to end: nothing helps with one that waits for a disk.
+const KILLED: Duration = Duration::from_secs(3);
+
+/// Environment variable that marks what a command started.
+pub(super) const MARK: &str = "TANDEM_COMMAND";
+
+/// Returns the environment variable, and its value, of a program that is not to be ended with the
+/// agent. No command knows the value.
+pub fn left_alone() -> (&'static str, &'static str) {
+    static VALUE: LazyLock<String> = LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
+    (MARK, &VALUE)
+}
+
+/// The programs that run, whichever session has started them.
+pub struct Supervisor {
+    /// Names this agent's commands among all that run on the machine.
+    mark: String,
+    started: AtomicU64,
+    /// The user's `PATH`, if this process was started without it.
+    pub(super) search_path: SearchPath,
+    /// `true` if all that loses its parent below this process is to be found here.
+    adopts: bool,
+    /// The groups that may have members, by leader.
+    groups: Mutex<HashSet<i32>>,
+    /// Started with the first command.
+    guard: Mutex<Option<Guard>>,
+    /// One task a command: it waits for it, or ends it.
+    tasks: TaskTracker,
+    ending: CancellationToken,
+}
+
+/// A program that has been started, in a process group of its own.
+pub(super) struct Spawned {
+    pub(super) group: i32,
+    /// As far as the command has asked for pipes.
+    pub(super) pipes: (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>),
+    pub(super) exit: Exit,
+    /// Ends the whole group.
+    pub(super) end: CancellationToken,
+}
+
+/// End of a command, to be waited for.
+pub struct Exit(watch::Receiver<Option<ExitStatus>>);
+
+impl Exit {
+    /// Waits until the command itself has ended; `None` if how it ended is not known.
+    pub async fn wait(&mut self) -> Option<ExitStatus> {
+        // An error says that the watching task was dropped with its runtime.
+        self.0.wait_for(Option::is_some).await.ok().and_then(|status| *status)
+    }
+
+    /// Waits until the whole group has ended, after it was told to.
+    pub(super) async fn of_group(&mut self) {
+        // The sender goes when the group has ended.
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+impl Supervisor {
+    /// Nothing runs yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::with(false))
+    }
+
+    /// The same for a process that is an agent and nothing else: all that there is below it in the
+    /// end was started here, and is ended, but for what is [`left_alone`].
+    pub fn of_agent() -> Arc<Self> {
+        Arc::new(Self::with(true))
+    }
+
+    fn with(adopts: bool) -> Self {
+        Self {
+            mark: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
+            started: AtomicU64::new(0),
+            search_path: SearchPath::default(),
+            adopts,
+            groups: Mutex::default(),
+            guard: Mutex::default(),
+            tasks: TaskTracker::new(),
+            ending: CancellationToken::new(),
+        }
+    }
+
+    /// Starts a program in a process group of its own. It is waited for, or ended when the token
+    /// fires; `grace` is the time between SIGTERM and SIGKILL then.
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        command: &mut Command,
+        grace: Duration,
+    ) -> io::Result<Spawned> {
+        let mark = self.next_mark()?;
+        command.env(MARK, &mark).process_group(0);
+        let mut child = command.spawn()?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
+            return Err(io::Error::other("the command has no process id"));
+        };
+        self.groups.lock().insert(group);
+        self.tell_guard('+', group);
+        self.prune();
+
+        let (status, exit) = watch::channel(None);
+        let end = CancellationToken::new();
+        let watched = Watched { supervisor: Arc::clone(self), child, group, mark, grace };
+        self.tasks.spawn(watched.watch(end.clone(), status));
+        Ok(Spawned { group, pipes, exit: Exit(exit), end })
+    }
+
+    /// Returns the mark of the next program; none starts any more when the agent ends.
+    fn next_mark(self: &Arc<Self>) -> io::Result<String> {
+        if self.ending.is_cancelled() {
+            return Err(io::Error::other("the agent is ending"));
+        }
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        if number == 0 && self.adopts {
+            self.adopt();
+        }
+        Ok(format!("{}-{number}", self.mark))
+    }
+
+    /// Takes over what loses its parent from now on; when something has ended, groups may have too.
+    fn adopt(self: &Arc<Self>) {
+        orphans::adopt();
+        let supervisor = Arc::downgrade(self);
+        tokio::spawn(orphans::wait_for(move || {
+            if let Some(supervisor) = supervisor.upgrade() {
+                supervisor.prune();
+            }
+        }));
+    }
+
+    /// Forgets the groups that have gone: their numbers may soon be those of others.
+    fn prune(&self) {
+        let gone: Vec<_> = self.groups.lock().extract_if(|group| !test_group(*group)).collect();
+        for group in gone {
+            self.tell_guard('-', group);
+        }
+    }
+
+    /// Ends everything that was started, in all sessions. Nothing can be started afterwards.
+    pub async fn end_all(&self) {
+        self.ending.cancel();
+        self.tasks.close();
+        if timeout(END, self.end_what_is_left()).await.is_err() {
+            tracing::warn!("what was started here does not end");
+        }
+        let guard = self.guard.lock().take();
+        if let Some(guard) = guard {
+            guard.dismiss().await;
+        }
+    }
+
+    async fn end_what_is_left(&self) {
+        self.tasks.wait().await;
+        if self.started.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.prune();
+        for group in self.groups.lock().drain() {
+            signal_group(group, Signal::KILL);
+        }
+        // One that is killed may have started another meanwhile.
+        while self.kill_what_is_left().await {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Kills what has left its group, and says whether there was anything.
+    async fn kill_what_is_left(&self) -> bool {
+        let mark = format!("{MARK}={}-", self.mark);
+        let guard = self.guard.lock().as_ref().and_then(Guard::pid);
+        let adopts = self.adopts;
+        let kill = move || {
+            let marked = table::marked(&mark);
+            for pid in &marked {
+                table::kill(*pid);
+            }
+            if !adopts {
+                return !marked.is_empty();
+            }
+            let (name, value) = left_alone();
+            let alone = format!("{name}={value}\0");
+            let ours =
+                table::below(own_pid(), |pid| Some(pid) == guard || table::has_mark(pid, &alone));
+            ours.iter().for_each(Process::kill);
+            !marked.is_empty() || !ours.is_empty()
+        };
+        tokio::task::spawn_blocking(kill).await.unwrap_or(false)
+    }
+
+    /// Keeps the guard's list true. Without a guard commands run all the same.
+    fn tell_guard(&self, op: char, group: i32) {
+        let mut guard = self.guard.lock();
+        if guard.is_none() {
+            let mark = format!("{MARK}={}-", self.mark);
+            *guard = Guard::start(&mark).inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
+        }
+        let told = guard.as_mut().map(|guard| guard.tell(op, group));
+        if let Some(Err(err)) = told {
+            tracing::warn!(%err, "the guard has gone");
+        }
+    }
+}
+
+/// A command as the task that waits for it sees it.
+struct Watched {
+    supervisor: Arc<Supervisor>,
+    child: Child,
+    group: i32,
+    mark: String,
+    /// What it has between SIGTERM and SIGKILL.
+    grace: Duration,
+}
+
+impl Watched {
+    /// Waits until it has ended, or ends it.
+    async fn watch(mut self, end: CancellationToken, status: watch::Sender<Option<ExitStatus>>) {
+        let ending = self.supervisor.ending.clone();
+        tokio::select! {
+            exit = self.child.wait() => { status.send_replace(exit.ok()); }
+            () = end.cancelled() => {}
+            () = ending.cancelled() => {}
+        }
+        if end.is_cancelled() || ending.is_cancelled() {
+            self.end(&status).await;
+        } else if test_group(self.group) {
+            // Left running in the background, until the agent ends.
+            return;
+        }
+        self.supervisor.groups.lock().remove(&self.group);
+        self.supervisor.tell_guard('-', self.group);
+    }
+
+    async fn end(&mut self, status: &watch::Sender<Option<ExitStatus>>) {
+        let group = self.group;
+        // One that leaves both its group and its environment behind is found below the command.
+        let family = search(move || table::below(group, |_| false)).await;
+        signal_group(group, Signal::TERM);
+        let child = &mut self.child;
+        let gone = async {
+            if let Ok(exit) = child.wait().await {
+                status.send_replace(Some(exit));
+            }
+            let mut left = search(move || table::members(group)).await;
+            while !left.is_empty() {
+                sleep(LOOK).await;
+                left.retain(|pid| {
+                    Process::read(*pid).is_some_and(|it| it.group == group && !it.dead)
+                });
+            }
+        };
+        let _ = timeout(self.grace, gone).await;
+        signal_group(group, Signal::KILL);
+        if status.borrow().is_none()
+            && let Ok(exit) = timeout(KILLED, self.child.wait()).await
+        {
+            status.send_replace(exit.ok());
+        }
+        family.iter().for_each(Process::kill);
+        let mark = format!("{MARK}={}\0", self.mark);
+        let marked = search(move || table::marked(&mark)).await;
+        marked.into_iter().for_each(table::kill);
+    }
+}
+
+/// Looks through `/proc`, which takes a while on a busy machine.
+async fn search<T: Send + 'static>(look: impl FnOnce() -> Vec<T> + Send + 'static) -> Vec<T> {
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn signal_group(group: i32, signal: Signal) {
+    if let Some(group) = Pid::from_raw(group) {
+        // It may have ended by itself.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Returns whether a group has members.
+pub(super) fn test_group(group: i32) -> bool {
+    Pid::from_raw(group).is_some_and(|group| test_kill_process_group(group).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    use super::Supervisor;
+    use crate::tools::terminals::{EnvironmentFilter, Terminals};
+
+    #[tokio::test]
+    async fn a_group_that_has_gone_is_forgotten() {
+        let supervisor = Supervisor::new();
+        let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
+        let mut ended = terminals.start("true", Path::new("/"), &[]).unwrap();
+        ended.exit.wait().await;
+        let running = terminals.start("sleep 1000", Path::new("/"), &[]).unwrap();
+        supervisor.groups.lock().insert(ended.group);
+        supervisor.prune();
+        assert_eq!(*supervisor.groups.lock(), HashSet::from([running.group]));
+        supervisor.end_all().await;
+    }
+}
