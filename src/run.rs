@@ -41,6 +41,7 @@ use crate::model::provider::Provider;
 use crate::net;
 use crate::permission::Mode;
 use crate::session::{Origin, Parts, Session, Upkeep};
+use crate::tools::Host;
 use crate::tools::mcp::{self, Hub};
 use crate::tools::scratch::Scratch;
 use crate::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
@@ -280,13 +281,15 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            workspace: Arc::new(workspace),
-            terminals,
-            scratch: Arc::new(Scratch::new(self.credentials.env().state_dir())),
+            host: Host::new(
+                workspace,
+                terminals,
+                Scratch::new(self.credentials.env().state_dir()),
+                limits.tools,
+            ),
             mode,
             policy,
             consent,
-            limits: limits.tools,
             max_rounds: limits.rounds,
             upkeep: Upkeep {
                 compress_at: settings.model.compression_threshold,

@@ -74,17 +74,12 @@ pub use crate::tools::mcp::{
     NamedPrompt, PromptArgument, Reach as ServerReach, ServerConfig, ServerPrompt,
     Status as ServerStatus,
 };
-use crate::tools::outputs::Outputs;
-use crate::tools::preimages::Preimages;
-use crate::tools::scratch::Scratch;
 pub use crate::tools::terminals::Program;
-use crate::tools::terminals::Terminals;
-use crate::tools::workspace::Workspace;
 pub use crate::tools::{
     Access, Content, DiffLine, FileDiff, Kind, LineDiff, Location, ServerAnswer, Side, Source,
     Summary, Todo, TodoStatus, ToolOutput,
 };
-use crate::tools::{Limits, Tool};
+use crate::tools::{Host, Tool};
 
 /// What a session is made of.
 pub struct Parts {
@@ -100,20 +95,14 @@ pub struct Parts {
     pub tools: Vec<Arc<dyn Tool>>,
     /// What else it may call: what MCP servers offer.
     pub servers: Arc<Hub>,
-    /// The files.
-    pub workspace: Arc<Workspace>,
-    /// Where commands start.
-    pub terminals: Arc<Terminals>,
-    /// A place on the disk for what the session keeps beside its log.
-    pub scratch: Arc<Scratch>,
+    /// The files, the commands and their limits.
+    pub host: Host,
     /// How much is allowed without a question.
     pub mode: Mode,
     /// What else the policy begins with.
     pub policy: permission::PolicySetup,
     /// Whether what the project's own settings would run may be used.
     pub consent: Arc<Consent>,
-    /// How much is too much, for tools.
-    pub limits: Limits,
     /// How often the model may be asked in one turn.
     pub max_rounds: usize,
     /// How a conversation is kept from growing beyond use.
@@ -155,12 +144,7 @@ pub struct Session {
     tools: Toolbox,
     servers: Arc<Hub>,
     instructions: Arc<Instructions>,
-    workspace: Arc<Workspace>,
-    terminals: Arc<Terminals>,
-    background: Arc<Background>,
-    preimages: Arc<Preimages>,
-    outputs: Arc<Outputs>,
-    limits: Arc<Limits>,
+    host: Arc<Host>,
     max_rounds: usize,
     upkeep: Upkeep,
     /// How many tokens the conversation has when it is compressed next, if it is long by then.
@@ -188,9 +172,10 @@ pub struct Session {
 impl Session {
     /// An empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let shelf = Shelf::new(Arc::clone(&parts.scratch), parts.upkeep.log_bytes);
+        let host = Arc::new(parts.host);
+        let shelf = Shelf::new(Arc::clone(&host.scratch), parts.upkeep.log_bytes);
         let log = Log::new(shelf);
-        let permissions = Permissions::new(parts.mode, parts.policy, parts.workspace.roots());
+        let permissions = Permissions::new(parts.mode, parts.policy, host.workspace.roots());
         let permissions = Arc::new(permissions);
         let servers = Arc::clone(&parts.servers);
         let session = Arc::new(Self {
@@ -206,22 +191,14 @@ impl Session {
             commands: parts.commands,
             instructions: Arc::new(Instructions::new(
                 parts.memory,
-                Arc::clone(&parts.workspace),
-                parts.limits.tree_entries,
+                Arc::clone(&host.workspace),
+                host.limits.tree_entries,
                 parts.today,
             )),
             tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
             servers: parts.servers,
             permissions,
-            workspace: parts.workspace,
-            terminals: parts.terminals,
-            background: background::of(&parts.limits, log.clone()),
-            outputs: Arc::new(Outputs::new(
-                Arc::clone(&parts.scratch),
-                parts.limits.kept_output_bytes,
-            )),
-            preimages: Arc::new(Preimages::new(parts.scratch, parts.limits.undo_bytes)),
-            limits: Arc::new(parts.limits),
+            host,
             max_rounds: parts.max_rounds,
             upkeep: parts.upkeep,
             compress_again: AtomicU64::new(0),
@@ -313,17 +290,17 @@ impl Session {
 
     /// The directories that the session works in; the first is the one it starts in.
     pub fn roots(&self) -> &[PathBuf] {
-        self.workspace.roots()
+        self.host.workspace.roots()
     }
 
     /// Whether a directory that a client names is one of those, or below one. The error says not.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
-        self.workspace.holds(directory)
+        self.host.workspace.holds(directory)
     }
 
     /// A path (real) as people are shown it: without the directory that the session starts in.
     pub fn relative(&self, path: &Path) -> String {
-        self.workspace.relative(path)
+        self.host.workspace.relative(path)
     }
 
     /// How many events there are.
@@ -363,7 +340,7 @@ impl Session {
 
     /// The commands that run in the background.
     pub fn background(&self) -> &Background {
-        &self.background
+        &self.host.background
     }
 
     /// How many tokens the model can be told, if that is known.
@@ -374,7 +351,7 @@ impl Session {
     /// What prompts can mention: at most `most` files of the workspace, none that is ignored, and
     /// the resources that MCP servers list (`server:uri`). Walks the disk.
     pub fn mentionable(&self, most: usize) -> Vec<String> {
-        let mut names = mention::files(&self.workspace, most);
+        let mut names = mention::files(&self.host.workspace, most);
         names.extend(self.servers.mentionable());
         names
     }

@@ -1,8 +1,8 @@
 //! What the agent can do: one file a tool, and [`all`] that lists them.
 //!
 //! A call has two steps. [`Tool::prepare`] reads the arguments and says what would happen, for
-//! the policy and for people; [`Invocation::run`] does it. Tools reach files through
-//! [`Workspace`] and start commands in [`Terminals`], never directly.
+//! the policy and for people; [`Invocation::run`] does it. Tools reach files and start commands
+//! through the session's [`Host`], never directly.
 
 pub mod background;
 pub mod mcp;
@@ -22,6 +22,7 @@ mod first;
 mod glob;
 mod google_web_search;
 mod grep_search;
+mod host;
 mod invocation;
 mod list_background_processes;
 mod list_directory;
@@ -56,19 +57,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::background::Background;
+use self::background::Job;
 pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::google_web_search::{Found, Search, Source};
+pub use self::host::Host;
 pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
 pub(crate) use self::name_list::NameList;
 pub use self::output::{Content, FileDiff, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput};
-use self::outputs::Outputs;
-use self::preimages::{FileChange, Preimages};
+use self::preimages::FileChange;
 pub use self::read_many_files::NO_FILES_READ;
 pub(crate) use self::shorten::shorten;
-use self::terminals::Terminals;
 pub use self::web_fetch::Setup as WebSetup;
-use self::workspace::Workspace;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
@@ -179,26 +178,18 @@ impl Kind {
 /// What a tool works with.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The files.
-    pub workspace: Arc<Workspace>,
-    /// Where commands start.
-    pub terminals: Arc<Terminals>,
+    /// The session's files, commands and limits.
+    pub host: Arc<Host>,
     /// Environment variables that a command is given besides.
     pub variables: Arc<[(String, String)]>,
-    /// What was too long for the model.
-    pub outputs: Arc<Outputs>,
-    /// The programs that go on when their call has ended.
-    pub background: Arc<Background>,
-    /// How much is too much.
-    pub limits: Arc<Limits>,
     /// Fires when the turn is cancelled. What runs should end soon after.
     pub cancel: CancellationToken,
     /// Takes the live output so far; each call replaces the one before.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
-    /// Where the content of a file goes before it is changed.
-    pub preimages: Arc<Preimages>,
     /// Is told of each file that has been changed.
     pub changed: Arc<dyn Fn(FileChange) + Send + Sync>,
+    /// Called for each command in the background that has ended by itself, or was stopped by somebody.
+    pub background_ended: Arc<dyn Fn(&Job) + Send + Sync>,
 }
 
 /// How much is too much.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::event::Event;
 use super::log::Log;
-use crate::tools::Limits;
-use crate::tools::background::{Background, Job};
+use crate::tools::background::Job;
 
-/// The commands of a session with this log.
-pub(super) fn of(limits: &Limits, log: Log) -> Arc<Background> {
-    Arc::new(Background::new(limits, move |job| ended(job, &log)))
+/// Returns what a session with this log does when a command in the background has ended.
+pub(super) fn listener(log: Log) -> Arc<dyn Fn(&Job) + Send + Sync> {
+    Arc::new(move |job| ended(job, &log))
 }
 
 fn ended(job: &Job, log: &Log) {

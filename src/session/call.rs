@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
-use super::{Session, instructions};
+use super::{Session, background, instructions};
 use crate::model::{Call, tokens};
 use crate::permission::{Checked, Environment, PolicyRequest, Scope, Verdict};
 use crate::sync::Mutex;
@@ -180,8 +180,8 @@ async fn check(
         return permissions.check(&tool.request(args, access), &Environment::default());
     }
     // A name stands for the program that is found when the line runs.
-    session.terminals.find_programs().await;
-    let environment = Environment::new(session.terminals.environment());
+    session.host.terminals.find_programs().await;
+    let environment = Environment::new(session.host.terminals.environment());
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
         permissions.check(&tool.request(&args, &access), &environment)
@@ -342,16 +342,12 @@ impl Session {
         let changed =
             move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
         ToolContext {
-            workspace: Arc::clone(&self.workspace),
-            terminals: Arc::clone(&self.terminals),
+            host: Arc::clone(&self.host),
             variables: Arc::default(),
-            background: Arc::clone(&self.background),
-            outputs: Arc::clone(&self.outputs),
-            limits: Arc::clone(&self.limits),
             cancel: cancel.clone(),
             progress: Arc::new(progress),
-            preimages: Arc::clone(&self.preimages),
             changed: Arc::new(changed),
+            background_ended: background::listener(self.log.clone()),
         }
     }
 
@@ -378,9 +374,9 @@ impl Session {
             ToolOutcome::Rejected | ToolOutcome::Cancelled => return outcome,
         };
         // Tools that read keep to a limit of their own, and say how to read on.
-        let read = self.limits.read_chars.saturating_add(READ_MORE);
-        let max = if kind.only_reads() { read } else { self.limits.output_chars };
-        *text = self.outputs.fit(tool, std::mem::take(text), max.min(room)).await;
+        let read = self.host.limits.read_chars.saturating_add(READ_MORE);
+        let max = if kind.only_reads() { read } else { self.host.limits.output_chars };
+        *text = self.host.outputs.fit(tool, std::mem::take(text), max.min(room)).await;
         outcome
     }
 

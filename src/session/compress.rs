@@ -194,7 +194,7 @@ async fn take_effect(
     let window = session.input_limit();
     let kept = old.kept(&conversation);
     let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
-    let mut short = session.transcript.lock().record().told(&session.workspace);
+    let mut short = session.transcript.lock().record().told(&session.host.workspace);
     (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
     short.whole = old.whole(session).await;
     (short.snapshot, short.usage) = (snapshot, usage);

@@ -32,7 +32,7 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
 }
 
 fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
-    let folder = session.workspace.root().display().to_string();
+    let folder = session.host.workspace.root().display().to_string();
     let lines: Vec<_> = executables.iter().map(ToString::to_string).collect();
     let description =
         format!("The settings in {folder} would have this run:\n- {}", lines.join("\n- "));

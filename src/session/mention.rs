@@ -93,7 +93,7 @@ pub(super) async fn read(
     if mentions.is_empty() {
         return false;
     }
-    let (workspace, stop) = (Arc::clone(&session.workspace), cancel.child_token());
+    let (workspace, stop) = (Arc::clone(&session.host.workspace), cancel.child_token());
     let _stop_on_drop = stop.clone().drop_guard();
     let search = tokio::task::spawn_blocking(move || find_all(&workspace, &mentions, &stop));
     let Some(Ok(wanted)) = cancel.run_until_cancelled(search).await else {

@@ -186,7 +186,7 @@ impl Session {
         self.start_next(&mut turns);
         drop(turns);
         self.servers.close();
-        self.background.end();
+        self.host.background.end();
         self.summary.end();
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::Session;
 use super::event::{Event, PromptPart, TurnId};
 use super::log::Log;
-use crate::tools::preimages::{Before, FileChange, Preimages};
-use crate::tools::workspace::Workspace;
+use crate::tools::Host;
+use crate::tools::preimages::{Before, FileChange};
 
 /// A change that a call made in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,17 +88,12 @@ pub(super) fn changes(log: &Log) -> Vec<Change> {
 /// What putting a file back takes.
 pub(super) struct Undo {
     log: Log,
-    workspace: Arc<Workspace>,
-    preimages: Arc<Preimages>,
+    host: Arc<Host>,
 }
 
 impl Undo {
     pub(super) fn of(session: &Session) -> Self {
-        Self {
-            log: session.log.clone(),
-            workspace: Arc::clone(&session.workspace),
-            preimages: Arc::clone(&session.preimages),
-        }
+        Self { log: session.log.clone(), host: Arc::clone(&session.host) }
     }
 
     /// Takes changes back, the newest first: each if its file is exactly as it left it. All that
@@ -139,11 +134,11 @@ impl Undo {
             return Err(format!("has been changed again by `{newer}`, which would be lost"));
         }
         // A directory on the way may have become a link to elsewhere.
-        let there = self.workspace.resolve(&change.path.to_string_lossy());
+        let there = self.host.workspace.resolve(&change.path.to_string_lossy());
         if !there.is_ok_and(|there| there == change.path) {
             return Err("is somewhere else by now".to_owned());
         }
-        self.preimages.restore(&change.file)?;
+        self.host.preimages.restore(&change.file)?;
         calls.pop();
         let (call, path) = (change.call.clone(), change.path.clone());
         self.log.append(Event::FileRestored { call, path });

@@ -32,13 +32,9 @@ pub struct Background {
     /// Bytes that are kept of what each writes.
     max_bytes: usize,
     jobs: Mutex<Vec<Arc<Job>>>,
-    told: Told,
     ending: CancellationToken,
     _end_on_drop: DropGuard,
 }
-
-/// Is told of each that has ended by itself, or was stopped by somebody.
-type Told = Arc<dyn Fn(&Job) + Send + Sync>;
 
 /// A command that runs in the background, or has.
 pub struct Job {
@@ -88,14 +84,13 @@ struct Status {
 }
 
 impl Background {
-    /// Nothing runs yet. `told` is told of each that ends, unless the session does.
-    pub fn new(limits: &Limits, told: impl Fn(&Job) + Send + Sync + 'static) -> Self {
+    /// Nothing runs yet.
+    pub fn new(limits: &Limits) -> Self {
         let ending = CancellationToken::new();
         Self {
             most: limits.background_commands,
             max_bytes: limits.background_bytes,
             jobs: Mutex::default(),
-            told: Arc::new(told),
             _end_on_drop: ending.clone().drop_guard(),
             ending,
         }
@@ -135,7 +130,7 @@ impl Background {
                  list_background_processes names them"
             )));
         }
-        let running = cx.terminals.start(command, directory, &cx.variables)?;
+        let running = cx.host.terminals.start(command, directory, &cx.variables)?;
         let job = Arc::new(Job {
             pid: running.group,
             command: command.to_owned(),
@@ -152,11 +147,11 @@ impl Background {
         }
         jobs.push(Arc::clone(&job));
         let (followed, ending) = (Arc::clone(&job), self.ending.clone());
-        let told = Arc::clone(&self.told);
+        let background_ended = Arc::clone(&cx.background_ended);
         tokio::spawn(async move {
             let end = followed.follow(running).await;
             if followed.ended(end) && !ending.is_cancelled() {
-                told(&followed);
+                background_ended(&followed);
             }
         });
         Ok(job)

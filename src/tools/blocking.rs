@@ -50,7 +50,7 @@ pub(super) struct Until {
 impl Until {
     /// Until the call is cancelled, or the time that a search may take is over.
     pub(super) fn new(cx: &ToolContext) -> Self {
-        Self::at_most(cx.limits.search_time, &cx.cancel)
+        Self::at_most(cx.host.limits.search_time, &cx.cancel)
     }
 
     /// Until it is cancelled, or the time is over.

@@ -106,24 +106,24 @@ impl Proposal {
         let Self { original, new, .. } = &self;
         let path = &original.path;
         // A directory on the way may have become a link to elsewhere.
-        if cx.workspace.resolve(&original.asked)? != *path {
+        if cx.host.workspace.resolve(&original.asked)? != *path {
             return Err(files::changed(path));
         }
         // An editor may have its own idea of line endings.
         let edited = edited.map(|edited| text::like(new, &edited));
         let edited = edited.filter(|edited| **edited != **new).map(Arc::from);
         let written = edited.as_ref().unwrap_or(new);
-        let bytes = original.encode(written, &cx.limits)?;
+        let bytes = original.encode(written, &cx.host.limits)?;
         if original.bytes.as_ref() != Some(&bytes) {
             let old = original.bytes.as_deref();
-            let before = cx.preimages.keep(old);
+            let before = cx.host.preimages.keep(old);
             let directories = files::missing_directories(path);
             files::write(path, old, &bytes, &cx.cancel)?;
             let after = ContentId::of(&bytes);
             (cx.changed)(FileChange { path: path.clone(), before, after, directories });
         }
         let shown = Some(Content::Diff(self.diff(written)));
-        let text = self.report(edited.as_deref(), &cx.limits);
+        let text = self.report(edited.as_deref(), &cx.host.limits);
         Ok(ToolOutput { text, media: Vec::new(), shown })
     }
 

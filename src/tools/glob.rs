@@ -95,7 +95,7 @@ impl Tool for Glob {
 
 /// What to call the search, and a pattern for each directory to look in.
 fn patterns(cx: &ToolContext, args: &Args) -> (String, Result<Vec<Pattern>, ToolError>) {
-    let workspace = &cx.workspace;
+    let workspace = &cx.host.workspace;
     let respect = args.filtering.respect();
     // Writing to a string cannot fail.
     let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
@@ -131,9 +131,9 @@ enum Age {
 fn find(cx: &ToolContext, label: &str, patterns: &[Pattern]) -> Result<ToolOutput, ToolError> {
     let until = Until::new(cx);
     let since = SystemTime::now().checked_sub(RECENT).unwrap_or(SystemTime::UNIX_EPOCH);
-    let mut found = First::new(cx.limits.files);
+    let mut found = First::new(cx.host.limits.files);
     for pattern in patterns {
-        let mut walk = pattern.walk(&cx.workspace, &until, |_| true).build();
+        let mut walk = pattern.walk(&cx.host.workspace, &until, |_| true).build();
         let files = walk.by_ref().take_while(|_| !until.over()).flatten();
         files
             .filter(|entry| pattern.matches(entry.path()))
@@ -143,7 +143,7 @@ fn find(cx: &ToolContext, label: &str, patterns: &[Pattern]) -> Result<ToolOutpu
             .for_each(|file| found.push(file));
         until.check()?;
     }
-    Ok(report(label, found, until.timed_out(), &cx.limits))
+    Ok(report(label, found, until.timed_out(), &cx.host.limits))
 }
 
 /// How old a file is; none if it is no file.

@@ -182,7 +182,7 @@ impl Args {
             but_not: but_not.map(|pattern| self.matcher(pattern, false)).transpose()?,
             around: if names_only { (0, 0) } else { (around(self.before), around(self.after)) },
             max: if names_only { 1 } else { most },
-            max_line: cx.limits.file_bytes,
+            max_line: cx.host.limits.file_bytes,
         })
     }
 
@@ -233,7 +233,7 @@ impl Place {
 
     /// Returns whether secrets are to be searched.
     fn is_secret(&self, cx: &ToolContext) -> bool {
-        !self.kept && self.paths().any(|path| cx.workspace.secrets().why(path).is_some())
+        !self.kept && self.paths().any(|path| cx.host.workspace.secrets().why(path).is_some())
     }
 }
 
@@ -245,7 +245,7 @@ fn look_up(cx: &ToolContext, args: &Args) -> (String, Result<Place, ToolError>) 
         let _ = write!(label, " in {}", one_line(include, LABEL_CHARS));
     }
     let Some(path) = &args.dir_path else {
-        let dirs = cx.workspace.trees().cloned().collect();
+        let dirs = cx.host.workspace.trees().cloned().collect();
         return (label, Ok(Place { name: ".".to_owned(), dirs, file: None, kept: false }));
     };
     let target = Target::to_read(cx, path, args.respect());
@@ -308,7 +308,7 @@ fn run(cx: &ToolContext, args: &Args, place: &Place) -> Result<(Hits, ToolOutput
         names_only,
         timed_out,
     };
-    let output = report(&search, &hits, &cx.workspace, &cx.limits);
+    let output = report(&search, &hits, &cx.host.workspace, &cx.host.limits);
     Ok((hits, output))
 }
 
@@ -334,10 +334,10 @@ fn files<'a>(
     until: &Until,
 ) -> impl Iterator<Item = Option<PathBuf>> + Send + 'a {
     let until = until.clone();
-    let mut walk = cx.workspace.walk_where(dir, respect, move |_| !until.over());
+    let mut walk = cx.host.workspace.walk_where(dir, respect, move |_| !until.over());
     walk.sort_by_file_name(OsStr::cmp);
     let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
-    let secrets = cx.workspace.secrets().clone();
+    let secrets = cx.host.workspace.secrets().clone();
     let open = secrets.why(dir).is_some();
     walk.build().filter_map(move |entry| match entry {
         Ok(entry) if is_file(&entry) && !filter.matched(entry.path(), false).is_ignore() => {

@@ -31,13 +31,13 @@ impl Tool for ListBackgroundProcesses {
 }
 
 fn list(cx: &ToolContext) -> ToolOutput {
-    let jobs = cx.background.jobs();
+    let jobs = cx.host.background.jobs();
     if jobs.is_empty() {
         let none = "No command has been started in the background.";
         return ToolOutput::new(none, none);
     }
     let lines = jobs.iter().map(|job| {
-        let directory = cx.workspace.relative(&job.directory);
+        let directory = cx.host.workspace.relative(&job.directory);
         format!("PID {} {}, in {directory}: {}\n", job.pid, job.state(), job.command)
     });
     let lines: String = lines.collect();

@@ -68,7 +68,8 @@ impl Tool for ListDirectory {
         let Args { dir_path, ignore, file_filtering_options } = parse(args)?;
         let respect = file_filtering_options.unwrap_or_default().respect();
         let ignore = names(&ignore)?;
-        let target = blocking(cx, move |cx| Ok(Target::look_up(&cx.workspace, &dir_path, respect)));
+        let target =
+            blocking(cx, move |cx| Ok(Target::look_up(&cx.host.workspace, &dir_path, respect)));
         let target = target.await?;
         let summary = target.summary(None);
         Ok(match target.directory().map(Path::to_owned) {
@@ -121,8 +122,8 @@ fn list(
         let message = format!("{} cannot be listed: {err}", dir.display());
         ToolError::new("read_content_failure", message)
     };
-    let rules = cx.workspace.ignores(dir, respect);
-    let mut entries = First::new(cx.limits.files);
+    let rules = cx.host.workspace.ignores(dir, respect);
+    let mut entries = First::new(cx.host.limits.files);
     let mut hidden = Hidden::default();
     for entry in fs::read_dir(dir).map_err(unreadable)? {
         if cx.cancel.is_cancelled() {
@@ -139,7 +140,7 @@ fn list(
             _ if respect.git && name == ".git" => hidden.repository = true,
             Some(file) if file.contains(".git/") || file == ".gitignore" => hidden.git += 1,
             Some(_) => hidden.other += 1,
-            None if kind.is_symlink() => match cx.workspace.link_target(&path) {
+            None if kind.is_symlink() => match cx.host.workspace.link_target(&path) {
                 Some(real) if real.is_dir() => entries.push((Entry::Directory, path)),
                 Some(_) => entries.push((Entry::File, path)),
                 None if leads_nowhere(cx, &path) => hidden.nowhere += 1,
@@ -149,14 +150,14 @@ fn list(
             None => entries.push((Entry::File, path)),
         }
     }
-    Ok(report(dir, entries, &hidden, &cx.limits))
+    Ok(report(dir, entries, &hidden, &cx.host.limits))
 }
 
 /// Whether a link that leads to nothing that may be listed would stay in the workspace.
 fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
     let outside = |error: ToolError| error.kind == "path_not_in_workspace";
     fs::canonicalize(link).is_err()
-        && !cx.workspace.resolve(&link.to_string_lossy()).is_err_and(outside)
+        && !cx.host.workspace.resolve(&link.to_string_lossy()).is_err_and(outside)
 }
 
 fn report(

@@ -70,7 +70,7 @@ impl Tool for ReadBackgroundOutput {
         let args: Args = parse(args)?;
         let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
         let summary = Summary::new(format!("Output of the command in the background, PID {pid}"));
-        let found = i32::try_from(pid).ok().and_then(|pid| cx.background.find(pid));
+        let found = i32::try_from(pid).ok().and_then(|pid| cx.host.background.find(pid));
         let Some(job) = found else {
             let message = format!(
                 "No command in the background has the PID {pid}. list_background_processes has \

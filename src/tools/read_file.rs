@@ -110,7 +110,7 @@ impl Tool for ReadFile {
         };
         Ok(match found {
             Ok(()) => Invocation::new(summary, target.access(), move |cx| async move {
-                blocking(&cx, move |cx| read(&target, lines, &cx.limits)).await
+                blocking(&cx, move |cx| read(&target, lines, &cx.host.limits)).await
             }),
             Err(error) => Invocation::failing(summary, error),
         })

@@ -159,8 +159,8 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         media: Vec::new(),
         read: Vec::new(),
         skipped: plan.skipped,
-        chars: cx.limits.read_chars,
-        bytes: cx.limits.file_bytes,
+        chars: cx.host.limits.read_chars,
+        bytes: cx.host.limits.file_bytes,
     };
     let mut more = plan.more;
     for file in &plan.files {
@@ -171,7 +171,7 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
             more += 1;
             continue;
         }
-        let name = one_line(&cx.workspace.relative(&file.path), usize::MAX);
+        let name = one_line(&cx.host.workspace.relative(&file.path), usize::MAX);
         match reading.add(cx, file, &name) {
             Ok(name) => reading.read.push(name),
             Err(why) => reading.skipped.push((name, why)),
@@ -187,10 +187,10 @@ impl Reading {
         if let Some(mime_type) = Media::type_of(&file.path).filter(|_| !file.media) {
             return Err(format!("{mime_type}: name it to have it attached"));
         }
-        let text = match contents(&file.path, &cx.limits) {
+        let text = match contents(&file.path, &cx.host.limits) {
             Ok(Contents::Text(text)) => {
                 let lines = file.lines.unwrap_or(Lines::ALL);
-                let excerpt = Excerpt::new(&text, lines, &cx.limits, self.chars);
+                let excerpt = Excerpt::new(&text, lines, &cx.host.limits, self.chars);
                 let Excerpt { first, last, total, .. } = excerpt;
                 if first > total.max(1) {
                     return Err(format!("it has {total} lines; there is no line {first}"));
@@ -203,7 +203,7 @@ impl Reading {
                     let _ = write!(heading, ", lines {first}-{last} of {total}");
                     excerpt.into_lines()
                 } else {
-                    excerpt.into_text(&cx.limits)
+                    excerpt.into_text(&cx.host.limits)
                 }
             }
             Ok(Contents::Media(media)) => {

@@ -103,15 +103,15 @@ impl Tool for Replace {
 }
 
 fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
-    let path = match cx.workspace.resolve(&args.file_path) {
+    let path = match cx.host.workspace.resolve(&args.file_path) {
         Ok(path) => path,
         Err(error) => return failing(args.label(&args.file_path), None, error),
     };
-    let relative = cx.workspace.relative(&path);
+    let relative = cx.host.workspace.relative(&path);
     let label = args.label(&relative);
     match propose(args, &path, &relative, cx) {
         Ok((proposal, line)) => {
-            proposal.into_invocation(Summary::new(label).at(&path, Some(line)), &cx.limits)
+            proposal.into_invocation(Summary::new(label).at(&path, Some(line)), &cx.host.limits)
         }
         // The error may say what is in the file.
         Err(error) => {
@@ -129,7 +129,7 @@ fn propose(
     relative: &str,
     cx: &ToolContext,
 ) -> Result<(Proposal, u32), ToolError> {
-    let original = Original::read(&args.file_path, path, &cx.limits)?;
+    let original = Original::read(&args.file_path, path, &cx.host.limits)?;
     if args.old_string.is_empty() {
         return create(args, original, relative);
     }
@@ -144,7 +144,7 @@ fn propose(
         old: &text::normalise(&args.old_string),
         new: &text::normalise(&args.new_string),
         count: args.count(),
-        max_bytes: usize::try_from(cx.limits.file_bytes).unwrap_or(usize::MAX),
+        max_bytes: usize::try_from(cx.host.limits.file_bytes).unwrap_or(usize::MAX),
         cancel: &cx.cancel,
     };
     if wanted.old == wanted.new {

@@ -91,7 +91,7 @@ impl Tool for RunShellCommand {
             let error = ToolError::invalid_args("The command is empty.");
             return Ok(Invocation::failing(summary, error));
         }
-        let directory = match cx.workspace.resolve(args.dir_path.as_deref().unwrap_or(".")) {
+        let directory = match cx.host.workspace.resolve(args.dir_path.as_deref().unwrap_or(".")) {
             Ok(directory) if directory.is_dir() => directory,
             Ok(other) => {
                 let message = format!("{} is not a directory.", other.display());
@@ -147,18 +147,18 @@ enum End {
 }
 
 async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-    if cx.cancel.run_until_cancelled(cx.terminals.find_programs()).await.is_none() {
+    if cx.cancel.run_until_cancelled(cx.host.terminals.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
     }
-    let running = cx.terminals.start(command, directory, &cx.variables);
+    let running = cx.host.terminals.start(command, directory, &cx.variables);
     let mut running = running.map_err(|err| not_started(&err))?;
-    let mut output = Output::new(cx.limits.shell_bytes);
+    let mut output = Output::new(cx.host.limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
     match end {
-        End::Exited(status) => report(status, &output, &running, &cx.limits),
+        End::Exited(status) => report(status, &output, &running, &cx.host.limits),
         End::Silent => {
             running.end().await;
-            let seconds = cx.limits.shell_idle.as_secs();
+            let seconds = cx.host.limits.shell_idle.as_secs();
             let message = format!(
                 "The command was ended because it wrote nothing for {seconds} s.\nOutput: {}",
                 output.text()
@@ -179,7 +179,7 @@ async fn leave_running(
     delay: Duration,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
-    let started = cx.background.start(cx, command, directory);
+    let started = cx.host.background.start(cx, command, directory);
     let job = started.map_err(|err| not_started(&err))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;
@@ -201,7 +201,7 @@ fn not_started(err: &io::Error) -> ToolError {
 /// Reads the output until the command has ended, and shows it as it grows.
 async fn follow(running: &mut Running, output: &mut Output, cx: &ToolContext) -> End {
     let mut buffer = vec![0; 64 * 1024];
-    let mut idle = Instant::now() + cx.limits.shell_idle;
+    let mut idle = Instant::now() + cx.host.limits.shell_idle;
     let mut show = None;
     let mut exited: Option<(Option<ExitStatus>, Instant)> = None;
     let mut open = true;
@@ -217,7 +217,7 @@ async fn follow(running: &mut Running, output: &mut Output, cx: &ToolContext) ->
                 Ok(0) | Err(_) => open = false,
                 Ok(n) => {
                     output.push(&buffer[..n]);
-                    idle = Instant::now() + cx.limits.shell_idle;
+                    idle = Instant::now() + cx.host.limits.shell_idle;
                     show.get_or_insert_with(|| Instant::now() + SHOW_EVERY);
                 }
             },

@@ -42,8 +42,8 @@ impl Target {
 
     /// The same for a path that is only read: long output that is kept for the model is inside.
     pub(super) fn to_read(cx: &ToolContext, path: &str, respect: Respect) -> Self {
-        let Some(kept) = cx.outputs.find(path) else {
-            return Self::look_up(&cx.workspace, path, respect);
+        let Some(kept) = cx.host.outputs.find(path) else {
+            return Self::look_up(&cx.host.workspace, path, respect);
         };
         let found = metadata(&kept);
         Self { label: one_line(&visible_line(path), LABEL_CHARS), path: kept, kept: true, found }

@@ -135,7 +135,7 @@ struct Part {
 }
 
 async fn run(web: &Arc<Web>, urls: Vec<Url>, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-    let max_bytes = cx.limits.web_bytes / urls.len().max(1);
+    let max_bytes = cx.host.limits.web_bytes / urls.len().max(1);
     let parts = stream::iter(urls).map(|url| part(web, url, max_bytes, &cx)).buffered(TOGETHER);
     let Some(parts) = cx.cancel.run_until_cancelled(parts.collect::<Vec<_>>()).await else {
         return Err(ToolError::cancelled());
@@ -154,7 +154,7 @@ async fn run(web: &Arc<Web>, urls: Vec<Url>, cx: ToolContext) -> Result<ToolOutp
 }
 
 async fn part(web: &Web, url: Url, max_bytes: usize, cx: &ToolContext) -> Result<Part, ToolError> {
-    let got = match web.get(url.clone(), max_bytes, &cx.limits).await {
+    let got = match web.get(url.clone(), max_bytes, &cx.host.limits).await {
         Ok(got) => got,
         Err(why) => return Ok(Part { url, read: Err(why), cut: false }),
     };

@@ -60,14 +60,14 @@ impl Tool for WriteFile {
 
 fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
     let label = |path: &str| format!("Writing to {path}");
-    let path = match cx.workspace.resolve(&args.file_path) {
+    let path = match cx.host.workspace.resolve(&args.file_path) {
         Ok(path) => path,
         Err(error) => return failing(label(&args.file_path), None, error),
     };
-    let relative = cx.workspace.relative(&path);
+    let relative = cx.host.workspace.relative(&path);
     let summary = Summary::new(label(&relative)).at(&path, None);
     match propose(args, &path, &relative, cx) {
-        Ok(Some(proposal)) => proposal.into_invocation(summary, &cx.limits),
+        Ok(Some(proposal)) => proposal.into_invocation(summary, &cx.host.limits),
         Ok(None) => {
             let said = format!("{relative} has exactly this content already; nothing to do.");
             let output = ToolOutput::new(said.clone(), said);
@@ -84,7 +84,7 @@ fn propose(
     relative: &str,
     cx: &ToolContext,
 ) -> Result<Option<Proposal>, ToolError> {
-    let original = Original::read(&args.file_path, path, &cx.limits)?;
+    let original = Original::read(&args.file_path, path, &cx.host.limits)?;
     omission::check(&original.text, &args.content)?;
     let new = text::like(&original.text, &args.content);
     if !original.is_new() && *new == *original.text {

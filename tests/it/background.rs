@@ -156,7 +156,7 @@ async fn they_end_with_the_session_and_none_starts_after_it() {
     let command = "exec 3>family; (trap '' TERM; sleep 1000) & setsid sleep 1000 & echo up; wait";
     let (pid, _) = shell.start(command).await;
     shell.read_until(pid, "up").await;
-    shell.cx.background.end();
+    shell.cx.host.background.end();
     is_gone(family).await;
     let args = json!({ "command": "true", "is_background": true });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
@@ -183,5 +183,5 @@ async fn it_is_the_same_to_the_policy_as_any_command() {
     assert_eq!(call.summary.label, "npm start [in the background] (Serves)");
     let directory = shell.dir.path().canonicalize().unwrap();
     assert_eq!(call.access, Access::Execute { command: "npm start".to_owned(), directory });
-    assert_eq!(Arc::strong_count(&shell.cx.background), 1);
+    assert_eq!(Arc::strong_count(&shell.cx.host), 1);
 }

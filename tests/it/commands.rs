@@ -18,13 +18,12 @@ use tandem::model::{Call, Chunk, Error, Finish, Usage};
 use tandem::session::{
     Answer, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason, TurnId,
 };
-use tandem::tools::workspace::Workspace;
 use tandem::tools::{self, Access, Kind, Tool};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
-use crate::fakes::{Fake, Spy, is_end, other, parts, text, until};
+use crate::fakes::{Fake, Spy, host, is_end, other, parts, text, until};
 
 type Chunks = Vec<Result<Chunk, Error>>;
 
@@ -61,7 +60,7 @@ impl Stage {
         };
         let session = Session::new(change(Parts {
             tools: tools::all(),
-            workspace: Arc::new(Workspace::new(&project, &[]).unwrap()),
+            host: host(&project),
             memory: Memory::new(places, |_| true),
             ..parts(Arc::clone(&spy) as _)
         }));

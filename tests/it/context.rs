@@ -9,11 +9,11 @@ use expect_test::{expect, expect_file};
 use serde_json::json;
 use tandem::model::{Call, Chunk};
 use tandem::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
-use tandem::tools;
 use tandem::tools::workspace::{Filtering, Workspace};
+use tandem::tools::{self, Limits};
 use tempfile::TempDir;
 
-use crate::fakes::{Spy, is_end, parts, text, until};
+use crate::fakes::{Spy, host, host_with, is_end, parts, text, until};
 
 const NESTED: &str = include_str!("../../fixtures/context/nested.txt");
 
@@ -75,7 +75,7 @@ async fn the_model_is_sent_what_is_written_in_every_place() {
     };
     let session = Session::new(Parts {
         tools: tools::all(),
-        workspace: Arc::new(Workspace::new(&home.join("repo/work"), &[]).unwrap()),
+        host: host(&home.join("repo/work")),
         memory: Memory::new(places, |_| true),
         ..parts(Arc::clone(&spy) as _)
     });
@@ -104,8 +104,8 @@ async fn the_model_is_told_once_what_is_in_the_workspace() {
         fs::write(dir.path().join("first.txt"), "").unwrap();
         let (spy, _) = Spy::new([reads(&[]), reads(&[])].concat());
         let mut parts = parts(Arc::clone(&spy) as _);
-        parts.workspace = Arc::new(Workspace::new(dir.path(), &[]).unwrap());
-        parts.limits.tree_entries = most;
+        parts.host = host(dir.path());
+        parts.host.limits.tree_entries = most;
         let session = Session::new(parts);
         turn(&session, text("Hello.")).await;
         let before = spy.system.lock().unwrap().clone();
@@ -145,7 +145,7 @@ async fn the_model_is_told_the_day_on_which_the_conversation_began() {
 async fn the_rules_are_these() {
     let (spy, _) = Spy::new(reads(&[]));
     let mut parts = parts(Arc::clone(&spy) as _);
-    parts.limits.tree_entries = 0;
+    parts.host.limits.tree_entries = 0;
     turn(&Session::new(parts), text("Hello.")).await;
     let system = spy.system.lock().unwrap().clone();
     let rules = system.split_once("# Where you are").unwrap().0;
@@ -237,7 +237,8 @@ async fn mentioned_at(
     let filtering = Filtering { more: vec!["named.ignore".into()], ..Filtering::default() };
     let workspace = Workspace::new(&root, &[]).unwrap().filtered(filtering);
     let parts = parts(spy);
-    let parts = Parts { tools: tools::all(), workspace: Arc::new(workspace), ..parts };
+    let host = host_with(workspace, Limits::default());
+    let parts = Parts { tools: tools::all(), host, ..parts };
     let events = turn(&Session::new(parts), prompt(root.to_str().unwrap())).await;
     let home = home.display().to_string();
     let told = told.lock().unwrap().concat().replace(&home, "~");

@@ -39,7 +39,7 @@ impl Place {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.cx.workspace.root().join(path)
+        self.cx.host.workspace.root().join(path)
     }
 
     fn read(&self, path: &str) -> Vec<u8> {

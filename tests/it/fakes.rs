@@ -1,5 +1,6 @@
 //! Models and tools that do as a test says.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -13,15 +14,13 @@ use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem::permission::consent::Consent;
 use tandem::permission::{Mode, PolicySetup};
 use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
-use tandem::tools::background::Background;
 use tandem::tools::mcp::{self, Hub};
-use tandem::tools::outputs::Outputs;
-use tandem::tools::preimages::Preimages;
 use tandem::tools::scratch::Scratch;
 use tandem::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem::tools::workspace::Workspace;
 use tandem::tools::{
-    Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    Access, Host, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
+    ToolSpec,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -102,13 +101,15 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
         servers: Hub::new(Vec::new(), servers(&terminals)),
-        workspace: Arc::new(Workspace::new(&std::env::temp_dir(), &[]).unwrap()),
-        terminals,
-        scratch: Arc::new(Scratch::new(None)),
+        host: Host::new(
+            Workspace::new(&std::env::temp_dir(), &[]).unwrap(),
+            terminals,
+            Scratch::new(None),
+            Limits::default(),
+        ),
         mode: Mode::Default,
         policy: PolicySetup::default(),
         consent: Consent::not_needed(),
-        limits: Limits::default(),
         max_rounds: 100,
         upkeep: Upkeep::default(),
         max_session_rounds: None,
@@ -119,19 +120,23 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
 
 /// What a tool is given that works on these files.
 pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
-    let scratch = Arc::new(Scratch::new(None));
     ToolContext {
-        workspace: Arc::new(workspace),
-        terminals: terminals(),
+        host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
-        background: Arc::new(Background::new(&limits, |_| ())),
-        outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
-        preimages: Arc::new(Preimages::new(scratch, limits.undo_bytes)),
-        limits: Arc::new(limits),
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),
         changed: Arc::new(|_| ()),
+        background_ended: Arc::new(|_| ()),
     }
+}
+
+/// A host of a session that works in this directory.
+pub(crate) fn host(root: &Path) -> Host {
+    host_with(Workspace::new(root, &[]).unwrap(), Limits::default())
+}
+
+pub(crate) fn host_with(workspace: Workspace, limits: Limits) -> Host {
+    Host::new(workspace, terminals(), Scratch::new(None), limits)
 }
 
 /// Terminals whose commands get the whole environment.

@@ -21,7 +21,9 @@ use tandem::net::{Lookup, system_lookup};
 use tandem::session::{
     Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
 };
+use tandem::tools::Host;
 use tandem::tools::mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
+use tandem::tools::scratch::Scratch;
 use tandem::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem::tools::workspace::Workspace;
 use tempfile::TempDir;
@@ -141,8 +143,12 @@ impl Stage {
             Setup { terminals: Arc::clone(&terminals), roots, limits, load, logins, lookup };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
-            workspace: Arc::new(workspace),
-            terminals,
+            host: Host::new(
+                workspace,
+                terminals,
+                Scratch::new(None),
+                tandem::tools::Limits::default(),
+            ),
             ..parts(Arc::clone(&spy) as _)
         });
         Self { session, supervisor, spy, told, home }

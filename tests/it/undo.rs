@@ -10,14 +10,14 @@ use serde_json::json;
 use tandem::model::{Call, Chunk, Error};
 use tandem::permission::Mode;
 use tandem::session::{Event, Origin, Parts, Session};
-use tandem::tools;
 use tandem::tools::scratch::Scratch;
 use tandem::tools::workspace::Workspace;
+use tandem::tools::{self, Host, Limits};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
-use crate::fakes::{Spy, is_end, parts, text, until};
+use crate::fakes::{Spy, host_with, is_end, parts, terminals, text, until};
 
 type Chunks = Vec<Result<Chunk, Error>>;
 
@@ -51,8 +51,12 @@ impl Stage {
         let (spy, told) = Spy::new(answers.into_iter().flatten().collect());
         let session = Session::new(change(Parts {
             tools: tools::all(),
-            workspace: Arc::new(Workspace::new(&project, &[]).unwrap()),
-            scratch: Arc::new(Scratch::new(Some(dir.path().join("state")))),
+            host: Host::new(
+                Workspace::new(&project, &[]).unwrap(),
+                terminals(),
+                Scratch::new(Some(dir.path().join("state"))),
+                Limits::default(),
+            ),
             mode: Mode::Yolo,
             ..parts(spy)
         }));
@@ -257,7 +261,9 @@ async fn wrong_arguments_are_said_and_nothing_is_changed() {
 #[tokio::test]
 async fn what_is_over_the_limit_is_changed_all_the_same_and_said_not_to_be_kept() {
     let stage = Stage::with(vec![writes(&[("w1", "a", "one\n")])], |mut parts| {
-        parts.limits.undo_bytes = 4;
+        let limits = Limits { undo_bytes: 4, ..Limits::default() };
+        let workspace = Workspace::new(parts.host.workspace.root(), &[]).unwrap();
+        parts.host = host_with(workspace, limits);
         parts
     });
     stage.write("a", "12345");

@@ -45,7 +45,7 @@ pub(super) async fn mask(session: &Session, reach: Reach) -> bool {
     }
     let mut masked = Vec::new();
     for result in found {
-        let mut text = session.outputs.fit(&result.name, result.text.clone(), LEFT).await;
+        let mut text = session.host.outputs.fit(&result.name, result.text.clone(), LEFT).await;
         if !result.media.is_empty() {
             text.push_str(&format!("\n[{} attached, not told any more]", result.media.len()));
         }

@@ -83,7 +83,7 @@ impl Old {
     /// The files that have what was said before, all of it.
     pub(super) async fn whole(&self, session: &Session) -> Vec<PathBuf> {
         let mut files = self.before.as_ref().map_or_else(Vec::new, |before| before.whole.clone());
-        let (outputs, text) = (Arc::clone(&session.outputs), whole(self.news()));
+        let (outputs, text) = (Arc::clone(&session.host.outputs), whole(self.news()));
         let keep = move || outputs.keep("conversation", &text);
         files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
         files.drain(..files.len().saturating_sub(WHOLE));

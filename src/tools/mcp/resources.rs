@@ -163,7 +163,7 @@ fn list(hub: &Hub, only: Option<&str>, cx: &ToolContext) -> Result<ToolOutput, T
     if count == 0 {
         text.push_str("There are no resources.");
     }
-    let text = shorten(&text, cx.limits.output_chars).into_owned();
+    let text = shorten(&text, cx.host.limits.output_chars).into_owned();
     Ok(ToolOutput::new(text, format!("Listed {count} resource(s).")))
 }
 
@@ -246,7 +246,7 @@ async fn read(server: &Server, uri: String, cx: &ToolContext) -> Result<ToolOutp
         gathered.resource(contents);
     }
     let text = gathered.told(&server.config.name);
-    let text = cx.outputs.fit(READ_RESOURCE, text, cx.limits.output_chars).await;
-    let shown = gathered.shown(&cx.limits);
+    let text = cx.host.outputs.fit(READ_RESOURCE, text, cx.host.limits.output_chars).await;
+    let shown = gathered.shown(&cx.host.limits);
     Ok(ToolOutput { text, media: gathered.into_media(), shown })
 }

@@ -104,7 +104,7 @@ async fn call(
     let wanted = Wanted { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
     let answer = connection.ask(request, wanted).await;
     match answer.map_err(|failure| failed(server, failure))? {
-        ServerResult::CallToolResult(result) => output(server, result, &cx.limits),
+        ServerResult::CallToolResult(result) => output(server, result, &cx.host.limits),
         ServerResult::InputRequiredResult(_) => {
             Err(odd(server, "asks back, which is not done here"))
         }

@@ -105,16 +105,16 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
         search.until.check()?;
     }
     if search.until.timed_out() {
-        let seconds = cx.limits.search_time.as_secs();
+        let seconds = cx.host.limits.search_time.as_secs();
         let why = format!("not looked for any more after {seconds} s");
         plan.skipped.push(("other files".to_owned(), why));
     }
     let known: HashSet<PathBuf> = named.keys().cloned().collect();
     found.retain(|path, _| !known.contains(path));
-    let secrets = cx.workspace.secrets();
+    let secrets = cx.host.workspace.secrets();
     let secret: Vec<_> = found.extract_if(.., |path, _| secrets.why(path).is_some()).collect();
     plan.skipped.extend(secret.iter().map(|(path, _)| {
-        let name = one_line(&cx.workspace.relative(path), LABEL_CHARS);
+        let name = one_line(&cx.host.workspace.relative(path), LABEL_CHARS);
         (name, "may hold secrets: name it, and the user is asked".to_owned())
     }));
     let whole =
@@ -122,8 +122,8 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
     let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
     plan.files = files.collect();
     search.excerpts(&mut plan);
-    plan.more += plan.files.len().saturating_sub(cx.limits.files);
-    plan.files.truncate(cx.limits.files);
+    plan.more += plan.files.len().saturating_sub(cx.host.limits.files);
+    plan.files.truncate(cx.host.limits.files);
     Ok(plan)
 }
 
@@ -167,7 +167,7 @@ impl Finder<'_> {
 
     /// What an entry means; an error if it is nothing that can be read.
     fn entry(&self, entry: &str) -> Result<Meant, ToolError> {
-        let workspace = &self.cx.workspace;
+        let workspace = &self.cx.host.workspace;
         let respect = self.args.respect();
         let target = Target::look_up(workspace, entry, respect);
         match target.found {
@@ -184,7 +184,7 @@ impl Finder<'_> {
     }
 
     fn glob(&self, glob: &str) -> Result<Meant, ToolError> {
-        let workspace = &self.cx.workspace;
+        let workspace = &self.cx.host.workspace;
         let kinds: Vec<String> = kinds(glob);
         let asked_for = |path: &Path| {
             let kind = path.extension().map(|kind| kind.to_string_lossy().to_lowercase());
@@ -212,7 +212,7 @@ impl Finder<'_> {
         matches: impl Fn(&Path) -> bool,
         media: impl Fn(&Path) -> bool,
     ) -> Result<Meant, ToolError> {
-        let mut first = First::new(self.cx.limits.files);
+        let mut first = First::new(self.cx.host.limits.files);
         let entries = walk.build().take_while(|_| !self.until.over()).flatten();
         // Links are left out: what they lead to is met on its own.
         let files = entries.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
@@ -230,7 +230,7 @@ impl Finder<'_> {
     fn keep(&self) -> impl Fn(&DirEntry) -> bool + Send + Sync + 'static {
         let until = self.until.clone();
         let (defaults, exclude) = (Arc::clone(&self.defaults), Arc::clone(&self.exclude));
-        let roots = self.cx.workspace.roots().to_owned();
+        let roots = self.cx.host.workspace.roots().to_owned();
         move |entry| {
             let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
             !until.over()
@@ -241,7 +241,7 @@ impl Finder<'_> {
     }
 
     fn excluded(&self, path: &Path) -> bool {
-        let path = relative(self.cx.workspace.roots(), path);
+        let path = relative(self.cx.host.workspace.roots(), path);
         !self.exclude.is_empty()
             && self.exclude.matched_path_or_any_parents(path, false).is_ignore()
     }

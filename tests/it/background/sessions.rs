@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 use tandem::model::{Call, Chunk, Error};
 use tandem::permission::Mode;
 use tandem::session::{Event, Kind, Origin, Parts, Session};
-use tandem::tools::workspace::Workspace;
 use tandem::tools::{Access, Tool, ToolOutput, all};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::agent::{Agent, HANG, Setup};
-use crate::fakes::{Fake, Spy, is_end, parts, text, until};
+use crate::fakes::{Fake, Spy, host, is_end, parts, text, until};
 use crate::family::{is_gone, make_fifo};
 use crate::lifecycle::signal;
 
@@ -50,7 +49,7 @@ impl Stage {
         let more = more.map(|fake| -> Arc<dyn Tool> { Arc::new(fake) });
         let session = Session::new(Parts {
             tools: all().into_iter().chain(more).collect(),
-            workspace: Arc::new(Workspace::new(home.path(), &[]).unwrap()),
+            host: host(home.path()),
             mode: Mode::Yolo,
             ..parts(spy as _)
         });

@@ -5,9 +5,9 @@ use std::fs;
 use tandem::model::{Finish, Native};
 use tandem::permission::Mode;
 use tandem::session::{Memory, Places};
-use tandem::tools::workspace::Workspace;
 
 use super::*;
+use crate::fakes::host;
 
 #[tokio::test]
 async fn what_stays_is_the_users_words_the_record_the_snapshot_and_the_newest() {
@@ -153,7 +153,7 @@ async fn what_people_have_written_is_never_summed_up() {
     });
     let parts = Parts {
         tools: tools::all(),
-        workspace: Arc::new(Workspace::new(&root, &[]).unwrap()),
+        host: host(&root),
         memory: Memory::new(Places::default(), |_| true),
         ..parts(Arc::clone(&model) as _)
     };
@@ -251,8 +251,8 @@ async fn an_image_that_the_user_showed_goes_and_the_words_stay() {
         assert!(!all_text(prompt).contains("image/png"));
         snapshot("A picture.")
     });
-    let workspace = Arc::new(Workspace::new(project.path(), &[]).unwrap());
-    let session = session_in(Arc::clone(&model) as _, 3000, |parts| Parts { workspace, ..parts });
+    let host = host(project.path());
+    let session = session_in(Arc::clone(&model) as _, 3000, |parts| Parts { host, ..parts });
     turn(&session, "What is in @a.png?").await;
     assert!(all_text(&model.told.lock().unwrap()[0]).contains("image/png"));
     turn(&session, "/compress").await;
@@ -275,12 +275,9 @@ async fn what_was_changed_before_can_be_taken_back_after() {
         _ if goes_on(prompt) || written.exists() => says(&"Written. ".repeat(9)),
         _ => calls("write_file", json!({ "file_path": "a.txt", "content": "y".repeat(4000) })),
     });
-    let workspace = Arc::new(Workspace::new(project.path(), &[]).unwrap());
-    let session = session_in(Arc::clone(&model) as _, 10, |parts| Parts {
-        workspace,
-        mode: Mode::Yolo,
-        ..parts
-    });
+    let host = host(project.path());
+    let session =
+        session_in(Arc::clone(&model) as _, 10, |parts| Parts { host, mode: Mode::Yolo, ..parts });
     for prompt in ["one", "two", "three", "/compress"] {
         turn(&session, prompt).await;
     }
@@ -311,8 +308,8 @@ async fn files_that_were_read_and_the_todo_list_are_told_from_the_log() {
         }
         _ => says(&"Done. ".repeat(9)),
     });
-    let workspace = Arc::new(Workspace::new(project.path(), &[]).unwrap());
-    let session = session_in(Arc::clone(&model) as _, 10, |parts| Parts { workspace, ..parts });
+    let host = host(project.path());
+    let session = session_in(Arc::clone(&model) as _, 10, |parts| Parts { host, ..parts });
     for prompt in ["one", "two", "/compress", "three"] {
         turn(&session, prompt).await;
     }

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use tandem::permission::Mode;
 use tandem::tools::scratch::Scratch;
 use tandem::tools::workspace::Workspace;
+use tandem::tools::{Host, Limits};
 use tempfile::TempDir;
 
 use super::*;
+use crate::fakes::terminals;
 
 /// The path of the file that a result says all of it is in.
 fn kept_in(result: &str) -> PathBuf {
@@ -29,8 +31,12 @@ fn in_yolo_mode(model: &Arc<Says>, state: &Path) -> (Arc<Session>, TempDir) {
     let parts = Parts {
         tools: tools::all(),
         mode: Mode::Yolo,
-        workspace: Arc::new(Workspace::new(workspace.path(), &[]).unwrap()),
-        scratch: Arc::new(Scratch::new(Some(state.to_owned()))),
+        host: Host::new(
+            Workspace::new(workspace.path(), &[]).unwrap(),
+            terminals(),
+            Scratch::new(Some(state.to_owned())),
+            Limits::default(),
+        ),
         ..parts(Arc::clone(model) as _)
     };
     (Session::new(parts), workspace)

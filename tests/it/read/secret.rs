@@ -70,7 +70,7 @@ fn what_is_in_a_directory_of_secrets_is_not_named() {
     for name in ["id_rsa", "credentials", "hosts.yml", "logins.json"] {
         assert!(!found.contains(name), "{name}: {found}");
     }
-    let tree = project.context().workspace.tree(100);
+    let tree = project.context().host.workspace.tree(100);
     assert!(tree.contains(".ssh/") && !tree.contains("id_rsa"), "{tree}");
 }
 

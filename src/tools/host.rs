@@ -1,0 +1,51 @@
+//! What a session works on.
+
+use std::sync::Arc;
+
+use super::Limits;
+use super::background::Background;
+use super::outputs::Outputs;
+use super::preimages::Preimages;
+use super::scratch::Scratch;
+use super::terminals::Terminals;
+use super::workspace::Workspace;
+
+/// What one session works on. Two sessions in two folders share nothing of it: each is made from the
+/// settings of its own folder.
+pub struct Host {
+    /// The directories that tools may touch, and the rules for what is in them.
+    pub workspace: Arc<Workspace>,
+    /// The place where commands start.
+    pub terminals: Arc<Terminals>,
+    /// The commands that go on when their call has ended.
+    pub background: Background,
+    /// A directory on the disk for what the session keeps beside its log.
+    pub scratch: Arc<Scratch>,
+    /// Output that was too long for the model.
+    pub outputs: Arc<Outputs>,
+    /// Contents of files before they were changed.
+    pub preimages: Preimages,
+    /// Bounds of what tools do.
+    pub limits: Limits,
+}
+
+impl Host {
+    /// A host on the disk of this machine. Nothing is read or made yet.
+    pub fn new(
+        workspace: Workspace,
+        terminals: Arc<Terminals>,
+        scratch: Scratch,
+        limits: Limits,
+    ) -> Self {
+        let scratch = Arc::new(scratch);
+        Self {
+            workspace: Arc::new(workspace),
+            terminals,
+            background: Background::new(&limits),
+            outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
+            preimages: Preimages::new(Arc::clone(&scratch), limits.undo_bytes),
+            scratch,
+            limits,
+        }
+    }
+}
