@@ -175,11 +175,12 @@ impl CommandTurn<'_> {
         selection: Selection,
     ) -> Result<Vec<(Change, Result<(), String>)>, String> {
         let undo = Undo::of(self.session);
-        // Nobody waits any more if the command is cancelled: the file at hand is the last then.
-        let cancel = CancellationToken::new();
-        let _cancel_on_drop = cancel.clone().drop_guard();
-        let restore = move || undo.restore(&selection, || cancel.is_cancelled());
-        tokio::task::spawn_blocking(restore).await.map_err(|_| FAULT.to_owned())
+        // Nobody waits any more if the command is cancelled: the file at hand is the last then, and
+        // that it was put back goes into the log.
+        let stop = CancellationToken::new();
+        let _stop_on_drop = stop.clone().drop_guard();
+        let restore = async move { undo.restore(&selection, &stop).await };
+        tokio::spawn(restore).await.map_err(|_| FAULT.to_owned())
     }
 
     /// Reads again which MCP servers the settings name, and reaches all of them anew, or one; waits

@@ -2,9 +2,10 @@
 //! putting back.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use super::event::{Event, PromptPart, TurnId};
@@ -97,15 +98,16 @@ impl Undo {
     }
 
     /// Takes changes back, the newest first: each if its file is exactly as it left it. All that
-    /// were selected, each with the reason if it was left alone; as soon as `stop` says so, no more.
-    pub(super) fn restore(
+    /// were selected, each with the reason if it was left alone; as soon as `stop` fires, no more.
+    pub(super) async fn restore(
         &self,
         selection: &Selection,
-        stop: impl Fn() -> bool,
+        stop: &CancellationToken,
     ) -> Vec<(Change, Result<(), String>)> {
         // By file: the newest change that stands.
         let mut standing: HashMap<PathBuf, Vec<String>> = HashMap::new();
-        let all = changes(&self.log);
+        let log = self.log.clone();
+        let all = tokio::task::spawn_blocking(move || changes(&log)).await.unwrap_or_default();
         for change in all.iter().filter(|change| !change.restored) {
             standing.entry(change.path.clone()).or_default().push(change.call.clone());
         }
@@ -113,15 +115,15 @@ impl Undo {
             all.iter().flat_map(|change| change.file.directories.iter().cloned()).collect();
         let mut came = Vec::new();
         for change in all.into_iter().rev().filter(|change| selection.covers(change)) {
-            if stop() {
+            if stop.is_cancelled() {
                 break;
             }
             let result = match standing.get_mut(&change.path).filter(|_| !change.restored) {
-                Some(calls) => self.restore_newest(&change, calls),
+                Some(calls) => self.restore_newest(&change, calls).await,
                 None => Err("has been put back already".to_owned()),
             };
             if change.made && result.is_ok() {
-                remove_empty(&change.path, &made);
+                self.remove_empty(&change.path, &made).await;
             }
             came.push((change, result));
         }
@@ -129,29 +131,30 @@ impl Undo {
     }
 
     /// `calls` are those whose changes of the file stand, the newest last.
-    fn restore_newest(&self, change: &Change, calls: &mut Vec<String>) -> Result<(), String> {
+    async fn restore_newest(&self, change: &Change, calls: &mut Vec<String>) -> Result<(), String> {
         if let Some(newer) = calls.last().filter(|newer| **newer != change.call) {
             return Err(format!("has been changed again by `{newer}`, which would be lost"));
         }
         // A directory on the way may have become a link to elsewhere.
-        let there = self.host.workspace.resolve(&change.path.to_string_lossy());
+        let there = self.host.resolve(&change.path.to_string_lossy()).await;
         if !there.is_ok_and(|there| there == change.path) {
             return Err("is somewhere else by now".to_owned());
         }
-        self.host.preimages.restore(&change.file)?;
+        self.host.preimages.restore(&change.file, &*self.host.files).await?;
         calls.pop();
         let (call, path) = (change.call.clone(), change.path.clone());
         self.log.append(Event::FileRestored { call, path });
         Ok(())
     }
-}
 
-/// Removes the directories above a file that calls have made, as far as they are empty now.
-fn remove_empty(path: &Path, made: &HashSet<PathBuf>) {
-    for directory in path.ancestors().skip(1).take_while(|directory| made.contains(*directory)) {
-        // One that is not empty stays, and so do those above it.
-        if fs::remove_dir(directory).is_err() {
-            return;
+    /// Removes the directories above a file that calls have made, as far as they are empty now.
+    async fn remove_empty(&self, path: &Path, made: &HashSet<PathBuf>) {
+        for directory in path.ancestors().skip(1).take_while(|directory| made.contains(*directory))
+        {
+            // One that is not empty stays, and so do those above it.
+            if self.host.files.remove_directory(directory).await.is_err() {
+                return;
+            }
         }
     }
 }

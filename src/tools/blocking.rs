@@ -1,5 +1,6 @@
 //! Work that blocks: run beside the runtime, and ended soon after nobody wants it any more.
 
+use std::io;
 use std::panic;
 use std::time::{Duration, Instant};
 
@@ -22,20 +23,50 @@ pub(super) async fn blocking<T: Send + 'static>(
     cancel.run_until_cancelled(ended(work)).await.unwrap_or_else(|| Err(ToolError::cancelled()))
 }
 
-/// Runs work that must not be left half done: a cancel does not end the wait.
-pub(super) async fn to_the_end<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+/// Waits for what an awaited file or path comes to. A cancel ends the wait at once.
+pub(super) async fn stoppable<T>(
+    cx: &ToolContext,
+    work: impl Future<Output = Result<T, ToolError>>,
 ) -> Result<T, ToolError> {
+    let result = cx.cancel.run_until_cancelled(work).await;
+    result.unwrap_or_else(|| Err(ToolError::cancelled()))
+}
+
+/// Runs work that must not be left half done: it goes on when this future is dropped.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
+) -> Result<T, ToolError> {
+    ended(tokio::spawn(work)).await
+}
+
+/// Runs work that blocks, all of it, also when this future is dropped.
+pub(super) async fn off_thread<T: Send + 'static, E: From<Ending> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
     ended(tokio::task::spawn_blocking(work)).await
 }
 
-async fn ended<T>(work: JoinHandle<Result<T, ToolError>>) -> Result<T, ToolError> {
+/// Error of work that was not done because the runtime ends.
+pub(super) struct Ending;
+
+impl From<Ending> for ToolError {
+    fn from(_: Ending) -> Self {
+        Self::cancelled()
+    }
+}
+
+impl From<Ending> for io::Error {
+    fn from(_: Ending) -> Self {
+        Self::other("the agent is ending")
+    }
+}
+
+async fn ended<T, E: From<Ending>>(work: JoinHandle<Result<T, E>>) -> Result<T, E> {
     match work.await {
         Ok(result) => result,
         Err(failed) => match failed.try_into_panic() {
             Ok(panicked) => panic::resume_unwind(panicked),
-            // The runtime ends.
-            Err(_) => Err(ToolError::cancelled()),
+            Err(_) => Err(Ending.into()),
         },
     }
 }

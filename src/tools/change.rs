@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::blocking::to_the_end;
-use super::preimages::{ContentId, FileChange};
+use super::blocking::{blocking, off_thread, to_the_end};
+use super::preimages::{Before, ContentId, FileChange};
 use super::text::{self, Format, Unencodable};
-use super::{Content, FileDiff, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput};
+use super::{
+    Content, FileDiff, Host, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput,
+};
 use super::{diff, files};
 
 /// A file before a change.
@@ -24,16 +26,25 @@ pub(super) struct Original {
 
 impl Original {
     /// Reads a file that is to be changed, or finds that there is none.
-    pub(super) fn read(asked: &str, path: &Path, limits: &Limits) -> Result<Self, ToolError> {
+    pub(super) async fn read(
+        asked: &str,
+        path: &Path,
+        cx: &ToolContext,
+    ) -> Result<Self, ToolError> {
         let (asked, path) = (asked.to_owned(), path.to_owned());
-        let bytes = match files::read(&path, limits.file_bytes) {
+        let files = &cx.host.files;
+        let bytes = match files.read(&path, cx.host.limits.file_bytes).await {
             Err(error) if error.kind == "file_not_found" => {
                 let (bytes, text, format) = (None, Arc::from(""), Format::default());
                 return Ok(Self { asked, path, bytes, text, format });
             }
             bytes => bytes?,
         };
-        files::check_writable(&path)?;
+        files.check_writable(&path).await?;
+        blocking(cx, move |_| Self::decode(asked, path, bytes)).await
+    }
+
+    fn decode(asked: String, path: PathBuf, bytes: Vec<u8>) -> Result<Self, ToolError> {
         let Some(decoded) = text::decode(&bytes) else {
             return Err(ToolError::new(
                 "not_text",
@@ -81,6 +92,16 @@ impl Original {
     }
 }
 
+/// What is to be written.
+struct Write {
+    bytes: Vec<u8>,
+    after: ContentId,
+    /// The text that the user has put in place of the proposed one.
+    edited: Option<Arc<str>>,
+    /// What is there before; `None` if it is the same, and nothing needs to be written.
+    before: Option<Before>,
+}
+
 /// A file, and what should be in it.
 pub(super) struct Proposal {
     /// The file as it is.
@@ -99,32 +120,49 @@ impl Proposal {
         }
         summary.diff = Some(self.diff(&self.new));
         let path = self.original.path.clone();
-        Invocation::edit(summary, path, |cx, edited| to_the_end(move || self.make(&cx, edited)))
+        let make = |cx, edited| to_the_end(Arc::new(self).make(cx, edited));
+        Invocation::edit(summary, path, make)
     }
 
-    fn make(self, cx: &ToolContext, edited: Option<String>) -> Result<ToolOutput, ToolError> {
-        let Self { original, new, .. } = &self;
+    async fn make(
+        self: Arc<Self>,
+        cx: ToolContext,
+        edited: Option<String>,
+    ) -> Result<ToolOutput, ToolError> {
+        let Self { original, .. } = &*self;
         let path = &original.path;
         // A directory on the way may have become a link to elsewhere.
-        if cx.host.workspace.resolve(&original.asked)? != *path {
+        if cx.host.resolve(&original.asked).await? != *path {
             return Err(files::changed(path));
         }
+        let (proposal, host) = (Arc::clone(&self), Arc::clone(&cx.host));
+        let write = off_thread(move || proposal.encode(edited, &host)).await?;
+        if let Some(before) = write.before {
+            let old = original.bytes.as_deref();
+            let directories = cx.host.files.write(path, old, &write.bytes, &cx.cancel).await?;
+            let after = write.after;
+            (cx.changed)(FileChange { path: path.clone(), before, after, directories });
+        }
+        let (proposal, host, edited) = (Arc::clone(&self), Arc::clone(&cx.host), write.edited);
+        off_thread(move || Ok(proposal.output(edited.as_ref(), &host.limits))).await
+    }
+
+    /// Works out what is to be written, and keeps what is there before.
+    fn encode(&self, edited: Option<String>, host: &Host) -> Result<Write, ToolError> {
+        let Self { original, new, .. } = self;
         // An editor may have its own idea of line endings.
         let edited = edited.map(|edited| text::like(new, &edited));
         let edited = edited.filter(|edited| **edited != **new).map(Arc::from);
-        let written = edited.as_ref().unwrap_or(new);
-        let bytes = original.encode(written, &cx.host.limits)?;
-        if original.bytes.as_ref() != Some(&bytes) {
-            let old = original.bytes.as_deref();
-            let before = cx.host.preimages.keep(old);
-            let directories = files::missing_directories(path);
-            files::write(path, old, &bytes, &cx.cancel)?;
-            let after = ContentId::of(&bytes);
-            (cx.changed)(FileChange { path: path.clone(), before, after, directories });
-        }
-        let shown = Some(Content::Diff(self.diff(written)));
-        let text = self.report(edited.as_deref(), &cx.host.limits);
-        Ok(ToolOutput { text, media: Vec::new(), shown })
+        let bytes = original.encode(edited.as_ref().unwrap_or(new), &host.limits)?;
+        let changes = original.bytes.as_ref() != Some(&bytes);
+        let before = changes.then(|| host.preimages.keep(original.bytes.as_deref()));
+        Ok(Write { after: ContentId::of(&bytes), bytes, edited, before })
+    }
+
+    fn output(&self, edited: Option<&Arc<str>>, limits: &Limits) -> ToolOutput {
+        let shown = Some(Content::Diff(self.diff(edited.unwrap_or(&self.new))));
+        let text = self.report(edited.map(|edited| &**edited), limits);
+        ToolOutput { text, media: Vec::new(), shown }
     }
 
     /// What the model is told.

@@ -79,7 +79,12 @@ impl Tool for Glob {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        let (label, patterns) = blocking(cx, move |cx| Ok(patterns(cx, &args))).await?;
+        let target = match &args.dir_path {
+            Some(dir) => Some(Target::look_up(cx, dir, args.filtering.respect()).await),
+            None => None,
+        };
+        let patterns = move |cx: &ToolContext| Ok(patterns(cx, &args, target.as_ref()));
+        let (label, patterns) = blocking(cx, patterns).await?;
         let summary = Summary::new(&label);
         Ok(match patterns {
             Ok(patterns) => {
@@ -94,13 +99,16 @@ impl Tool for Glob {
 }
 
 /// What to call the search, and a pattern for each directory to look in.
-fn patterns(cx: &ToolContext, args: &Args) -> (String, Result<Vec<Pattern>, ToolError>) {
+fn patterns(
+    cx: &ToolContext,
+    args: &Args,
+    target: Option<&Target>,
+) -> (String, Result<Vec<Pattern>, ToolError>) {
     let workspace = &cx.host.workspace;
     let respect = args.filtering.respect();
     // Writing to a string cannot fail.
     let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
-    let target = args.dir_path.as_ref().map(|dir| Target::look_up(workspace, dir, respect));
-    let dirs = match &target {
+    let dirs = match target {
         None => Ok(workspace.trees().map(PathBuf::as_path).collect()),
         Some(target) => {
             if target.label != "." {

@@ -20,6 +20,7 @@ use self::hunt::{Hits, hunt};
 use self::lines::Wanted;
 use self::report::report;
 use super::blocking::{Until, blocking};
+use super::files::FileKind;
 use super::shorten::one_line;
 use super::target::{LABEL_CHARS, Target};
 use super::workspace::Respect;
@@ -92,15 +93,19 @@ impl Tool for GrepSearch {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        blocking(cx, move |cx| prepare(args, cx)).await
+        let target = match &args.dir_path {
+            Some(path) => Some(Target::to_read(cx, path, args.respect()).await),
+            None => None,
+        };
+        blocking(cx, move |cx| prepare(args, target, cx)).await
     }
 }
 
 /// The search itself happens here, because the call is announced with the files that it hit;
 /// running it only hands over what was found. Not so where secrets are: nothing is looked at there
 /// before it is allowed.
-fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> {
-    let (label, place) = look_up(cx, &args);
+fn prepare(args: Args, target: Option<Target>, cx: &ToolContext) -> Result<Invocation, ToolError> {
+    let (label, place) = place(cx, &args, target);
     let summary = Summary::new(label);
     let place = match place {
         Ok(place) => place,
@@ -238,26 +243,29 @@ impl Place {
 }
 
 /// What to call the search, and where it is to happen.
-fn look_up(cx: &ToolContext, args: &Args) -> (String, Result<Place, ToolError>) {
+fn place(
+    cx: &ToolContext,
+    args: &Args,
+    target: Option<Target>,
+) -> (String, Result<Place, ToolError>) {
     // Writing to a string cannot fail.
     let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
     if let Some(include) = &args.include_pattern {
         let _ = write!(label, " in {}", one_line(include, LABEL_CHARS));
     }
-    let Some(path) = &args.dir_path else {
+    let Some(target) = target else {
         let dirs = cx.host.workspace.trees().cloned().collect();
         return (label, Ok(Place { name: ".".to_owned(), dirs, file: None, kept: false }));
     };
-    let target = Target::to_read(cx, path, args.respect());
     let kept = target.is_kept();
     let Target { label: name, path, found, .. } = target;
     if name != "." {
         let _ = write!(label, " within {name}");
     }
-    let place = found.and_then(|found| match () {
-        () if found.is_dir() => Ok(Place { name, dirs: vec![path], file: None, kept }),
-        () if found.is_file() => Ok(Place { name, dirs: Vec::new(), file: Some(path), kept }),
-        () => Err(ToolError::new(
+    let place = found.and_then(|found| match found {
+        FileKind::Directory => Ok(Place { name, dirs: vec![path], file: None, kept }),
+        FileKind::File => Ok(Place { name, dirs: Vec::new(), file: Some(path), kept }),
+        FileKind::Other => Err(ToolError::new(
             "not_a_regular_file",
             format!("{} is neither a file nor a directory.", path.display()),
         )),

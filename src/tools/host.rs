@@ -2,19 +2,25 @@
 
 use std::sync::Arc;
 
-use super::Limits;
+use std::path::PathBuf;
+
 use super::background::Background;
+use super::blocking::off_thread;
+use super::files::{Disk, Files};
 use super::outputs::Outputs;
 use super::preimages::Preimages;
 use super::scratch::Scratch;
 use super::terminals::Terminals;
 use super::workspace::Workspace;
+use super::{Limits, ToolError};
 
 /// What one session works on. Two sessions in two folders share nothing of it: each is made from the
 /// settings of its own folder.
 pub struct Host {
     /// The directories that tools may touch, and the rules for what is in them.
     pub workspace: Arc<Workspace>,
+    /// The contents of files.
+    pub files: Arc<dyn Files>,
     /// The place where commands start.
     pub terminals: Arc<Terminals>,
     /// The commands that go on when their call has ended.
@@ -40,6 +46,7 @@ impl Host {
         let scratch = Arc::new(scratch);
         Self {
             workspace: Arc::new(workspace),
+            files: Arc::new(Disk),
             terminals,
             background: Background::new(&limits),
             outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
@@ -47,5 +54,12 @@ impl Host {
             scratch,
             limits,
         }
+    }
+
+    /// Returns the real path that a path from the model leads to, if that is inside the workspace: see
+    /// [`Workspace::resolve`].
+    pub async fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
+        off_thread(move || workspace.resolve(&path)).await
     }
 }

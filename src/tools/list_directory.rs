@@ -68,9 +68,7 @@ impl Tool for ListDirectory {
         let Args { dir_path, ignore, file_filtering_options } = parse(args)?;
         let respect = file_filtering_options.unwrap_or_default().respect();
         let ignore = names(&ignore)?;
-        let target =
-            blocking(cx, move |cx| Ok(Target::look_up(&cx.host.workspace, &dir_path, respect)));
-        let target = target.await?;
+        let target = Target::look_up(cx, &dir_path, respect).await;
         let summary = target.summary(None);
         Ok(match target.directory().map(Path::to_owned) {
             Ok(dir) => Invocation::new(summary, target.access(), move |cx| async move {

@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::files;
+use super::blocking::off_thread;
+use super::files::Files;
 use super::scratch::Scratch;
 use crate::sync::Mutex;
 
@@ -58,6 +59,10 @@ impl ContentId {
         Self { sha256, bytes: content.len() as u64 }
     }
 }
+
+/// Reasons to leave a file alone: what follows its name in a sentence.
+const REMOVED: &str = "has been removed since";
+const CHANGED: &str = "has been changed since, by somebody else";
 
 /// The contents of one session.
 pub struct Preimages {
@@ -108,8 +113,9 @@ impl Preimages {
         Ok(())
     }
 
-    fn get(&self, id: &ContentId) -> Result<Vec<u8>, String> {
-        let content = self.file(id).and_then(fs::read).map_err(|err| err.to_string())?;
+    async fn get(&self, id: &ContentId) -> Result<Vec<u8>, String> {
+        let file = self.file(id).map_err(|err| err.to_string())?;
+        let content = off_thread(move || fs::read(file)).await.map_err(|err| err.to_string())?;
         if ContentId::of(&content) == *id { Ok(content) } else { Err("it is damaged".to_owned()) }
     }
 
@@ -119,38 +125,29 @@ impl Preimages {
 
     /// Puts back what was there before a change, if the file is exactly as the change left it. The
     /// error says why it was left alone: what follows the file's name in a sentence.
-    pub fn restore(&self, change: &FileChange) -> Result<(), String> {
+    pub async fn restore(&self, change: &FileChange, files: &dyn Files) -> Result<(), String> {
         let FileChange { path, before, after, .. } = change;
-        let now = match files::read(path, after.bytes) {
+        let now = match files.read(path, after.bytes).await {
             Ok(now) if ContentId::of(&now) == *after => now,
-            Err(error) if error.kind == "file_not_found" => {
-                return Err("has been removed since".to_owned());
-            }
-            _ => return Err("has been changed since, by somebody else".to_owned()),
+            Err(error) if error.kind == "file_not_found" => return Err(REMOVED.to_owned()),
+            _ => return Err(CHANGED.to_owned()),
         };
         match before {
-            Before::Nothing => remove(path, &now),
+            Before::Nothing => match files.remove(path, &now).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(CHANGED.to_owned()),
+                Err(err) if err.kind() == ErrorKind::NotFound => Err(REMOVED.to_owned()),
+                Err(err) => Err(format!("cannot be removed: {err}")),
+            },
             Before::Kept(id) => {
                 let lost = |why| format!("cannot be put back: its earlier content: {why}");
-                let then = self.get(id).map_err(lost)?;
-                files::write(path, Some(&now), &then, &CancellationToken::new())
-                    .map_err(|error| format!("cannot be put back: {}", error.message))
+                let then = self.get(id).await.map_err(lost)?;
+                let written = files.write(path, Some(&now), &then, &CancellationToken::new()).await;
+                written.map(drop).map_err(|error| format!("cannot be put back: {}", error.message))
             }
             Before::Lost(why) => {
                 Err(format!("cannot be put back: its content was not kept: {why}"))
             }
         }
     }
-}
-
-/// Removes a file that is what it is thought to be.
-fn remove(path: &Path, now: &[u8]) -> Result<(), String> {
-    let failed = |err: io::Error| match err.kind() {
-        ErrorKind::NotFound => "has been removed since".to_owned(),
-        _ => format!("cannot be removed: {err}"),
-    };
-    if files::read(path, now.len() as u64).is_ok_and(|read| read == now) {
-        return fs::remove_file(path).map_err(failed);
-    }
-    Err("has been changed since, by somebody else".to_owned())
 }

@@ -9,12 +9,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::excerpt::{Excerpt, Lines};
-use super::blocking::blocking;
+use super::blocking::{blocking, stoppable};
+use super::files::FileKind;
 use super::target::Target;
 use super::workspace::Respect;
 use super::{
     Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
-    files, parse, text,
+    parse, text,
 };
 use crate::media::Media;
 
@@ -97,11 +98,10 @@ impl Tool for ReadFile {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
         let lines = args.lines()?;
-        let target = blocking(cx, move |cx| Ok(Target::to_read(cx, &args.file_path, Respect::ALL)));
-        let target = target.await?;
+        let target = Target::to_read(cx, &args.file_path, Respect::ALL).await;
         let summary = target.summary(lines.map(|lines| lines.first));
         let found = match &target.found {
-            Ok(found) if found.is_dir() => Err(ToolError::new(
+            Ok(FileKind::Directory) => Err(ToolError::new(
                 "is_directory",
                 format!("{} is a directory. List it with list_directory.", target.path.display()),
             )),
@@ -110,16 +110,31 @@ impl Tool for ReadFile {
         };
         Ok(match found {
             Ok(()) => Invocation::new(summary, target.access(), move |cx| async move {
-                blocking(&cx, move |cx| read(&target, lines, &cx.host.limits)).await
+                stoppable(&cx, read(&cx, target, lines)).await
             }),
             Err(error) => Invocation::failing(summary, error),
         })
     }
 }
 
-fn read(target: &Target, lines: Option<Lines>, limits: &Limits) -> Result<ToolOutput, ToolError> {
+async fn read(
+    cx: &ToolContext,
+    target: Target,
+    lines: Option<Lines>,
+) -> Result<ToolOutput, ToolError> {
+    let max = max_bytes(&target.path, &cx.host.limits);
+    let bytes = cx.host.files.read(&target.path, max).await?;
+    blocking(cx, move |cx| output(&target, &bytes, lines, &cx.host.limits)).await
+}
+
+fn output(
+    target: &Target,
+    bytes: &[u8],
+    lines: Option<Lines>,
+    limits: &Limits,
+) -> Result<ToolOutput, ToolError> {
     let label = &target.label;
-    let text = match contents(&target.path, limits)? {
+    let text = match contents(&target.path, bytes)? {
         Contents::Text(text) => text,
         Contents::Media(media) => {
             let kind = media.kind();
@@ -155,15 +170,18 @@ pub(super) enum Contents {
     Media(Media),
 }
 
-/// What is in a file, for a model; or why that cannot be given to it.
-pub(super) fn contents(path: &Path, limits: &Limits) -> Result<Contents, ToolError> {
+/// Returns how many bytes of a file are read at most.
+pub(super) fn max_bytes(path: &Path, limits: &Limits) -> u64 {
     let svg = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
-    let max = if svg { SVG_BYTES.min(limits.file_bytes) } else { limits.file_bytes };
-    let bytes = files::read(path, max)?;
-    if let Some(mime_type) = Media::type_of(path).filter(|_| !is_plain(&bytes)) {
-        return Ok(Contents::Media(Media::new(mime_type, &bytes)));
+    if svg { SVG_BYTES.min(limits.file_bytes) } else { limits.file_bytes }
+}
+
+/// Returns what the bytes of a file are for a model; or why they cannot be given to it.
+pub(super) fn contents(path: &Path, bytes: &[u8]) -> Result<Contents, ToolError> {
+    if let Some(mime_type) = Media::type_of(path).filter(|_| !is_plain(bytes)) {
+        return Ok(Contents::Media(Media::new(mime_type, bytes)));
     }
-    match text::decode(&bytes) {
+    match text::decode(bytes) {
         Some(text) => Ok(Contents::Text(text.text)),
         None => Err(ToolError::new(
             "binary_file",

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use self::find::{Plan, Planned, plan};
 use super::args::{self, Filtering};
-use super::blocking::blocking;
+use super::blocking::{blocking, stoppable};
 use super::read_file::excerpt::{Excerpt, Lines};
-use super::read_file::{Contents, contents};
+use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
 use super::workspace::Respect;
 use super::{
@@ -114,7 +114,7 @@ impl Tool for ReadManyFiles {
         }
         let label = label(&args);
         // The files are looked for here, because the call is announced with them.
-        let plan = blocking(cx, move |cx| plan(cx, &args)).await?;
+        let plan = stoppable(cx, plan(cx, args)).await?;
         let files = plan.files.iter().take(MAX_NAMED);
         let summary = files.fold(Summary::new(label), |summary, file| {
             let line = file.lines.and_then(|lines| u32::try_from(lines.first).ok());
@@ -123,7 +123,7 @@ impl Tool for ReadManyFiles {
         let named = plan.files.iter().filter(|file| file.named);
         let access = Access::ReadFiles { paths: named.map(|file| file.path.clone()).collect() };
         Ok(Invocation::new(summary, access, move |cx| async move {
-            blocking(&cx, move |cx| read(cx, plan)).await
+            stoppable(&cx, read(&cx, plan)).await
         }))
     }
 }
@@ -153,7 +153,7 @@ struct Reading {
     bytes: u64,
 }
 
-fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
+async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
     let mut reading = Reading {
         text: String::new(),
         media: Vec::new(),
@@ -163,7 +163,7 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         bytes: cx.host.limits.file_bytes,
     };
     let mut more = plan.more;
-    for file in &plan.files {
+    for file in plan.files {
         if cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled());
         }
@@ -172,22 +172,34 @@ fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
             continue;
         }
         let name = one_line(&cx.host.workspace.relative(&file.path), usize::MAX);
-        match reading.add(cx, file, &name) {
-            Ok(name) => reading.read.push(name),
-            Err(why) => reading.skipped.push((name, why)),
-        }
+        let max = max_bytes(&file.path, &cx.host.limits);
+        let bytes = match Media::type_of(&file.path).filter(|_| !file.media) {
+            Some(mime_type) => Err(format!("{mime_type}: name it to have it attached")),
+            None => cx.host.files.read(&file.path, max).await.map_err(|error| error.message),
+        };
+        let add = move |cx: &ToolContext| {
+            match bytes.and_then(|bytes| reading.add(cx, &file, &name, &bytes)) {
+                Ok(name) => reading.read.push(name),
+                Err(why) => reading.skipped.push((name, why)),
+            }
+            Ok(reading)
+        };
+        reading = blocking(cx, add).await?;
     }
     reading.finish(more)
 }
 
 impl Reading {
-    /// Reads one file, and returns under which heading; or says why not.
-    fn add(&mut self, cx: &ToolContext, file: &Planned, name: &str) -> Result<String, String> {
+    /// Adds what is in one file, and returns under which heading; or says why not.
+    fn add(
+        &mut self,
+        cx: &ToolContext,
+        file: &Planned,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<String, String> {
         let mut heading = name.to_owned();
-        if let Some(mime_type) = Media::type_of(&file.path).filter(|_| !file.media) {
-            return Err(format!("{mime_type}: name it to have it attached"));
-        }
-        let text = match contents(&file.path, &cx.host.limits) {
+        let text = match contents(&file.path, bytes) {
             Ok(Contents::Text(text)) => {
                 let lines = file.lines.unwrap_or(Lines::ALL);
                 let excerpt = Excerpt::new(&text, lines, &cx.host.limits, self.chars);

@@ -6,15 +6,13 @@ mod nearest;
 mod sequence;
 mod strategies;
 
-use std::path::Path;
-
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
 use self::strategies::{Count, Miss, Strategy, Wanted};
 use super::Access;
-use super::blocking::blocking;
+use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::{
     Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolSpec, omission, parse, text,
@@ -98,38 +96,42 @@ impl Tool for Replace {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        blocking(cx, move |cx| Ok(prepare(&args, cx))).await
+        stoppable(cx, prepare(args, cx)).await
     }
 }
 
-fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
-    let path = match cx.host.workspace.resolve(&args.file_path) {
+async fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> {
+    let path = match cx.host.resolve(&args.file_path).await {
         Ok(path) => path,
-        Err(error) => return failing(args.label(&args.file_path), None, error),
+        Err(error) => return Ok(failing(args.label(&args.file_path), None, error)),
     };
     let relative = cx.host.workspace.relative(&path);
     let label = args.label(&relative);
-    match propose(args, &path, &relative, cx) {
-        Ok((proposal, line)) => {
-            proposal.into_invocation(Summary::new(label).at(&path, Some(line)), &cx.host.limits)
+    let original = Original::read(&args.file_path, &path, cx).await;
+    let invocation = move |cx: &ToolContext| {
+        match original.and_then(|original| propose(&args, original, &relative, cx)) {
+            Ok((proposal, line)) => {
+                let summary = Summary::new(label).at(&path, Some(line));
+                proposal.into_invocation(summary, &cx.host.limits)
+            }
+            // The error may say what is in the file.
+            Err(error) => {
+                let mut invocation = failing(label, Some(&path), error);
+                invocation.access = Access::ReadFiles { paths: vec![path] };
+                invocation
+            }
         }
-        // The error may say what is in the file.
-        Err(error) => {
-            let mut invocation = failing(label, Some(&path), error);
-            invocation.access = Access::ReadFiles { paths: vec![path] };
-            invocation
-        }
-    }
+    };
+    blocking(cx, |cx| Ok(invocation(cx))).await
 }
 
-/// What would be written, and the first line that changes.
+/// Returns what would be written, and the first line that changes.
 fn propose(
     args: &Args,
-    path: &Path,
+    original: Original,
     relative: &str,
     cx: &ToolContext,
 ) -> Result<(Proposal, u32), ToolError> {
-    let original = Original::read(&args.file_path, path, &cx.host.limits)?;
     if args.old_string.is_empty() {
         return create(args, original, relative);
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::blocking::{blocking, to_the_end};
+use super::blocking::{blocking, off_thread};
 use super::shorten::one_line;
 use super::{
     Access, FileDiff, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput,
@@ -73,7 +73,7 @@ impl Tool for SaveMemory {
         let diff = FileDiff { path: shown, old: old.map(Into::into), new: new.into() };
         let summary = Summary { diff: Some(diff), ..summary };
         Ok(Invocation::new(summary, access, move |_| async move {
-            to_the_end(move || add(&file, &fact)).await?;
+            off_thread(move || add(&file, &fact)).await?;
             Ok(ToolOutput { text: "It is written down.".to_owned(), ..ToolOutput::default() })
         }))
     }

@@ -1,11 +1,13 @@
 //! What a path from the model leads to, with what to show of it whether or not it can be used.
 
-use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::blocking::off_thread;
+use super::files::FileKind;
 use super::shorten::one_line;
-use super::workspace::{Respect, Workspace};
+use super::workspace::Respect;
 use super::{Access, Summary, ToolContext, ToolError};
 use crate::visible::visible_line;
 
@@ -21,16 +23,17 @@ pub(super) struct Target {
     /// `true` if the path is of long output that is kept for the model.
     kept: bool,
     /// What is there, or why it cannot be used.
-    pub(super) found: Result<Metadata, ToolError>,
+    pub(super) found: Result<FileKind, ToolError>,
 }
 
 impl Target {
     /// Looks a path up. What is ignored cannot be used.
-    pub(super) fn look_up(workspace: &Workspace, path: &str, respect: Respect) -> Self {
-        match workspace.resolve(path) {
+    pub(super) async fn look_up(cx: &ToolContext, path: &str, respect: Respect) -> Self {
+        match cx.host.resolve(path).await {
             Ok(real) => {
-                let label = one_line(&visible_line(&workspace.relative(&real)), LABEL_CHARS);
-                let found = check(workspace, &real, respect);
+                let relative = cx.host.workspace.relative(&real);
+                let label = one_line(&visible_line(&relative), LABEL_CHARS);
+                let found = check(cx, &real, respect).await;
                 Self { label, path: real, kept: false, found }
             }
             Err(error) => {
@@ -41,11 +44,11 @@ impl Target {
     }
 
     /// The same for a path that is only read: long output that is kept for the model is inside.
-    pub(super) fn to_read(cx: &ToolContext, path: &str, respect: Respect) -> Self {
+    pub(super) async fn to_read(cx: &ToolContext, path: &str, respect: Respect) -> Self {
         let Some(kept) = cx.host.outputs.find(path) else {
-            return Self::look_up(&cx.host.workspace, path, respect);
+            return Self::look_up(cx, path, respect).await;
         };
-        let found = metadata(&kept);
+        let found = kind(cx, &kept).await;
         Self { label: one_line(&visible_line(path), LABEL_CHARS), path: kept, kept: true, found }
     }
 
@@ -71,7 +74,7 @@ impl Target {
     /// The path of a directory.
     pub(super) fn directory(&self) -> Result<&Path, ToolError> {
         match &self.found {
-            Ok(found) if found.is_dir() => Ok(&self.path),
+            Ok(FileKind::Directory) => Ok(&self.path),
             Ok(_) => Err(ToolError::new(
                 "not_a_directory",
                 format!("{} is not a directory.", self.path.display()),
@@ -85,16 +88,18 @@ impl Target {
     }
 }
 
-fn check(workspace: &Workspace, real: &Path, respect: Respect) -> Result<Metadata, ToolError> {
-    let found = metadata(real)?;
-    match workspace.ignored_by(real, respect) {
-        Some(rules) => Err(ignored(real, rules)),
+async fn check(cx: &ToolContext, real: &Path, respect: Respect) -> Result<FileKind, ToolError> {
+    let found = kind(cx, real).await?;
+    let (workspace, path) = (Arc::clone(&cx.host.workspace), real.to_owned());
+    off_thread(move || match workspace.ignored_by(&path, respect) {
+        Some(rules) => Err(ignored(&path, rules)),
         None => Ok(found),
-    }
+    })
+    .await
 }
 
-fn metadata(real: &Path) -> Result<Metadata, ToolError> {
-    fs::metadata(real).map_err(|err| match err.kind() {
+async fn kind(cx: &ToolContext, real: &Path) -> Result<FileKind, ToolError> {
+    cx.host.files.kind(real).await.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => {
             ToolError::new("file_not_found", format!("File not found: {}", real.display()))
         }

@@ -1,12 +1,10 @@
 //! `write_file`: the whole content of a file, new or not.
 
-use std::path::Path;
-
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::blocking::blocking;
+use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::{
     Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
@@ -54,19 +52,23 @@ impl Tool for WriteFile {
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: Args = parse(args)?;
-        blocking(cx, move |cx| Ok(prepare(&args, cx))).await
+        stoppable(cx, prepare(args, cx)).await
     }
 }
 
-fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
+async fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> {
     let label = |path: &str| format!("Writing to {path}");
-    let path = match cx.host.workspace.resolve(&args.file_path) {
+    let path = match cx.host.resolve(&args.file_path).await {
         Ok(path) => path,
-        Err(error) => return failing(label(&args.file_path), None, error),
+        Err(error) => return Ok(failing(label(&args.file_path), None, error)),
     };
     let relative = cx.host.workspace.relative(&path);
     let summary = Summary::new(label(&relative)).at(&path, None);
-    match propose(args, &path, &relative, cx) {
+    let original = match Original::read(&args.file_path, &path, cx).await {
+        Ok(original) => original,
+        Err(error) => return Ok(Invocation::failing(summary, error)),
+    };
+    let invocation = move |cx: &ToolContext| match propose(&args, original, &relative) {
         Ok(Some(proposal)) => proposal.into_invocation(summary, &cx.host.limits),
         Ok(None) => {
             let said = format!("{relative} has exactly this content already; nothing to do.");
@@ -74,17 +76,12 @@ fn prepare(args: &Args, cx: &ToolContext) -> Invocation {
             Invocation::new(summary, Access::Read, |_| std::future::ready(Ok(output)))
         }
         Err(error) => Invocation::failing(summary, error),
-    }
+    };
+    blocking(cx, |cx| Ok(invocation(cx))).await
 }
 
-/// What would be written, unless it is there already.
-fn propose(
-    args: &Args,
-    path: &Path,
-    relative: &str,
-    cx: &ToolContext,
-) -> Result<Option<Proposal>, ToolError> {
-    let original = Original::read(&args.file_path, path, &cx.host.limits)?;
+/// Returns what would be written, unless it is there already.
+fn propose(args: &Args, original: Original, relative: &str) -> Result<Option<Proposal>, ToolError> {
     omission::check(&original.text, &args.content)?;
     let new = text::like(&original.text, &args.content);
     if !original.is_new() && *new == *original.text {

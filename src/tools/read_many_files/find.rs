@@ -8,7 +8,8 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
 use super::Args;
-use crate::tools::blocking::Until;
+use crate::tools::blocking::{Until, blocking};
+use crate::tools::files::FileKind;
 use crate::tools::first::First;
 use crate::tools::pattern::Pattern;
 use crate::tools::read_file::excerpt::Lines;
@@ -75,7 +76,26 @@ pub(super) struct Planned {
 }
 
 /// Finds the files that are meant.
-pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
+pub(super) async fn plan(cx: &ToolContext, args: Args) -> Result<Plan, ToolError> {
+    let respect = args.respect();
+    let mut included = Vec::new();
+    for entry in &args.include {
+        included.push(Target::look_up(cx, entry, respect).await);
+    }
+    let mut excerpts = Vec::new();
+    for excerpt in &args.excerpts {
+        excerpts.push(Target::look_up(cx, &excerpt.path, respect).await);
+    }
+    blocking(cx, move |cx| find(cx, &args, included, excerpts)).await
+}
+
+/// Finds the files that the targets are, or that are below them.
+fn find(
+    cx: &ToolContext,
+    args: &Args,
+    included: Vec<Target>,
+    excerpts: Vec<Target>,
+) -> Result<Plan, ToolError> {
     let search = Finder {
         cx,
         args,
@@ -91,8 +111,8 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
     let mut named = BTreeMap::new();
     // By path: whether it may be an image.
     let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    for entry in &args.include {
-        match search.entry(entry) {
+    for (entry, target) in args.include.iter().zip(included) {
+        match search.entry(entry, target) {
             Ok(Meant::File(path)) => _ = named.insert(path, true),
             Ok(Meant::Files { paths, more }) => {
                 plan.more += more;
@@ -121,7 +141,7 @@ pub(super) fn plan(cx: &ToolContext, args: &Args) -> Result<Plan, ToolError> {
         |named| move |(path, media): (PathBuf, bool)| Planned { path, named, media, lines: None };
     let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
     plan.files = files.collect();
-    search.excerpts(&mut plan);
+    search.excerpts(&mut plan, excerpts);
     plan.more += plan.files.len().saturating_sub(cx.host.limits.files);
     plan.files.truncate(cx.host.limits.files);
     Ok(plan)
@@ -149,9 +169,9 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     /// Adds the files of which only some lines are meant.
-    fn excerpts(&self, plan: &mut Plan) {
-        for excerpt in &self.args.excerpts {
-            let why = match self.entry(&excerpt.path) {
+    fn excerpts(&self, plan: &mut Plan, targets: Vec<Target>) {
+        for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
+            let why = match self.entry(&excerpt.path, target) {
                 Ok(Meant::File(path)) => {
                     let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
                     let lines = Some(lines);
@@ -166,12 +186,11 @@ impl Finder<'_> {
     }
 
     /// What an entry means; an error if it is nothing that can be read.
-    fn entry(&self, entry: &str) -> Result<Meant, ToolError> {
+    fn entry(&self, entry: &str, target: Target) -> Result<Meant, ToolError> {
         let workspace = &self.cx.host.workspace;
         let respect = self.args.respect();
-        let target = Target::look_up(workspace, entry, respect);
         match target.found {
-            Ok(found) if found.is_dir() => {
+            Ok(FileKind::Directory) => {
                 let mut walk = workspace.walk_where(&target.path, respect, self.keep());
                 walk.max_depth((self.args.recursive == Some(false)).then_some(1));
                 self.collect(&walk, |_| true, |_| false)
