@@ -170,9 +170,9 @@ fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
     settings
 }
 
-/// The environment, and what is set up for work in this directory.
-fn set_up(work: &Work) -> anyhow::Result<(Env, Settings)> {
-    let mut env = env()?;
+/// Reads what is set up for work in the directory that an environment is for. It also decides
+/// whether folders there are trusted of which nobody has said anything.
+fn set_up(work: &Work, mut env: Env) -> (Env, Settings) {
     if work.skip_trust {
         env.trust_workspace();
     }
@@ -180,7 +180,7 @@ fn set_up(work: &Work) -> anyhow::Result<(Env, Settings)> {
     if settings.trusts_unjudged() {
         env.trust_unjudged();
     }
-    Ok((env, settings))
+    (env, settings)
 }
 
 /// What sessions are made with.
@@ -194,7 +194,7 @@ struct Making {
 impl Making {
     /// And what is set up for work in this directory.
     fn new(work: &Work) -> anyhow::Result<(Self, Settings)> {
-        let (env, settings) = set_up(work)?;
+        let (env, settings) = set_up(work, env()?);
         let credentials = Credentials::new(env);
         let supervisor = Supervisor::of_agent();
         Ok((Self { work: work.clone(), credentials, supervisor }, settings))
@@ -208,10 +208,12 @@ impl Making {
         self.env().directory()
     }
 
-    /// The same for work in another directory: what is set up there counts, and nothing that is set
-    /// up where the agent was started.
-    fn in_directory(&self, directory: &Path) -> Self {
-        Self { credentials: self.credentials.in_directory(directory), ..self.clone() }
+    /// Returns the same for work in another directory, and what is set up there: nothing counts that
+    /// is set up where the agent was started, but for its flags.
+    fn in_directory(&self, directory: &Path) -> (Self, Settings) {
+        let (env, settings) = set_up(&self.work, self.env().in_directory(directory));
+        let credentials = self.credentials.in_environment(env);
+        (Self { credentials, ..self.clone() }, settings)
     }
 
     fn limits(&self, settings: &Settings) -> Limits {
@@ -335,7 +337,7 @@ pub fn debug_log() -> anyhow::Result<PathBuf> {
 
 /// Shows what is set, and where.
 pub fn config(config: &Config) -> anyhow::Result<()> {
-    let (env, settings) = set_up(&config.work)?;
+    let (env, settings) = set_up(&config.work, env()?);
     let text = if config.json {
         format!("{:#}\n", settings::show::json(&settings))
     } else {

@@ -5,6 +5,7 @@
 //! through the session's [`Host`], never directly.
 
 pub mod background;
+pub mod files;
 pub mod mcp;
 pub mod outputs;
 pub mod preimages;
@@ -17,7 +18,6 @@ mod args;
 mod blocking;
 mod change;
 mod diff;
-pub(crate) mod files;
 mod first;
 mod glob;
 mod google_web_search;
@@ -30,7 +30,6 @@ mod name_list;
 mod omission;
 mod output;
 mod pattern;
-mod pending_file;
 mod plain;
 mod read_background_output;
 mod read_file;

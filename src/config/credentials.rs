@@ -1,7 +1,7 @@
 //! The keys to call models with: finds them, stores them, and knows them when it sees them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -51,14 +51,14 @@ impl Credentials {
         })
     }
 
-    /// The same for work in another directory: what its `.env` says counts there, and not what
-    /// that of this one does.
-    pub fn in_directory(self: &Arc<Self>, directory: &Path) -> Arc<Self> {
-        if directory == self.env.directory() {
+    /// Returns the same for work in another directory, which `env` is for: what its `.env` says
+    /// counts there, and not what that of this one does.
+    pub fn in_environment(self: &Arc<Self>, env: Env) -> Arc<Self> {
+        if env.directory() == self.env.directory() {
             return Arc::clone(self);
         }
         Arc::new(Self {
-            env: self.env.in_directory(directory),
+            env,
             dotenv: Mutex::default(),
             state: Arc::clone(&self.state),
             asking: Arc::clone(&self.asking),

@@ -51,9 +51,11 @@ impl Env {
         Self { vars, directory, trusts_unjudged: false }
     }
 
-    /// The same for work in another directory. Paths in it lead where they did.
-    pub(super) fn in_directory(&self, directory: &Path) -> Self {
-        let mut env = Self { directory: directory.to_owned(), ..self.clone() };
+    /// Returns the same for work in another directory. Paths in it lead where they did. Folders of
+    /// which nobody has said anything are not trusted: the settings there say anew.
+    pub fn in_directory(&self, directory: &Path) -> Self {
+        let directory = directory.to_owned();
+        let mut env = Self { directory, trusts_unjudged: false, ..self.clone() };
         for name in PATHS {
             if let Some(path) = env.vars.get_mut(name).filter(|path| !path.is_empty()) {
                 *path = self.directory.join(&*path).display().to_string();

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{End, Making, Signals, authenticate, read_settings};
+use super::{End, Making, Signals, authenticate};
 use crate::cli::{A2a, Agent, Serve};
 use crate::config::Credentials;
 use crate::config::limits::Limits;
@@ -152,8 +152,7 @@ fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
         let asked = settings.auto_execute && auto_execute;
-        let making = making.in_directory(workspace.root());
-        let settings = read_settings(making.env(), &making.work, workspace.root());
+        let (making, settings) = making.in_directory(workspace.root());
         let mode = if asked { Mode::Yolo } else { settings.general.default_approval_mode };
         making.session(&settings, workspace, mode, true).map_err(|err| format!("{err:#}"))
     }))

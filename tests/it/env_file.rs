@@ -178,10 +178,11 @@ fn for_work_in_another_directory_the_file_there_counts_and_keys_are_known_everyw
         .with("home/other/.env", "GEMINI_API_KEY=there-0123456789")
         .with("home/bare/x", "");
     let here = place.credentials(&[("TANDEM_CONFIG_DIR", "mine")]);
-    let there = here.in_directory(&place.path("home/other"));
+    let there = here.in_environment(here.env().in_directory(&place.path("home/other")));
     assert_eq!(words(&here.endpoint(Gemini).unwrap()), "API here-0123456789");
     assert_eq!(words(&there.endpoint(Gemini).unwrap()), "API there-0123456789");
-    assert!(here.in_directory(&place.path("home/bare")).endpoint(Gemini).is_err());
+    let bare = here.in_environment(here.env().in_directory(&place.path("home/bare")));
+    assert!(bare.endpoint(Gemini).is_err());
     for credentials in [&here, &there] {
         assert!(credentials.is_secret("X", "here-0123456789"));
         assert!(credentials.is_secret("X", "there-0123456789"));
