@@ -9,7 +9,7 @@ use crate::model::catalog::Catalog;
 use crate::model::gemini::Gemini;
 use crate::model::options::Options;
 use crate::model::provider::Provider;
-use crate::tools::{Found, Search, Source};
+use crate::tools::{Search, SearchAnswer, Source};
 
 pub(super) struct GoogleSearch {
     credentials: Arc<Credentials>,
@@ -46,9 +46,10 @@ impl Search for GoogleSearch {
         self.credentials.endpoint(Provider::Gemini).is_ok()
     }
 
-    async fn search(&self, query: &str) -> Result<Found, String> {
+    async fn search(&self, query: &str) -> Result<SearchAnswer, String> {
         let found = self.gemini()?.search(query).await.map_err(|error| error.to_string())?;
         let source = |(title, url)| Source { title, url };
-        Ok(Found { text: found.text, sources: found.sources.into_iter().map(source).collect() })
+        let sources = found.sources.into_iter().map(source).collect();
+        Ok(SearchAnswer { text: found.text, sources })
     }
 }

@@ -1,9 +1,18 @@
 //! Arguments as models write them: a number may come as `3.0` or `"3"`, a list as one string.
 
-use serde::de::{Deserialize as _, Deserializer, Error as _};
+use serde::de::{Deserialize as _, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
 
+use super::ToolError;
 use super::workspace::Respect;
+
+/// Reads a call's arguments. The error names the field.
+pub(super) fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {
+    serde_path_to_error::deserialize(args).map_err(|err| match err.path().to_string().as_str() {
+        "." => ToolError::invalid_args(err.inner()),
+        path => ToolError::invalid_args(format_args!("`{path}`: {}", err.inner())),
+    })
+}
 
 /// A whole number that is not negative, if there is one.
 pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {

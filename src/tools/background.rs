@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::Limits;
 use super::shell_output::Output;
 use super::terminals::Running;
-use super::{Limits, ToolContext};
 use crate::sync::Mutex;
 
 /// How long output is still waited for when a command has ended and something that it started
@@ -111,12 +111,14 @@ impl Background {
         self.ending.cancel();
     }
 
-    /// Starts `bash -c command`.
+    /// Starts a command line by `start`. `ended` is called when it has ended by itself, or was stopped
+    /// by somebody.
     pub(super) fn start(
         &self,
-        cx: &ToolContext,
         command: &str,
         directory: &Path,
+        start: impl FnOnce() -> io::Result<Running>,
+        ended: Arc<dyn Fn(&Job) + Send + Sync>,
     ) -> io::Result<Arc<Job>> {
         let mut jobs = self.jobs.lock();
         if self.ending.is_cancelled() {
@@ -130,7 +132,7 @@ impl Background {
                  list_background_processes names them"
             )));
         }
-        let running = cx.host.terminals.start(command, directory, &cx.variables)?;
+        let running = start()?;
         let job = Arc::new(Job {
             pid: running.group,
             command: command.to_owned(),
@@ -147,11 +149,10 @@ impl Background {
         }
         jobs.push(Arc::clone(&job));
         let (followed, ending) = (Arc::clone(&job), self.ending.clone());
-        let background_ended = Arc::clone(&cx.background_ended);
         tokio::spawn(async move {
             let end = followed.follow(running).await;
             if followed.ended(end) && !ending.is_cancelled() {
-                background_ended(&followed);
+                ended(&followed);
             }
         });
         Ok(job)

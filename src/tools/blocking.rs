@@ -1,12 +1,10 @@
 //! Work that blocks: run beside the runtime, and ended soon after nobody wants it any more.
 
-use std::io;
-use std::panic;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::off_thread::off_thread;
 use super::{ToolContext, ToolError};
 
 /// Runs work that reads the disk or computes for long. A cancel ends the wait at once; the work
@@ -19,8 +17,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     let cancel = cx.cancel.child_token();
     let _cancel_on_drop = cancel.clone().drop_guard();
     let cx = ToolContext { cancel: cancel.clone(), ..cx.clone() };
-    let work = tokio::task::spawn_blocking(move || work(&cx));
-    cancel.run_until_cancelled(ended(work)).await.unwrap_or_else(|| Err(ToolError::cancelled()))
+    let work = off_thread(move || work(&cx));
+    cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(ToolError::cancelled()))
 }
 
 /// Waits for what an awaited file or path comes to. A cancel ends the wait at once.
@@ -30,45 +28,6 @@ pub(super) async fn stoppable<T>(
 ) -> Result<T, ToolError> {
     let result = cx.cancel.run_until_cancelled(work).await;
     result.unwrap_or_else(|| Err(ToolError::cancelled()))
-}
-
-/// Runs work that must not be left half done: it goes on when this future is dropped.
-pub(super) async fn to_the_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
-) -> Result<T, ToolError> {
-    ended(tokio::spawn(work)).await
-}
-
-/// Runs work that blocks, all of it, also when this future is dropped.
-pub(super) async fn off_thread<T: Send + 'static, E: From<Ending> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, E> {
-    ended(tokio::task::spawn_blocking(work)).await
-}
-
-/// Error of work that was not done because the runtime ends.
-pub(super) struct Ending;
-
-impl From<Ending> for ToolError {
-    fn from(_: Ending) -> Self {
-        Self::cancelled()
-    }
-}
-
-impl From<Ending> for io::Error {
-    fn from(_: Ending) -> Self {
-        Self::other("the agent is ending")
-    }
-}
-
-async fn ended<T, E: From<Ending>>(work: JoinHandle<Result<T, E>>) -> Result<T, E> {
-    match work.await {
-        Ok(result) => result,
-        Err(failed) => match failed.try_into_panic() {
-            Ok(panicked) => panic::resume_unwind(panicked),
-            Err(_) => Err(Ending.into()),
-        },
-    }
 }
 
 /// How long a search goes on.

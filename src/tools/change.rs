@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::blocking::{blocking, off_thread, to_the_end};
+use super::blocking::blocking;
+use super::off_thread::{off_thread, to_the_end};
 use super::preimages::{Before, ContentId, FileChange};
 use super::text::{self, Format, Unencodable};
 use super::{

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::plain::plain;
 use super::shorten::one_line;
-use super::web_content::marked;
+use super::web_fetch::marked;
 use super::{
-    Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    parse,
+    Access, Content, Invocation, Kind, Source, Summary, Tool, ToolContext, ToolError, ToolOutput,
+    ToolSpec, parse,
 };
 
 /// Characters of a query, of a title and of an address.
@@ -19,32 +19,23 @@ const QUERY: usize = 2000;
 const TITLE: usize = 200;
 const ADDRESS: usize = 4096;
 
-/// Who searches.
+/// A search engine.
 #[async_trait]
 pub trait Search: Send + Sync {
-    /// Whether it can, as far as is known without the network.
+    /// Returns whether searches can be made, as far as is known without the network.
     fn is_ready(&self) -> bool;
 
-    /// What it finds. The error says why not, for the model and for people.
-    async fn search(&self, query: &str) -> Result<Found, String>;
+    /// Searches the web. The error says why not, for the model and for people.
+    async fn search(&self, query: &str) -> Result<SearchAnswer, String>;
 }
 
-/// What was found.
+/// Answer of a search engine.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SearchAnswer {
     /// The answer, with `[1]` behind what the first source says.
     pub text: String,
     /// In the order of their numbers.
     pub sources: Vec<Source>,
-}
-
-/// Where something is from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// One line; may be empty.
-    pub title: String,
-    /// One line; may be empty.
-    pub url: String,
 }
 
 /// The tool.
@@ -103,8 +94,9 @@ impl Tool for GoogleWebSearch {
 async fn run(search: &dyn Search, query: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let found = cx.cancel.run_until_cancelled(search.search(query)).await;
     let Some(found) = found else { return Err(ToolError::cancelled()) };
-    let Found { text, sources } = found.map_err(|why| ToolError::new("web_search_failed", why))?;
-    let sources: Vec<_> = sources.into_iter().map(Source::clean).collect();
+    let SearchAnswer { text, sources } =
+        found.map_err(|why| ToolError::new("web_search_failed", why))?;
+    let sources: Vec<_> = sources.into_iter().map(clean).collect();
     let mut told = plain(text.trim().as_bytes());
     if !sources.is_empty() {
         told.push_str("\n\nSources:\n");
@@ -116,17 +108,6 @@ async fn run(search: &dyn Search, query: &str, cx: &ToolContext) -> Result<ToolO
     Ok(ToolOutput { text, media: Vec::new(), shown: Some(Content::Sources(sources)) })
 }
 
-impl Source {
-    /// A list of them, in Markdown.
-    pub fn list(sources: &[Self]) -> String {
-        let line = |(number, Self { title, url }): (usize, &Self)| match title.as_str() {
-            "" => format!("{number}. {url}\n"),
-            title => format!("{number}. [{}]({url})\n", title.replace(['[', ']'], "")),
-        };
-        (1..).zip(sources).map(line).collect()
-    }
-
-    fn clean(self) -> Self {
-        Self { title: one_line(&self.title, TITLE), url: one_line(&self.url, ADDRESS) }
-    }
+fn clean(Source { title, url }: Source) -> Source {
+    Source { title: one_line(&title, TITLE), url: one_line(&url, ADDRESS) }
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::hunt::{Hits, hunt};
 use self::lines::Wanted;
-use self::report::report;
+use self::report::{Search, report};
 use super::blocking::{Until, blocking};
 use super::files::FileKind;
 use super::shorten::one_line;
@@ -271,15 +271,6 @@ fn place(
         )),
     });
     (label, place)
-}
-
-/// What was searched for, for the report.
-struct Search {
-    pattern: String,
-    include: Option<String>,
-    place: String,
-    names_only: bool,
-    timed_out: bool,
 }
 
 fn run(cx: &ToolContext, args: &Args, place: &Place) -> Result<(Hits, ToolOutput), ToolError> {

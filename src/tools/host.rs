@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::path::PathBuf;
 
 use super::background::Background;
-use super::blocking::off_thread;
 use super::files::{Disk, Files};
+use super::off_thread::off_thread;
 use super::outputs::Outputs;
 use super::preimages::Preimages;
 use super::scratch::Scratch;

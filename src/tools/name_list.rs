@@ -7,7 +7,7 @@ use std::path::Path;
 /// by its last names: `.git/`, `.config/gh/hosts.yml`. `*` stands for any part of one name. Above
 /// the names may be anything.
 #[derive(Debug, Default)]
-pub(crate) struct NameList {
+pub struct NameList {
     /// The rows whose last name has no `*`, by that name.
     by_name: HashMap<String, Vec<Row>>,
     /// The others.
@@ -25,7 +25,7 @@ struct Row {
 
 impl NameList {
     /// Reads rows: a name, and the reason.
-    pub(crate) fn new(rows: BTreeMap<String, String>) -> Result<Self, String> {
+    pub fn new(rows: BTreeMap<String, String>) -> Result<Self, String> {
         let mut list = Self::default();
         for (name, why) in rows {
             let row = Row::new(&name, why).ok_or_else(|| format!("{name:?} is no row"))?;
@@ -39,7 +39,7 @@ impl NameList {
     }
 
     /// Why a path is on the list: it is named there, or a directory above it is.
-    pub(crate) fn why(&self, path: &Path) -> Option<&str> {
+    pub fn why(&self, path: &Path) -> Option<&str> {
         let own = self.rows(path).next();
         let mut above = path.ancestors().skip(1);
         let row = own.or_else(|| above.find_map(|dir| self.directory(dir)));
@@ -48,7 +48,7 @@ impl NameList {
 
     /// Returns whether the list names a file, or, of a directory, all below it. The directories
     /// above do not count.
-    pub(crate) fn names(&self, path: &Path, is_directory: bool) -> bool {
+    pub fn names(&self, path: &Path, is_directory: bool) -> bool {
         if is_directory { self.directory(path).is_some() } else { self.rows(path).next().is_some() }
     }
 

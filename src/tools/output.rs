@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Source;
 use super::diff::{self, LineDiff};
 use crate::media::Media;
 use crate::visible::visible_line;
@@ -48,6 +47,26 @@ pub enum Content {
     Sources(Vec<Source>),
     /// The answer of an MCP server.
     Server(Box<ServerAnswer>),
+}
+
+/// A page of the web that an answer is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// One line; may be empty.
+    pub title: String,
+    /// One line; may be empty.
+    pub url: String,
+}
+
+impl Source {
+    /// Returns a numbered list of pages, in Markdown.
+    pub fn list(sources: &[Self]) -> String {
+        let line = |(number, Self { title, url }): (usize, &Self)| match title.as_str() {
+            "" => format!("{number}. {url}\n"),
+            title => format!("{number}. [{}]({url})\n", title.replace(['[', ']'], "")),
+        };
+        (1..).zip(sources).map(line).collect()
+    }
 }
 
 /// Answer of an MCP server, without what the model is told around it.

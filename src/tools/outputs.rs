@@ -112,8 +112,7 @@ impl Outputs {
 }
 
 /// How the model gets at such a file.
-pub(crate) const CAN_READ: &str =
-    "read_file (start_line, end_line) and grep_search (dir_path) can read";
+pub const CAN_READ: &str = "read_file (start_line, end_line) and grep_search (dir_path) can read";
 
 #[cfg(test)]
 mod tests {

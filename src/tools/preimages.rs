@@ -10,8 +10,8 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::blocking::off_thread;
 use super::files::Files;
+use super::off_thread::off_thread;
 use super::scratch::Scratch;
 use crate::sync::Mutex;
 

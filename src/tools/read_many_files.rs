@@ -5,16 +5,14 @@ mod find;
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::find::{Plan, Planned, plan};
-use super::args::{self, Filtering};
+use self::find::{Args, LinesOfFile, Plan, Planned, plan};
+use super::args::Filtering;
 use super::blocking::{blocking, stoppable};
 use super::read_file::excerpt::{Excerpt, Lines};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
-use super::workspace::Respect;
 use super::{
     Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
     parse,
@@ -32,37 +30,6 @@ pub const NO_FILES_READ: &str = "No files were read.";
 
 /// The tool.
 pub(super) struct ReadManyFiles;
-
-#[derive(Deserialize)]
-struct Args {
-    #[serde(deserialize_with = "args::list", alias = "paths")]
-    include: Vec<String>,
-    #[serde(default, deserialize_with = "args::list")]
-    exclude: Vec<String>,
-    #[serde(default, deserialize_with = "args::flag")]
-    recursive: Option<bool>,
-    #[serde(default, rename = "useDefaultExcludes", deserialize_with = "args::flag")]
-    use_default_excludes: Option<bool>,
-    #[serde(default)]
-    file_filtering_options: Option<Filtering>,
-    /// For prompts, which can mention some lines of a file; models have `read_file` for that.
-    #[serde(default)]
-    excerpts: Vec<LinesOfFile>,
-}
-
-/// Some lines of a file.
-#[derive(Deserialize)]
-struct LinesOfFile {
-    path: String,
-    start_line: usize,
-    end_line: usize,
-}
-
-impl Args {
-    fn respect(&self) -> Respect {
-        self.file_filtering_options.as_ref().map_or(Respect::ALL, Filtering::respect)
-    }
-}
 
 #[async_trait]
 impl Tool for ReadManyFiles {

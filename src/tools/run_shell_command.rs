@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -179,7 +180,9 @@ async fn leave_running(
     delay: Duration,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
-    let started = cx.host.background.start(cx, command, directory);
+    let start = || cx.host.terminals.start(command, directory, &cx.variables);
+    let ended = Arc::clone(&cx.background_ended);
+    let started = cx.host.background.start(command, directory, start, ended);
     let job = started.map_err(|err| not_started(&err))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;

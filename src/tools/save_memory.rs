@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::blocking::{blocking, off_thread};
+use super::blocking::blocking;
+use super::off_thread::off_thread;
 use super::shorten::one_line;
 use super::{
     Access, FileDiff, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput,

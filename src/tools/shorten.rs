@@ -7,7 +7,7 @@ use crate::visible::visible_line;
 /// At most `max_chars` characters of a text, and a line that says how much is missing: the first
 /// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
 /// little.
-pub(crate) fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
+pub fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
     shorten_with(text, max_chars, |missing| format!("{missing} characters left out"))
 }
 

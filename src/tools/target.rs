@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::blocking::off_thread;
 use super::files::FileKind;
+use super::off_thread::off_thread;
 use super::shorten::one_line;
 use super::workspace::Respect;
 use super::{Access, Summary, ToolContext, ToolError};

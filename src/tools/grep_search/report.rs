@@ -2,13 +2,21 @@
 
 use std::fmt::Write as _;
 
-use super::Search;
 use super::hunt::Hits;
 use super::lines::{Line, Lines};
 use crate::tools::shorten::one_line;
 use crate::tools::target::LABEL_CHARS;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Limits, ToolOutput};
+
+/// What was searched for, for the report.
+pub(super) struct Search {
+    pub(super) pattern: String,
+    pub(super) include: Option<String>,
+    pub(super) place: String,
+    pub(super) names_only: bool,
+    pub(super) timed_out: bool,
+}
 
 /// What people and the model are told of a search.
 pub(super) fn report(

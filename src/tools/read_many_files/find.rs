@@ -7,7 +7,9 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
-use super::Args;
+use serde::Deserialize;
+
+use crate::tools::args::{self, Filtering};
 use crate::tools::blocking::{Until, blocking};
 use crate::tools::files::FileKind;
 use crate::tools::first::First;
@@ -15,6 +17,7 @@ use crate::tools::pattern::Pattern;
 use crate::tools::read_file::excerpt::Lines;
 use crate::tools::shorten::one_line;
 use crate::tools::target::{LABEL_CHARS, Target};
+use crate::tools::workspace::Respect;
 use crate::tools::{ToolContext, ToolError};
 
 /// What nobody wants to read who does not ask for it: what programs made, and what is no text.
@@ -73,6 +76,38 @@ pub(super) struct Planned {
     pub(super) media: bool,
     /// The lines that are meant, if not all.
     pub(super) lines: Option<Lines>,
+}
+
+/// Arguments of the tool.
+#[derive(Deserialize)]
+pub(super) struct Args {
+    #[serde(deserialize_with = "args::list", alias = "paths")]
+    pub(super) include: Vec<String>,
+    #[serde(default, deserialize_with = "args::list")]
+    pub(super) exclude: Vec<String>,
+    #[serde(default, deserialize_with = "args::flag")]
+    pub(super) recursive: Option<bool>,
+    #[serde(default, rename = "useDefaultExcludes", deserialize_with = "args::flag")]
+    pub(super) use_default_excludes: Option<bool>,
+    #[serde(default)]
+    pub(super) file_filtering_options: Option<Filtering>,
+    /// For prompts, which can mention some lines of a file; models have `read_file` for that.
+    #[serde(default)]
+    pub(super) excerpts: Vec<LinesOfFile>,
+}
+
+/// Some lines of a file.
+#[derive(Deserialize)]
+pub(super) struct LinesOfFile {
+    pub(super) path: String,
+    pub(super) start_line: usize,
+    pub(super) end_line: usize,
+}
+
+impl Args {
+    pub(super) fn respect(&self) -> Respect {
+        self.file_filtering_options.as_ref().map_or(Respect::ALL, Filtering::respect)
+    }
 }
 
 /// Finds the files that are meant.

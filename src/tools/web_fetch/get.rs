@@ -11,9 +11,8 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
 use super::super::Limits;
-use super::Setup;
 use super::pace::Pace;
-use crate::net;
+use crate::net::{self, Lookup, Reach};
 
 /// What is read best, first.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
@@ -22,9 +21,17 @@ const REDIRECTS: usize = 5;
 /// How long connecting may take, among the addresses of a name.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// The reach of requests to the web.
+pub struct WebSetup {
+    /// Addresses that requests may go to.
+    pub reach: Reach,
+    /// Resolver of names.
+    pub lookup: Lookup,
+}
+
 /// Gets what is asked for.
 pub(super) struct Web {
-    setup: Setup,
+    setup: WebSetup,
     clients: OnceLock<Clients>,
     pace: Pace,
 }
@@ -51,7 +58,7 @@ pub(super) struct Got {
 }
 
 impl Web {
-    pub(super) fn new(setup: Setup) -> Self {
+    pub(super) fn new(setup: WebSetup) -> Self {
         Self { setup, clients: OnceLock::new(), pace: Pace::default() }
     }
 
@@ -129,7 +136,7 @@ impl Web {
         if let Some(clients) = self.clients.get() {
             return Ok(clients);
         }
-        let Setup { lookup, reach } = &self.setup;
+        let WebSetup { lookup, reach } = &self.setup;
         let made = |begin: &dyn Fn() -> reqwest::ClientBuilder| {
             let begin = || begin().connect_timeout(CONNECT).pool_max_idle_per_host(1);
             net::build(begin).map_err(|error| format!("no HTTP client: {}", net::cause(&error)))

@@ -1,0 +1,66 @@
+//! Bounds of what tools do.
+
+use std::time::Duration;
+
+/// How much is too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a file that is read or edited.
+    pub file_bytes: u64,
+    /// Lines of a file that are read at once.
+    pub read_lines: usize,
+    /// Characters of a line before it is cut.
+    pub line_chars: usize,
+    /// Characters of files that the model is given of one call that reads them.
+    pub read_chars: usize,
+    /// Characters of output that the model is given of any other call.
+    pub output_chars: usize,
+    /// Bytes of such output that are kept in files, for the model to read.
+    pub kept_output_bytes: u64,
+    /// Files that one `glob`, `list_directory` or `read_many_files` names.
+    pub files: usize,
+    /// Bytes that one call reads of the web.
+    pub web_bytes: usize,
+    /// How long reading from one address may take, redirections included.
+    pub web_time: Duration,
+    /// How often one host of the web is asked within a minute.
+    pub web_requests: usize,
+    /// How long a search may take.
+    pub search_time: Duration,
+    /// How long a command may be silent.
+    pub shell_idle: Duration,
+    /// Bytes of a command's output that are kept in memory.
+    pub shell_bytes: usize,
+    /// Commands that may run in the background at once.
+    pub background_commands: usize,
+    /// Bytes of each one's output that are kept in memory.
+    pub background_bytes: usize,
+    /// Bytes of files that are kept as they were before changes; 0 keeps none.
+    pub undo_bytes: u64,
+    /// Files and directories of the workspace that the model is told of at first; 0 for none.
+    pub tree_entries: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file_bytes: 20 << 20,
+            read_lines: 2000,
+            line_chars: 2000,
+            read_chars: 160_000,
+            output_chars: 40_000,
+            kept_output_bytes: 64 << 20,
+            files: 2000,
+            web_bytes: 10 << 20,
+            web_time: Duration::from_secs(30),
+            web_requests: 10,
+            search_time: Duration::from_secs(30),
+            shell_idle: Duration::from_mins(5),
+            shell_bytes: 16 << 20,
+            background_commands: 16,
+            background_bytes: 1 << 20,
+            undo_bytes: 512 << 20,
+            tree_entries: 200,
+        }
+    }
+}

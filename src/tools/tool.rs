@@ -1,0 +1,76 @@
+//! A tool: its name and schema, and the reading of a call's arguments.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Access, Invocation, ToolContext, ToolError};
+
+/// Something the model can ask for.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What it is.
+    fn spec(&self) -> ToolSpec;
+
+    /// What every call of it would touch, if that is known before there is one: so it is of tools
+    /// of MCP servers.
+    fn access(&self) -> Option<Access> {
+        None
+    }
+
+    /// Whether there is what it needs. Asked anew whenever models are told of the tools.
+    fn is_offered(&self) -> bool {
+        true
+    }
+
+    /// Reads the arguments and says what would happen. Changes nothing.
+    ///
+    /// An error here means that the arguments make no sense; a call that makes sense and cannot
+    /// be done is an [`Invocation::failing`], which can be shown.
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError>;
+}
+
+/// What a tool is.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// What the model calls it.
+    pub name: String,
+    /// Older names that models still use.
+    pub aliases: &'static [&'static str],
+    /// For the model: when to call it, and what comes of it.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub parameters: Value,
+    /// What kind of thing it does.
+    pub kind: Kind,
+}
+
+/// What kind of thing a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Reads files.
+    Read,
+    /// Lists a directory.
+    List,
+    /// Finds files by name.
+    Find,
+    /// Finds text in files.
+    Search,
+    /// Changes a file.
+    Edit,
+    /// Runs a program.
+    Execute,
+    /// Reads the web.
+    Fetch,
+    /// Keeps notes: todos, memory.
+    Think,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// Whether it leaves everything as it is, so that several may run at once.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Self::Read | Self::List | Self::Find | Self::Search)
+    }
+}
