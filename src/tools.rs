@@ -19,7 +19,7 @@ mod blocking;
 mod change;
 mod context;
 mod diff;
-mod first;
+
 mod glob;
 mod google_web_search;
 mod grep_search;
@@ -42,6 +42,7 @@ mod run_shell_command;
 mod save_memory;
 mod shell_output;
 mod shorten;
+mod smallest;
 mod target;
 mod text;
 mod tool;

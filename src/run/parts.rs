@@ -7,7 +7,7 @@ use crate::commands::{Custom, Limits, Owner, Place};
 use crate::config::{self, Credentials, Env, Settings, Trust};
 use crate::net::{self, Reach};
 use crate::session::{Memory, Places};
-use crate::tools::workspace::Filtering;
+use crate::tools::workspace::IgnoreSettings;
 use crate::tools::{self, Search, Tool, WebSetup};
 
 /// What the model may call, but for what servers offer.
@@ -53,9 +53,9 @@ pub(super) fn custom(env: Env, root: &Path, limits: Limits) -> Custom {
 }
 
 /// Which ignore files count.
-pub(super) fn filtering(settings: &Settings) -> Filtering {
+pub(super) fn filtering(settings: &Settings) -> IgnoreSettings {
     let filtering = &settings.context.file_filtering;
-    Filtering {
+    IgnoreSettings {
         git: filtering.respect_git_ignore,
         own: filtering.respect_gemini_ignore,
         more: filtering.custom_ignore_file_paths.iter().map(PathBuf::from).collect(),

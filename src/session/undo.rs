@@ -11,7 +11,7 @@ use super::Session;
 use super::event::{Event, PromptPart, TurnId};
 use super::log::Log;
 use crate::tools::Host;
-use crate::tools::preimages::{Before, FileChange};
+use crate::tools::preimages::{FileChange, Preimage};
 
 /// A change that a call made in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn changes(log: &Log) -> Vec<Change> {
                 prompt: prompts.get(&running).cloned().unwrap_or_default(),
                 call: call.clone(),
                 path: change.path.clone(),
-                made: change.before == Before::Nothing,
+                made: change.before == Preimage::Nothing,
                 restored: false,
                 file: change.clone(),
             }),

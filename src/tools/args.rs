@@ -55,18 +55,18 @@ pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
     }
 }
 
-/// Which ignore files count, as a model says it.
+/// Kinds of ignore files that count, as a model says it.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Filtering {
+pub(super) struct FilterArgs {
     #[serde(deserialize_with = "flag")]
     respect_git_ignore: Option<bool>,
     #[serde(deserialize_with = "flag")]
     respect_gemini_ignore: Option<bool>,
 }
 
-impl Filtering {
-    /// All of them, unless it is said otherwise.
+impl FilterArgs {
+    /// Returns the kinds that count: all, unless the model says otherwise.
     pub(super) fn respect(&self) -> Respect {
         Respect {
             git: self.respect_git_ignore.unwrap_or(true),
@@ -74,7 +74,7 @@ impl Filtering {
         }
     }
 
-    /// What the model is told of them.
+    /// Returns the JSON Schema of these arguments.
     pub(super) fn schema() -> Value {
         serde_json::json!({
             "type": "object",

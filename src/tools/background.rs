@@ -1,4 +1,4 @@
-//! Commands that run in the background of a session: what they write is kept, as much of it as may
+//! Commands that run in the background of a session: their output is kept, as much of it as may
 //! be, and none outlives the session.
 
 use std::fmt;
@@ -14,11 +14,11 @@ use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Limits;
-use super::shell_output::Output;
-use super::terminals::Running;
+use super::shell_output::OutputBuffer;
+use super::terminals::RunningCommand;
 use crate::sync::Mutex;
 
-/// How long output is still waited for when a command has ended and something that it started
+/// Time to wait for output when a command has ended and something that it started
 /// holds on to it.
 const DRAIN: Duration = Duration::from_millis(100);
 
@@ -27,7 +27,7 @@ const SHOWN: usize = 64 << 10;
 
 /// The commands of one session that run in the background, and those that have ended not long ago.
 pub struct Background {
-    /// How many may run at once; as many are remembered that have ended.
+    /// Maximum number of commands that run at once; as many are remembered that have ended.
     most: usize,
     /// Bytes that are kept of what each writes.
     max_bytes: usize,
@@ -42,26 +42,26 @@ pub struct Job {
     pub pid: i32,
     /// For `bash -c`.
     pub command: String,
-    /// Where; absolute.
+    /// Working directory; absolute.
     pub directory: PathBuf,
     began: Instant,
-    output: Mutex<Output>,
-    status: watch::Sender<Status>,
+    output: Mutex<OutputBuffer>,
+    status: watch::Sender<JobStatus>,
     stop: CancellationToken,
 }
 
-/// How a command fares.
+/// State of a command in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It runs, so far for this long.
+pub enum JobState {
+    /// Running, so far for this long.
     Running(Duration),
-    /// It has ended; how, if that is known.
+    /// Ended; with this status, if it is known.
     Ended(Option<ExitStatus>),
-    /// Somebody has stopped it.
+    /// Stopped by somebody.
     Stopped,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Running(time) => write!(f, "runs, for {} s", time.as_secs()),
@@ -76,10 +76,10 @@ impl fmt::Display for State {
 }
 
 #[derive(Default)]
-struct Status {
-    /// How it ended, if it has.
-    end: Option<State>,
-    /// Whether somebody is to be told when it ends: whoever started it may still be waiting.
+struct JobStatus {
+    /// Its final state, if it has ended.
+    end: Option<JobState>,
+    /// `true` if its end is to be announced: whoever started it may still be waiting.
     tell: bool,
 }
 
@@ -96,7 +96,7 @@ impl Background {
         }
     }
 
-    /// All of them, the oldest first.
+    /// Returns all of them, the oldest first.
     pub fn jobs(&self) -> Vec<Arc<Job>> {
         self.jobs.lock().clone()
     }
@@ -111,13 +111,13 @@ impl Background {
         self.ending.cancel();
     }
 
-    /// Starts a command line by `start`. `ended` is called when it has ended by itself, or was stopped
-    /// by somebody.
+    /// Starts a command line by `start`. `ended` is called when it has ended by itself, or was
+    /// stopped by somebody.
     pub(super) fn start(
         &self,
         command: &str,
         directory: &Path,
-        start: impl FnOnce() -> io::Result<Running>,
+        start: impl FnOnce() -> io::Result<RunningCommand>,
         ended: Arc<dyn Fn(&Job) + Send + Sync>,
     ) -> io::Result<Arc<Job>> {
         let mut jobs = self.jobs.lock();
@@ -138,7 +138,7 @@ impl Background {
             command: command.to_owned(),
             directory: directory.to_owned(),
             began: Instant::now(),
-            output: Mutex::new(Output::new(self.max_bytes)),
+            output: Mutex::new(OutputBuffer::new(self.max_bytes)),
             status: watch::Sender::default(),
             stop: self.ending.child_token(),
         });
@@ -160,9 +160,9 @@ impl Background {
 }
 
 impl Job {
-    /// How it fares.
-    pub fn state(&self) -> State {
-        self.status.borrow().end.unwrap_or_else(|| State::Running(self.began.elapsed()))
+    /// Returns the state of the command.
+    pub fn state(&self) -> JobState {
+        self.status.borrow().end.unwrap_or_else(|| JobState::Running(self.began.elapsed()))
     }
 
     fn runs(&self) -> bool {
@@ -180,7 +180,7 @@ impl Job {
         let _ = self.status.subscribe().wait_for(|status| status.end.is_some()).await;
     }
 
-    /// What it has written: the last lines of it, 64 KiB at most.
+    /// Returns the last lines of the output, 64 KiB at most.
     pub fn output(&self, lines: usize) -> String {
         let text = self.output.lock().text();
         let from = memchr::memrchr_iter(b'\n', text.trim_end().as_bytes());
@@ -191,14 +191,14 @@ impl Job {
 
     /// Waits until it has ended, but no longer than this. If it has not, somebody is told when it
     /// does.
-    pub(super) async fn settle(&self, time: Duration) -> State {
+    pub(super) async fn settle(&self, time: Duration) -> JobState {
         let _ = timeout(time, self.wait()).await;
         self.status.send_modify(|status| status.tell = status.end.is_none());
         self.state()
     }
 
     /// Notes how it ended, and whether somebody is to be told.
-    fn ended(&self, end: State) -> bool {
+    fn ended(&self, end: JobState) -> bool {
         let mut tell = false;
         self.status.send_modify(|status| {
             status.end = Some(end);
@@ -208,13 +208,13 @@ impl Job {
     }
 
     /// Keeps what it writes until it has ended.
-    async fn follow(&self, mut running: Running) -> State {
+    async fn follow(&self, mut running: RunningCommand) -> JobState {
         let mut buffer = vec![0; 16 * 1024];
         let mut exited = None;
         let mut open = true;
         loop {
             let drained = match exited {
-                Some((status, _)) if !open => return State::Ended(status),
+                Some((status, _)) if !open => return JobState::Ended(status),
                 Some((_, until)) => until,
                 None => tokio::time::Instant::now() + Duration::from_hours(1),
             };
@@ -222,7 +222,7 @@ impl Job {
                 biased;
                 () = self.stop.cancelled() => {
                     running.end().await;
-                    return State::Stopped;
+                    return JobState::Stopped;
                 }
                 read = running.output.read(&mut buffer), if open => match read {
                     Ok(0) | Err(_) => open = false,

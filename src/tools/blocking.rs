@@ -30,14 +30,14 @@ pub(super) async fn stoppable<T>(
     result.unwrap_or_else(|| Err(ToolError::cancelled()))
 }
 
-/// How long a search goes on.
+/// End of a search: a cancel, or the end of its time.
 #[derive(Debug, Clone)]
-pub(super) struct Until {
+pub(super) struct Deadline {
     cancel: CancellationToken,
     deadline: Instant,
 }
 
-impl Until {
+impl Deadline {
     /// Until the call is cancelled, or the time that a search may take is over.
     pub(super) fn new(cx: &ToolContext) -> Self {
         Self::at_most(cx.host.limits.search_time, &cx.cancel)
@@ -49,12 +49,12 @@ impl Until {
         Self { cancel: cancel.clone(), deadline }
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub(super) fn over(&self) -> bool {
         self.cancel.is_cancelled() || self.timed_out()
     }
 
-    /// Whether the time is over.
+    /// Returns whether the time is over.
     pub(super) fn timed_out(&self) -> bool {
         Instant::now() >= self.deadline
     }

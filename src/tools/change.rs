@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::off_thread::{off_thread, to_the_end};
-use super::preimages::{Before, ContentId, FileChange};
+use super::preimages::{ContentId, FileChange, Preimage};
 use super::text::{self, Format, Unencodable};
 use super::{
     Content, FileDiff, Host, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput,
@@ -16,7 +16,7 @@ use super::{diff, files};
 pub(super) struct Original {
     /// As the model has it.
     asked: String,
-    /// Where that leads: real, inside the workspace.
+    /// The real path that leads to, inside the workspace.
     path: PathBuf,
     /// `None` if there is no such file.
     bytes: Option<Vec<u8>>,
@@ -70,12 +70,12 @@ impl Original {
         Ok(Self { asked, path, bytes: Some(bytes), text: text.into(), format })
     }
 
-    /// Whether there is no such file yet.
+    /// Returns whether there is no such file yet.
     pub(super) fn is_new(&self) -> bool {
         self.bytes.is_none()
     }
 
-    /// What the file's bytes would be.
+    /// Encodes a new text as the file is encoded.
     fn encode(&self, new: &str, limits: &Limits) -> Result<Vec<u8>, ToolError> {
         let lacking = |error: Unencodable| {
             let path = self.path.display();
@@ -93,14 +93,14 @@ impl Original {
     }
 }
 
-/// What is to be written.
+/// Bytes to write, and the content that they replace.
 struct Write {
     bytes: Vec<u8>,
     after: ContentId,
     /// The text that the user has put in place of the proposed one.
     edited: Option<Arc<str>>,
-    /// What is there before; `None` if it is the same, and nothing needs to be written.
-    before: Option<Before>,
+    /// The content before; `None` if it is the same, and nothing needs to be written.
+    before: Option<Preimage>,
 }
 
 /// A file, and what should be in it.
@@ -166,7 +166,7 @@ impl Proposal {
         ToolOutput { text, media: Vec::new(), shown }
     }
 
-    /// What the model is told.
+    /// Returns the report to the model.
     fn report(&self, edited: Option<&str>, limits: &Limits) -> String {
         let Self { original, new, done } = self;
         if let Some(edited) = edited {

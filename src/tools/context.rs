@@ -8,7 +8,7 @@ use super::Host;
 use super::background::Job;
 use super::preimages::FileChange;
 
-/// What a tool works with.
+/// Context of a call: the host, and what belongs to the call alone.
 #[derive(Clone)]
 pub struct ToolContext {
     /// The session's files, commands and limits.
@@ -21,6 +21,7 @@ pub struct ToolContext {
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
     /// Is told of each file that has been changed.
     pub changed: Arc<dyn Fn(FileChange) + Send + Sync>,
-    /// Called for each command in the background that has ended by itself, or was stopped by somebody.
+    /// Called for each command in the background that has ended by itself, or was stopped by
+    /// somebody.
     pub background_ended: Arc<dyn Fn(&Job) + Send + Sync>,
 }

@@ -12,7 +12,7 @@ use crate::visible::visible;
 /// Lines that are shown around each change.
 const CONTEXT: usize = 5;
 
-/// How long two texts may be compared before an approximation will do.
+/// Time to compare two texts before an approximation will do.
 const COMPARING: Duration = Duration::from_secs(2);
 
 /// A unified diff without file names, for a model: cut to the limits. Line endings do not count.

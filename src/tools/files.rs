@@ -1,8 +1,8 @@
 //! Contents of files: read up to a limit, written whole or not at all.
 //!
-//! Tools reach them through [`Files`], which is the disk, or whatever knows better what is in a file,
-//! such as an editor with unsaved changes. The tree that the files are in (names, links, ages, ignore
-//! files, the lines that a search hits) is always the disk's: see
+//! Tools reach them through [`Files`], which is the disk, or whatever knows better what is in a
+//! file, such as an editor with unsaved changes. The tree that the files are in (names, links,
+//! ages, ignore files, the lines that a search hits) is always the disk's: see
 //! [`Workspace`](super::workspace::Workspace).
 
 mod disk;
@@ -33,9 +33,9 @@ pub trait Files: Send + Sync {
     /// but who protects a file means its content.
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError>;
 
-    /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made, and
-    /// returned, those above the others last). What has changed meanwhile is left alone, and nobody
-    /// sees half of it.
+    /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made,
+    /// and returned, those above the others last). What has changed meanwhile is left alone, and
+    /// nobody sees half of it.
     async fn write(
         &self,
         path: &Path,
@@ -44,7 +44,8 @@ pub trait Files: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Vec<PathBuf>, ToolError>;
 
-    /// Removes a file. Returns `false`, and leaves the file alone, if its content is not `expected`.
+    /// Removes a file. Returns `false`, and leaves the file alone, if its content is not
+    /// `expected`.
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool>;
 
     /// Removes a directory that is empty.

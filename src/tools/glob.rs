@@ -11,11 +11,11 @@ use ignore::DirEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{self, Filtering};
-use super::blocking::{Until, blocking};
-use super::first::First;
+use super::args::{self, FilterArgs};
+use super::blocking::{Deadline, blocking};
 use super::pattern::Pattern;
 use super::shorten::one_line;
+use super::smallest::Smallest;
 use super::target::{LABEL_CHARS, Target};
 use super::{
     Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
@@ -36,13 +36,13 @@ struct Args {
     #[serde(default, deserialize_with = "args::flag")]
     case_sensitive: Option<bool>,
     #[serde(flatten)]
-    filtering: Filtering,
+    filtering: FilterArgs,
 }
 
 #[async_trait]
 impl Tool for Glob {
     fn spec(&self) -> ToolSpec {
-        let filtering = Filtering::schema();
+        let filtering = FilterArgs::schema();
         let filters = &filtering["properties"];
         ToolSpec {
             name: "glob".to_owned(),
@@ -98,7 +98,7 @@ impl Tool for Glob {
     }
 }
 
-/// What to call the search, and a pattern for each directory to look in.
+/// Returns the label of the search, and a pattern for each directory to look in.
 fn patterns(
     cx: &ToolContext,
     args: &Args,
@@ -125,7 +125,7 @@ fn patterns(
 
 /// A file that was found; in the order of the answer.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct MatchedFile {
     age: Age,
     path: PathBuf,
 }
@@ -137,16 +137,16 @@ enum Age {
 }
 
 fn find(cx: &ToolContext, label: &str, patterns: &[Pattern]) -> Result<ToolOutput, ToolError> {
-    let until = Until::new(cx);
+    let until = Deadline::new(cx);
     let since = SystemTime::now().checked_sub(RECENT).unwrap_or(SystemTime::UNIX_EPOCH);
-    let mut found = First::new(cx.host.limits.files);
+    let mut found = Smallest::new(cx.host.limits.files);
     for pattern in patterns {
         let mut walk = pattern.walk(&cx.host.workspace, &until, |_| true).build();
         let files = walk.by_ref().take_while(|_| !until.over()).flatten();
         files
             .filter(|entry| pattern.matches(entry.path()))
             .filter_map(|entry| {
-                age(&entry, since).map(|age| Found { age, path: entry.into_path() })
+                age(&entry, since).map(|age| MatchedFile { age, path: entry.into_path() })
             })
             .for_each(|file| found.push(file));
         until.check()?;
@@ -154,7 +154,7 @@ fn find(cx: &ToolContext, label: &str, patterns: &[Pattern]) -> Result<ToolOutpu
     Ok(report(label, found, until.timed_out(), &cx.host.limits))
 }
 
-/// How old a file is; none if it is no file.
+/// Returns the age of a file; `None` if it is no file.
 fn age(entry: &DirEntry, since: SystemTime) -> Option<Age> {
     // Of a link, what it leads to: walks meet only those that stay inside.
     let file = fs::metadata(entry.path()).ok().filter(fs::Metadata::is_file)?;
@@ -162,7 +162,12 @@ fn age(entry: &DirEntry, since: SystemTime) -> Option<Age> {
     Some(if changed >= since { Age::Recent(Reverse(changed)) } else { Age::Old })
 }
 
-fn report(label: &str, found: First<Found>, timed_out: bool, limits: &Limits) -> ToolOutput {
+fn report(
+    label: &str,
+    found: Smallest<MatchedFile>,
+    timed_out: bool,
+    limits: &Limits,
+) -> ToolOutput {
     let given = found.given();
     let found = found.into_sorted();
     let mut text = match given {

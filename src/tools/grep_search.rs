@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::hunt::{Hits, hunt};
-use self::lines::Wanted;
+use self::lines::LineQuery;
 use self::report::{Search, report};
-use super::blocking::{Until, blocking};
+use super::blocking::{Deadline, blocking};
 use super::files::FileKind;
 use super::shorten::one_line;
 use super::target::{LABEL_CHARS, Target};
@@ -174,7 +174,7 @@ impl Args {
             .map_err(|err| invalid(pattern, &err))
     }
 
-    fn wanted(&self, cx: &ToolContext) -> Result<Wanted, ToolError> {
+    fn wanted(&self, cx: &ToolContext) -> Result<LineQuery, ToolError> {
         if self.pattern.is_empty() {
             return Err(ToolError::new("invalid_pattern", "`pattern` is empty."));
         }
@@ -182,7 +182,7 @@ impl Args {
         let around = |lines: Option<usize>| lines.or(self.context).unwrap_or(0).min(MAX_CONTEXT);
         let most = self.max_matches_per_file.unwrap_or(usize::MAX).clamp(1, self.total());
         let names_only = self.names_only.unwrap_or(false);
-        Ok(Wanted {
+        Ok(LineQuery {
             pattern: self.matcher(&self.pattern, self.fixed_strings.unwrap_or(false))?,
             but_not: but_not.map(|pattern| self.matcher(pattern, false)).transpose()?,
             around: if names_only { (0, 0) } else { (around(self.before), around(self.after)) },
@@ -195,7 +195,7 @@ impl Args {
         self.total_max_matches.unwrap_or(MATCHES).clamp(1, MAX_MATCHES)
     }
 
-    /// How much to show around so few matches, if the model does not say.
+    /// Returns the number of lines to show around so few matches, if the model does not say.
     fn auto_context(&self, matches: usize) -> usize {
         if self.names_only == Some(true) || self.context.or(self.before).or(self.after).is_some() {
             return 0;
@@ -220,8 +220,8 @@ fn invalid(pattern: &str, err: &grep_regex::Error) -> ToolError {
     ToolError::new("invalid_pattern", why)
 }
 
-/// Where to search.
-struct Place {
+/// Directories or a file to search.
+struct Scope {
     /// For people.
     name: String,
     dirs: Vec<PathBuf>,
@@ -231,7 +231,7 @@ struct Place {
     kept: bool,
 }
 
-impl Place {
+impl Scope {
     fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.dirs.iter().chain(&self.file)
     }
@@ -242,12 +242,12 @@ impl Place {
     }
 }
 
-/// What to call the search, and where it is to happen.
+/// Returns the label of the search, and its scope.
 fn place(
     cx: &ToolContext,
     args: &Args,
     target: Option<Target>,
-) -> (String, Result<Place, ToolError>) {
+) -> (String, Result<Scope, ToolError>) {
     // Writing to a string cannot fail.
     let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
     if let Some(include) = &args.include_pattern {
@@ -255,7 +255,7 @@ fn place(
     }
     let Some(target) = target else {
         let dirs = cx.host.workspace.trees().cloned().collect();
-        return (label, Ok(Place { name: ".".to_owned(), dirs, file: None, kept: false }));
+        return (label, Ok(Scope { name: ".".to_owned(), dirs, file: None, kept: false }));
     };
     let kept = target.is_kept();
     let Target { label: name, path, found, .. } = target;
@@ -263,8 +263,8 @@ fn place(
         let _ = write!(label, " within {name}");
     }
     let place = found.and_then(|found| match found {
-        FileKind::Directory => Ok(Place { name, dirs: vec![path], file: None, kept }),
-        FileKind::File => Ok(Place { name, dirs: Vec::new(), file: Some(path), kept }),
+        FileKind::Directory => Ok(Scope { name, dirs: vec![path], file: None, kept }),
+        FileKind::File => Ok(Scope { name, dirs: Vec::new(), file: Some(path), kept }),
         FileKind::Other => Err(ToolError::new(
             "not_a_regular_file",
             format!("{} is neither a file nor a directory.", path.display()),
@@ -273,9 +273,9 @@ fn place(
     (label, place)
 }
 
-fn run(cx: &ToolContext, args: &Args, place: &Place) -> Result<(Hits, ToolOutput), ToolError> {
+fn run(cx: &ToolContext, args: &Args, place: &Scope) -> Result<(Hits, ToolOutput), ToolError> {
     let mut wanted = args.wanted(cx)?;
-    let until = Until::new(cx);
+    let until = Deadline::new(cx);
     let filters = place.dirs.iter().map(|dir| filter(dir, args.include_pattern.as_deref()));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
     let below = place.dirs.iter().zip(&filters);
@@ -294,7 +294,7 @@ fn run(cx: &ToolContext, args: &Args, place: &Place) -> Result<(Hits, ToolOutput
     if context > 0 {
         wanted.around = (context, context);
         let files: Vec<_> = hits.files.iter().map(|(path, _)| Some(path.clone())).collect();
-        let again = hunt(files.into_iter(), &wanted, args.total(), &Until::new(cx));
+        let again = hunt(files.into_iter(), &wanted, args.total(), &Deadline::new(cx));
         // Unless the files have just changed.
         if again.matches == hits.matches {
             hits.files = again.files;
@@ -330,7 +330,7 @@ fn files<'a>(
     dir: &Path,
     respect: Respect,
     (filter, secret): (&'a Override, &'a AtomicUsize),
-    until: &Until,
+    until: &Deadline,
 ) -> impl Iterator<Item = Option<PathBuf>> + Send + 'a {
     let until = until.clone();
     let mut walk = cx.host.workspace.walk_where(dir, respect, move |_| !until.over());

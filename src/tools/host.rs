@@ -1,4 +1,4 @@
-//! What a session works on.
+//! The host of a session: its files, commands and limits.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::terminals::Terminals;
 use super::workspace::Workspace;
 use super::{Limits, ToolError};
 
-/// What one session works on. Two sessions in two folders share nothing of it: each is made from the
-/// settings of its own folder.
+/// Files, commands and limits of one session. Two sessions in two folders share nothing of them:
+/// each host is made from the settings of its own folder.
 pub struct Host {
     /// The directories that tools may touch, and the rules for what is in them.
     pub workspace: Arc<Workspace>,
@@ -56,8 +56,8 @@ impl Host {
         }
     }
 
-    /// Returns the real path that a path from the model leads to, if that is inside the workspace: see
-    /// [`Workspace::resolve`].
+    /// Returns the real path that a path from the model leads to, if that is inside the workspace:
+    /// see [`Workspace::resolve`].
     pub async fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
         let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
         off_thread(move || workspace.resolve(&path)).await

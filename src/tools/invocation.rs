@@ -10,9 +10,9 @@ use super::{FileDiff, ToolContext, ToolError, ToolOutput};
 
 /// A call that is ready to run.
 pub struct Invocation {
-    /// What people are shown of it.
+    /// Summary for people.
     pub summary: Summary,
-    /// What it would touch.
+    /// Access that it needs.
     pub access: Access,
     run: Run,
 }
@@ -67,7 +67,7 @@ impl Invocation {
     }
 }
 
-/// What people are shown of a call before it runs.
+/// Summary of a call, for people, before it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// One line.
@@ -101,37 +101,37 @@ pub struct Location {
     pub line: Option<u32>,
 }
 
-/// What a call would touch, for the policy.
+/// Access that a call needs, for the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     /// Nothing outside the conversation.
     Nothing,
-    /// It reads what anybody may know: what a search engine says, or files of the workspace that
+    /// Reads what anybody may know: what a search engine says, or files of the workspace that
     /// it found and that have no secrets in them.
     Read,
-    /// It reads these files of the workspace, or what is in these directories.
+    /// Reads these files of the workspace, or what is in these directories.
     ReadFiles {
         /// Those that are named one by one; absolute.
         paths: Vec<PathBuf>,
     },
-    /// It changes a file of the workspace.
+    /// Changes a file of the workspace.
     Edit {
         /// Absolute.
         path: PathBuf,
     },
-    /// It runs a command line.
+    /// Runs a command line.
     Execute {
         /// For `bash -c`.
         command: String,
-        /// Where; absolute.
+        /// Working directory; absolute.
         directory: PathBuf,
     },
-    /// It reads the web.
+    /// Reads the web.
     Fetch {
-        /// What.
+        /// Addresses.
         urls: Vec<String>,
     },
-    /// It calls a tool of an MCP server.
+    /// Calls a tool of an MCP server.
     Mcp {
         /// The server's name in the settings.
         server: String,
@@ -139,7 +139,7 @@ pub enum Access {
         tool: String,
         /// For people.
         display_name: String,
-        /// What is known of it.
+        /// Properties of the tool.
         #[serde(default)]
         hints: Hints,
     },
@@ -150,19 +150,19 @@ pub enum Access {
     },
 }
 
-/// What is known of a tool of an MCP server. But for the first, the server says so, which need not
+/// Properties of a tool of an MCP server. But for the first, the server says so, which need not
 /// be true; `None`: it does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hints {
     /// The user trusts the server.
     pub trusted: bool,
-    /// It changes nothing.
+    /// Changes nothing.
     pub read_only: Option<bool>,
-    /// It may take away what was there.
+    /// May take away what was there.
     pub destructive: Option<bool>,
     /// Twice does no more than once.
     pub idempotent: Option<bool>,
-    /// It reaches out into the world.
+    /// Reaches out into the world.
     pub open_world: Option<bool>,
 }

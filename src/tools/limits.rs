@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much is too much.
+/// Bounds of what tools do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a file that is read or edited.
@@ -21,13 +21,13 @@ pub struct Limits {
     pub files: usize,
     /// Bytes that one call reads of the web.
     pub web_bytes: usize,
-    /// How long reading from one address may take, redirections included.
+    /// Time to read from one address, redirections included.
     pub web_time: Duration,
-    /// How often one host of the web is asked within a minute.
+    /// Requests to one host of the web within a minute.
     pub web_requests: usize,
-    /// How long a search may take.
+    /// Time for a search.
     pub search_time: Duration,
-    /// How long a command may be silent.
+    /// Time for which a command may be silent.
     pub shell_idle: Duration,
     /// Bytes of a command's output that are kept in memory.
     pub shell_bytes: usize,

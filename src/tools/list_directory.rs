@@ -9,10 +9,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{self, Filtering};
+use super::args::{self, FilterArgs};
 use super::blocking::blocking;
-use super::first::First;
 use super::shorten::one_line;
+use super::smallest::Smallest;
 use super::target::Target;
 use super::workspace::Respect;
 use super::{Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse};
@@ -27,7 +27,7 @@ struct Args {
     #[serde(default, deserialize_with = "args::list")]
     ignore: Vec<String>,
     #[serde(default)]
-    file_filtering_options: Option<Filtering>,
+    file_filtering_options: Option<FilterArgs>,
 }
 
 fn here() -> String {
@@ -56,7 +56,7 @@ impl Tool for ListDirectory {
                         "items": { "type": "string" },
                         "description": "Globs of names to leave out.",
                     },
-                    "file_filtering_options": Filtering::schema(),
+                    "file_filtering_options": FilterArgs::schema(),
                 },
                 "required": ["dir_path"],
             }),
@@ -90,16 +90,16 @@ fn names(globs: &[String]) -> Result<Gitignore, ToolError> {
     rules.build().map_err(|err| ToolError::invalid_args(format_args!("`ignore`: {err}")))
 }
 
-/// What an entry is; in the order of the listing.
+/// Kind of an entry; in the order of the listing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Entry {
+enum EntryKind {
     Directory,
     File,
 }
 
-/// How many entries are not named, and why.
+/// Numbers of entries that are not named, by reason.
 #[derive(Default)]
-struct Hidden {
+struct HiddenCounts {
     /// `.git` is there.
     repository: bool,
     git: usize,
@@ -121,8 +121,8 @@ fn list(
         ToolError::new("read_content_failure", message)
     };
     let rules = cx.host.workspace.ignores(dir, respect);
-    let mut entries = First::new(cx.host.limits.files);
-    let mut hidden = Hidden::default();
+    let mut entries = Smallest::new(cx.host.limits.files);
+    let mut hidden = HiddenCounts::default();
     for entry in fs::read_dir(dir).map_err(unreadable)? {
         if cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled());
@@ -139,19 +139,19 @@ fn list(
             Some(file) if file.contains(".git/") || file == ".gitignore" => hidden.git += 1,
             Some(_) => hidden.other += 1,
             None if kind.is_symlink() => match cx.host.workspace.link_target(&path) {
-                Some(real) if real.is_dir() => entries.push((Entry::Directory, path)),
-                Some(_) => entries.push((Entry::File, path)),
+                Some(real) if real.is_dir() => entries.push((EntryKind::Directory, path)),
+                Some(_) => entries.push((EntryKind::File, path)),
                 None if leads_nowhere(cx, &path) => hidden.nowhere += 1,
                 None => hidden.elsewhere += 1,
             },
-            None if kind.is_dir() => entries.push((Entry::Directory, path)),
-            None => entries.push((Entry::File, path)),
+            None if kind.is_dir() => entries.push((EntryKind::Directory, path)),
+            None => entries.push((EntryKind::File, path)),
         }
     }
     Ok(report(dir, entries, &hidden, &cx.host.limits))
 }
 
-/// Whether a link that leads to nothing that may be listed would stay in the workspace.
+/// Returns whether a link that leads to nothing that may be listed would stay in the workspace.
 fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
     let outside = |error: ToolError| error.kind == "path_not_in_workspace";
     fs::canonicalize(link).is_err()
@@ -160,8 +160,8 @@ fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
 
 fn report(
     dir: &Path,
-    entries: First<(Entry, PathBuf)>,
-    hidden: &Hidden,
+    entries: Smallest<(EntryKind, PathBuf)>,
+    hidden: &HiddenCounts,
     limits: &Limits,
 ) -> ToolOutput {
     let given = entries.given();
@@ -204,13 +204,15 @@ fn report(
     ToolOutput::new(text.trim_end(), shown.trim_end())
 }
 
-fn line(kind: Entry, path: &Path) -> String {
+fn line(kind: EntryKind, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = one_line(&name, usize::MAX);
     match (kind, fs::metadata(path)) {
-        (Entry::Directory, _) => format!("[DIR] {name}\n"),
-        (Entry::File, Ok(found)) if found.is_file() => format!("{name} ({} bytes)\n", found.len()),
-        (Entry::File, Ok(_)) => format!("{name} (not a regular file)\n"),
-        (Entry::File, Err(_)) => format!("{name}\n"),
+        (EntryKind::Directory, _) => format!("[DIR] {name}\n"),
+        (EntryKind::File, Ok(found)) if found.is_file() => {
+            format!("{name} ({} bytes)\n", found.len())
+        }
+        (EntryKind::File, Ok(_)) => format!("{name} (not a regular file)\n"),
+        (EntryKind::File, Err(_)) => format!("{name}\n"),
     }
 }

@@ -38,7 +38,8 @@ impl NameList {
         Ok(list)
     }
 
-    /// Why a path is on the list: it is named there, or a directory above it is.
+    /// Returns the reason for which a path is on the list: it is named there, or a directory above
+    /// it is.
     pub fn why(&self, path: &Path) -> Option<&str> {
         let own = self.rows(path).next();
         let mut above = path.ancestors().skip(1);

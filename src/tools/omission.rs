@@ -32,7 +32,7 @@ pub(super) fn check(old: &str, new: &str) -> Result<(), ToolError> {
     ))
 }
 
-/// Whether a line is a comment, or in brackets, and says that something is left out here.
+/// Returns whether a line is a comment, or in brackets, and says that something is left out here.
 fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
     if line.len() > LONGEST {
@@ -49,7 +49,7 @@ fn is_placeholder(line: &str) -> bool {
     PLAIN.is_match(bare) || (said.contains("...") && DOTTED.is_match(bare))
 }
 
-/// What a line says that is all comment, all in brackets, or begins with dots.
+/// Returns the words of a line that is all comment, all in brackets, or begins with dots.
 fn comment(line: &str) -> Option<&str> {
     const OPENING: [&str; 9] = ["{/*", "<!--", "/*", "//", "#", "--", ";", "%", "*"];
     const CLOSING: [&str; 3] = ["*/}", "-->", "*/"];
@@ -89,7 +89,7 @@ const PARTS: &str = "(code|file|content|implementation|method|function|class|imp
     body|field|test|prop|style|rule|item|section|text|variable|route|handler|definition)(e?s)?\
     ( and (code|file|method|function|class|import|test|handler)(e?s)?)?";
 
-/// What matches one of the patterns from end to end.
+/// Compiles a pattern that matches one of several from end to end.
 fn whole(patterns: &[String]) -> Regex {
     Regex::new(&format!("^(?:{})$", patterns.join("|"))).expect("the patterns are constants")
 }

@@ -1,4 +1,4 @@
-//! What comes of a call: for the model to read, and for people to see.
+//! The result of a call: for the model to read, and for people to see.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::diff::{self, LineDiff};
 use crate::media::Media;
 use crate::visible::visible_line;
 
-/// How long two texts may be compared while somebody waits to be shown the difference.
+/// Time to compare two texts while somebody waits to be shown the difference.
 const SHOWING: Duration = Duration::from_millis(20);
 
-/// What came of a call that worked.
+/// Result of a call that worked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// For the model to read.
@@ -32,7 +32,7 @@ impl ToolOutput {
     }
 }
 
-/// What people are shown of a call.
+/// Result of a call, for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Content {
     /// A sentence or a list.
@@ -43,7 +43,7 @@ pub enum Content {
     Diff(FileDiff),
     /// The todo list as it is now.
     Todos(Vec<Todo>),
-    /// Where an answer is from, by numbers.
+    /// The pages that an answer is from, by numbers.
     Sources(Vec<Source>),
     /// The answer of an MCP server.
     Server(Box<ServerAnswer>),
@@ -117,13 +117,13 @@ impl FileDiff {
 /// An item of the todo list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
-    /// What is to be done.
+    /// The task, in a sentence.
     pub description: String,
-    /// How far it is.
+    /// Its progress.
     pub status: TodoStatus,
 }
 
-/// How far a todo is.
+/// Progress of a todo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the tool's own names")]
@@ -135,12 +135,12 @@ pub enum TodoStatus {
     Blocked,
 }
 
-/// Why a call failed. The model reads it, and so do people.
+/// Error of a call, for the model and for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolError {
     /// A name for programs, such as `file_not_found`.
     pub kind: String,
-    /// What went wrong, and what to do instead.
+    /// The reason, and what to do instead.
     pub message: String,
     /// For people, where it is not the message.
     pub shown: Option<Content>,

@@ -13,7 +13,7 @@ use super::scratch::Scratch;
 use super::shorten::{shorten, shorten_with};
 use crate::sync::Mutex;
 
-/// Where it is kept, in the session's own directory.
+/// Name of the directory of the files, in the session's own.
 const DIRECTORY: &str = "outputs";
 
 /// The outputs of one session.
@@ -21,19 +21,19 @@ pub struct Outputs {
     scratch: Arc<Scratch>,
     /// Bytes that are kept; of more, the oldest files go.
     max_bytes: u64,
-    kept: Mutex<Kept>,
+    kept: Mutex<OutputFiles>,
 }
 
 #[derive(Default)]
-struct Kept {
-    /// How many there have been.
+struct OutputFiles {
+    /// Number of files that there have been.
     count: u64,
     /// The oldest first.
-    files: VecDeque<Output>,
+    files: VecDeque<OutputFile>,
     bytes: u64,
 }
 
-struct Output {
+struct OutputFile {
     path: PathBuf,
     size: u64,
     content: ContentId,
@@ -45,8 +45,8 @@ impl Outputs {
         Self { scratch, max_bytes, kept: Mutex::default() }
     }
 
-    /// At most about `max_chars` characters of what a tool has to say; if that is not all, all of it
-    /// is written into a file, and the text says where.
+    /// At most about `max_chars` characters of what a tool has to say; if that is not all, all of
+    /// it is written into a file, and the text says where.
     pub async fn fit(self: &Arc<Self>, tool: &str, text: String, max_chars: usize) -> String {
         // A character is at least a byte.
         if text.len() <= max_chars || text.chars().count() <= max_chars {
@@ -105,13 +105,13 @@ impl Outputs {
         let path = directory.join(name);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(text.as_bytes())?;
-        kept.files.push_back(Output { path: path.clone(), size, content });
+        kept.files.push_back(OutputFile { path: path.clone(), size, content });
         kept.bytes += size;
         Ok(Some(path))
     }
 }
 
-/// How the model gets at such a file.
+/// Clause for the model on how to read such a file.
 pub const CAN_READ: &str = "read_file (start_line, end_line) and grep_search (dir_path) can read";
 
 #[cfg(test)]

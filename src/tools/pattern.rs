@@ -7,23 +7,23 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder};
 
 use super::ToolError;
-use super::blocking::Until;
+use super::blocking::Deadline;
 use super::target::ignored;
 use super::workspace::{Respect, Workspace};
 
 /// Characters of a pattern; a longer one is no pattern.
 const MAX_CHARS: usize = 4096;
 
-/// Where to look for a glob, and what matches.
+/// A glob, and the directory in which its matches are.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// Where matching begins; a real path.
+    /// The directory in which matching begins; a real path.
     dir: PathBuf,
     /// Matches what is relative to `dir`.
     glob: GlobMatcher,
     /// The names that each match begins with.
     lead: Vec<String>,
-    /// How many names a match has at most.
+    /// Maximum number of names in the path of a match.
     depth: Option<usize>,
     case_sensitive: bool,
     respect: Respect,
@@ -91,7 +91,7 @@ impl Pattern {
     pub(super) fn walk(
         &self,
         workspace: &Workspace,
-        until: &Until,
+        until: &Deadline,
         keep: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
     ) -> WalkBuilder {
         let until = until.clone();
@@ -107,7 +107,7 @@ impl Pattern {
         walk
     }
 
-    /// Whether something that was walked to is meant.
+    /// Returns whether a path that was walked to matches.
     pub(super) fn matches(&self, path: &Path) -> bool {
         path.strip_prefix(&self.dir).is_ok_and(|path| self.glob.is_match(path))
     }

@@ -1,4 +1,4 @@
-//! What a program wrote for a terminal, as plain text.
+//! Terminal output as plain text.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What files were before tools changed them, kept under the hash of the content, so that a change
+//! Contents of files before tools changed them, kept under their hashes, so that a change
 //! can be taken back.
 
 use std::fs;
@@ -20,18 +20,18 @@ use crate::sync::Mutex;
 pub struct FileChange {
     /// Absolute.
     pub path: PathBuf,
-    /// What was there before.
-    pub before: Before,
-    /// What the tool wrote.
+    /// The content before.
+    pub before: Preimage,
+    /// The content that the tool wrote.
     pub after: ContentId,
     /// The directories that it made on the way.
     #[serde(default)]
     pub directories: Vec<PathBuf>,
 }
 
-/// What was there before a change.
+/// Content before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Before {
+pub enum Preimage {
     /// No file.
     Nothing,
     /// A file; its content is kept.
@@ -45,7 +45,7 @@ pub enum Before {
 pub struct ContentId {
     /// SHA-256, in hexadecimal.
     sha256: String,
-    /// How many bytes it has.
+    /// Number of bytes.
     bytes: u64,
 }
 
@@ -78,15 +78,15 @@ impl Preimages {
         Self { scratch, left: Mutex::new(max), max }
     }
 
-    /// What is there before a change, kept if it can be.
-    pub(super) fn keep(&self, content: Option<&[u8]>) -> Before {
-        let Some(content) = content else { return Before::Nothing };
+    /// Keeps the content that is there before a change, if it can be kept.
+    pub(super) fn keep(&self, content: Option<&[u8]>) -> Preimage {
+        let Some(content) = content else { return Preimage::Nothing };
         let id = ContentId::of(content);
         match self.put(&id, content) {
-            Ok(()) => Before::Kept(id),
+            Ok(()) => Preimage::Kept(id),
             Err(why) => {
                 tracing::warn!("a file's content is not kept: {why}");
-                Before::Lost(why)
+                Preimage::Lost(why)
             }
         }
     }
@@ -133,19 +133,19 @@ impl Preimages {
             _ => return Err(CHANGED.to_owned()),
         };
         match before {
-            Before::Nothing => match files.remove(path, &now).await {
+            Preimage::Nothing => match files.remove(path, &now).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(CHANGED.to_owned()),
                 Err(err) if err.kind() == ErrorKind::NotFound => Err(REMOVED.to_owned()),
                 Err(err) => Err(format!("cannot be removed: {err}")),
             },
-            Before::Kept(id) => {
+            Preimage::Kept(id) => {
                 let lost = |why| format!("cannot be put back: its earlier content: {why}");
                 let then = self.get(id).await.map_err(lost)?;
                 let written = files.write(path, Some(&now), &then, &CancellationToken::new()).await;
                 written.map(drop).map_err(|error| format!("cannot be put back: {}", error.message))
             }
-            Before::Lost(why) => {
+            Preimage::Lost(why) => {
                 Err(format!("cannot be put back: its content was not kept: {why}"))
             }
         }

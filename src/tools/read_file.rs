@@ -162,7 +162,7 @@ fn output(
     Ok(ToolOutput { text: excerpt.into_text(limits), shown, media: Vec::new() })
 }
 
-/// What is in a file, for a model.
+/// Content of a file, for a model.
 pub(super) enum Contents {
     /// To read.
     Text(String),
@@ -194,8 +194,8 @@ pub(super) fn contents(path: &Path, bytes: &[u8]) -> Result<Contents, ToolError>
     }
 }
 
-/// Whether a file that promises an image or the like is but plain text, such as the pointer that
-/// stands for a file kept elsewhere. A model's API would refuse it, again and again.
+/// Returns whether a file that promises an image or the like is but plain text, such as the pointer
+/// that stands for a file kept elsewhere. A model's API would refuse it, again and again.
 fn is_plain(bytes: &[u8]) -> bool {
     !bytes.starts_with(b"%PDF-") && !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
 }

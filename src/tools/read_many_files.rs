@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use self::find::{Args, LinesOfFile, Plan, Planned, plan};
-use super::args::Filtering;
+use self::find::{Args, LinesOfFile, Plan, PlannedFile, plan};
+use super::args::FilterArgs;
 use super::blocking::{blocking, stoppable};
 use super::read_file::excerpt::{Excerpt, Lines};
 use super::read_file::{Contents, contents, max_bytes};
@@ -25,7 +25,7 @@ const PATTERNS_CHARS: usize = 500;
 /// Files of which people are told, and skipped ones of which the model is.
 const MAX_NAMED: usize = 100;
 
-/// What the model is told first if nothing could be read: a line.
+/// First line of the report to the model if nothing could be read.
 pub const NO_FILES_READ: &str = "No files were read.";
 
 /// The tool.
@@ -66,7 +66,7 @@ impl Tool for ReadManyFiles {
                             node_modules, target, dist, build, lock files) and archives. \
                             Default: true.",
                     },
-                    "file_filtering_options": Filtering::schema(),
+                    "file_filtering_options": FilterArgs::schema(),
                 },
                 "required": ["include"],
             }),
@@ -106,8 +106,8 @@ fn label(args: &Args) -> String {
     format!("Will attempt to read and concatenate files using patterns: {patterns}")
 }
 
-/// What is being put together.
-struct Reading {
+/// Content of the files read so far.
+struct Collector {
     text: String,
     media: Vec<Media>,
     /// The names of the files that were read.
@@ -121,7 +121,7 @@ struct Reading {
 }
 
 async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
-    let mut reading = Reading {
+    let mut reading = Collector {
         text: String::new(),
         media: Vec::new(),
         read: Vec::new(),
@@ -156,12 +156,12 @@ async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
     reading.finish(more)
 }
 
-impl Reading {
+impl Collector {
     /// Adds what is in one file, and returns under which heading; or says why not.
     fn add(
         &mut self,
         cx: &ToolContext,
-        file: &Planned,
+        file: &PlannedFile,
         name: &str,
         bytes: &[u8],
     ) -> Result<String, String> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use self::strategies::{Count, Miss, Strategy, Wanted};
+use self::strategies::{Count, EditRequest, NoMatch, Strategy};
 use super::Access;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
@@ -31,7 +31,7 @@ struct Args {
     old_string: String,
     new_string: String,
     allow_multiple: Option<bool>,
-    /// What older models send instead.
+    /// Count that older models send instead.
     expected_replacements: Option<Number>,
 }
 
@@ -142,7 +142,7 @@ fn propose(
         );
         return Err(ToolError::new("file_not_found", message));
     }
-    let wanted = Wanted {
+    let wanted = EditRequest {
         old: &text::normalise(&args.old_string),
         new: &text::normalise(&args.new_string),
         count: args.count(),
@@ -195,25 +195,25 @@ fn done(strategy: Strategy, count: usize, relative: &str) -> String {
     format!("Replaced {count} {occurrences} in {relative}{how}.")
 }
 
-fn missed(miss: Miss, text: &str, wanted: &Wanted<'_>, relative: &str) -> ToolError {
+fn missed(miss: NoMatch, text: &str, wanted: &EditRequest<'_>, relative: &str) -> ToolError {
     match miss {
-        Miss::Nothing => ToolError::new(
+        NoMatch::Nothing => ToolError::new(
             "edit_no_occurrence_found",
             format!(
                 "Nothing was changed: old_string was not found in {relative}. {}",
                 nearest::describe(text, wanted)
             ),
         ),
-        Miss::Count { found, lines } => mismatch(&found, &lines, wanted, relative),
-        Miss::TooLarge => {
+        NoMatch::Count { found, lines } => mismatch(&found, &lines, wanted, relative),
+        NoMatch::TooLarge => {
             let message = format!("Nothing was changed: {relative} would become too large.");
             ToolError::new("file_too_large", message)
         }
-        Miss::Cancelled => ToolError::cancelled(),
+        NoMatch::Cancelled => ToolError::cancelled(),
     }
 }
 
-fn mismatch(found: &str, lines: &[usize], wanted: &Wanted<'_>, relative: &str) -> ToolError {
+fn mismatch(found: &str, lines: &[usize], wanted: &EditRequest<'_>, relative: &str) -> ToolError {
     let expected = match wanted.count {
         Count::Exactly(count) => count,
         Count::Any => 1,

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::background::State;
-use super::shell_output::Output;
+use super::background::JobState;
+use super::shell_output::OutputBuffer;
 use super::shorten::shorten;
-use super::terminals::Running;
+use super::terminals::RunningCommand;
 use super::{
     Access, Content, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
     ToolSpec, args, parse,
@@ -24,11 +24,11 @@ use super::{
 /// Between two updates of the live output.
 const SHOW_EVERY: Duration = Duration::from_millis(300);
 
-/// How long output is still waited for when the command has ended and something that it started
+/// Time to wait for output when the command has ended and something that it started
 /// holds on to it.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// How long a command in the background is watched if nothing is said, and at most.
+/// Time to watch a command in the background: the default, and the maximum.
 const DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
@@ -114,7 +114,7 @@ impl Tool for RunShellCommand {
 }
 
 impl Args {
-    /// How long a command in the background is watched before its call returns.
+    /// Returns the time to watch a command in the background before its call returns.
     fn delay(&self) -> Duration {
         self.delay_ms.map_or(DELAY, |delay| Duration::from_millis(delay as u64)).min(LONGEST_DELAY)
     }
@@ -140,7 +140,7 @@ fn label(args: &Args) -> String {
     label
 }
 
-/// How a command ended.
+/// End of a command.
 enum End {
     Exited(Option<ExitStatus>),
     Silent,
@@ -153,7 +153,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     }
     let running = cx.host.terminals.start(command, directory, &cx.variables);
     let mut running = running.map_err(|err| not_started(&err))?;
-    let mut output = Output::new(cx.host.limits.shell_bytes);
+    let mut output = OutputBuffer::new(cx.host.limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
     match end {
         End::Exited(status) => report(status, &output, &running, &cx.host.limits),
@@ -192,7 +192,9 @@ async fn leave_running(
     let output = if output.trim().is_empty() { "(empty)" } else { output.trim_end() };
     let text = format!("In the background: PID {} {state}.\nOutput: {output}", job.pid);
     match state {
-        State::Ended(Some(status)) if !status.success() => Err(ToolError::new("shell_exit", text)),
+        JobState::Ended(Some(status)) if !status.success() => {
+            Err(ToolError::new("shell_exit", text))
+        }
         _ => Ok(ToolOutput { shown: Some(Content::Output(text.clone())), text, media: Vec::new() }),
     }
 }
@@ -202,7 +204,7 @@ fn not_started(err: &io::Error) -> ToolError {
 }
 
 /// Reads the output until the command has ended, and shows it as it grows.
-async fn follow(running: &mut Running, output: &mut Output, cx: &ToolContext) -> End {
+async fn follow(running: &mut RunningCommand, output: &mut OutputBuffer, cx: &ToolContext) -> End {
     let mut buffer = vec![0; 64 * 1024];
     let mut idle = Instant::now() + cx.host.limits.shell_idle;
     let mut show = None;
@@ -239,11 +241,11 @@ async fn follow(running: &mut Running, output: &mut Output, cx: &ToolContext) ->
     }
 }
 
-/// What the model and people are told of a command that has ended.
+/// Returns the report to the model and to people of a command that has ended.
 fn report(
     status: Option<ExitStatus>,
-    output: &Output,
-    running: &Running,
+    output: &OutputBuffer,
+    running: &RunningCommand,
     limits: &Limits,
 ) -> Result<ToolOutput, ToolError> {
     let written = output.text();

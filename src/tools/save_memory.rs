@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 256 * 1024;
 /// Characters of a fact at most.
 const MAX_CHARS: usize = 4000;
 
-/// What is added goes below this line; other programs know it too.
+/// Heading of the section for what is added; other programs know it too.
 const HEADING: &str = "## Gemini Added Memories";
 
 /// The tool.
@@ -137,7 +137,7 @@ fn with(before: &str, fact: &str) -> String {
     format!("{}{end}{line}{gap}{below}", above.trim_end())
 }
 
-/// Where the section of what was added ends.
+/// Returns the offset at which the section of what was added ends.
 fn section(text: &str) -> Option<usize> {
     let mut inside = false;
     let mut at = 0;

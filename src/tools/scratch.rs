@@ -9,19 +9,19 @@ use tempfile::TempDir;
 
 use crate::sync::Mutex;
 
-/// What such directories are called, before a part that is made up.
+/// Prefix of the names of such directories, before a random part.
 const PREFIX: &str = "session-";
 
 /// In each of them; locked as long as the session lives.
 const LOCK: &str = "lock";
 
-/// How old one must be before it is asked whether its session still lives: making the directory
+/// Minimum age of one before looking whether its session still lives: making the directory
 /// and locking it are two steps.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// A directory that only this user can read.
 pub struct Scratch {
-    /// Where it is made; the system's directory for temporary files if nothing is said.
+    /// Directory to make it in; the system's directory for temporary files if there is none.
     parent: Option<PathBuf>,
     made: Mutex<Option<Made>>,
 }
@@ -38,7 +38,7 @@ impl Scratch {
         Self { parent, made: Mutex::default() }
     }
 
-    /// Where it is. The first call makes it, and removes those of sessions that were killed.
+    /// Returns its path. The first call makes it, and removes those of sessions that were killed.
     pub fn dir(&self) -> io::Result<PathBuf> {
         let mut made = self.made.lock();
         if let Some(made) = &*made {
@@ -68,7 +68,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether nobody holds the lock any more.
+/// Returns whether nobody holds the lock any more.
 fn abandoned(dir: &Path) -> io::Result<bool> {
     let lock = match File::open(dir.join(LOCK)) {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),

@@ -43,12 +43,13 @@ struct Own {
 }
 
 impl Secrets {
-    /// All that is below these directories is secret, too.
+    /// Directories below which everything is secret, too.
     pub fn with(directories: Vec<PathBuf>) -> Self {
         Self(Arc::new(Own { named: directories, real: OnceLock::new() }))
     }
 
-    /// Why a file (a real path), or a directory with all below it, is secret.
+    /// Returns the reason for which a file (a real path), or a directory with all below it, is
+    /// secret.
     pub fn why(&self, path: &Path) -> Option<&'static str> {
         if self.own().iter().any(|dir| path.starts_with(dir)) {
             return Some("this agent keeps its keys and its state there");

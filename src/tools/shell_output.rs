@@ -1,24 +1,24 @@
-//! What a command writes, in bounded memory: the beginning and the end are kept.
+//! Output of a command in bounded memory: the beginning and the end are kept.
 
 use std::collections::VecDeque;
 
 use super::plain::plain;
 
-/// How much is looked at to tell text from anything else.
+/// Number of bytes to look at to tell text from anything else.
 const SNIFF: usize = 4096;
 
-/// How much of the end is shown while a command runs, in bytes.
+/// Number of bytes of the end to show while a command runs.
 const LIVE: usize = 16 * 1024;
 
-pub(super) struct Output {
+pub(super) struct OutputBuffer {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
-    /// How much of each is kept.
+    /// Number of bytes to keep of each.
     half: usize,
 }
 
-impl Output {
+impl OutputBuffer {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), total: 0, half: max_bytes / 2 }
     }
@@ -33,7 +33,7 @@ impl Output {
         self.tail.extend(rest);
     }
 
-    /// All of it as plain text, with a line in place of what is left out.
+    /// Returns the output as plain text, with a line in place of what is left out.
     pub(super) fn text(&self) -> String {
         if self.is_binary() {
             return format!("[binary output, {} bytes]", self.total);
@@ -47,7 +47,7 @@ impl Output {
         format!("{}\n[... {left_out} bytes left out ...]\n{tail}", plain(&self.head))
     }
 
-    /// What is shown while it grows: the last lines.
+    /// Returns the last lines, to be shown while the output grows.
     pub(super) fn live(&self) -> String {
         if self.is_binary() {
             return format!("[Receiving binary output... {} MB]", self.total.div_ceil(1 << 20));
@@ -75,7 +75,7 @@ mod tests {
 
     #[track_caller]
     fn check(max_bytes: usize, pieces: &[&[u8]], expected: &str) {
-        let mut output = Output::new(max_bytes);
+        let mut output = OutputBuffer::new(max_bytes);
         for piece in pieces {
             output.push(piece);
         }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_shown_live() {
-        let mut output = Output::new(1 << 20);
+        let mut output = OutputBuffer::new(1 << 20);
         output.push(b"first\n");
         assert_eq!(output.live(), "first\n");
         output.push("x\n".repeat(10_000).as_bytes());

@@ -34,8 +34,8 @@ pub(super) fn shorten_with(
 }
 
 /// Returns one line of at most about `max_chars` characters, whatever is in the text: line ends and
-/// tabs become spaces, other hidden characters are written out. A path goes through [`visible_line`]
-/// first, since a line end in it is a part of a name.
+/// tabs become spaces, other hidden characters are written out. A path goes through
+/// [`visible_line`] first, since a line end in it is a part of a name.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
     let cut = nth(text, max_chars);
     let line = text[..cut].replace("\r\n", " ").replace(['\n', '\t'], " ");
@@ -46,12 +46,12 @@ pub(super) fn one_line(text: &str, max_chars: usize) -> String {
     line
 }
 
-/// Where the character number `n` begins, or the end.
+/// Returns the offset of the character number `n`, or of the end.
 fn nth(text: &str, n: usize) -> usize {
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }
 
-/// Where the last `n` characters begin.
+/// Returns the offset of the last `n` characters.
 fn nth_from_end(text: &str, n: usize) -> usize {
     n.checked_sub(1)
         .map_or(text.len(), |last| text.char_indices().rev().nth(last).map_or(0, |(at, _)| at))
@@ -63,7 +63,7 @@ fn whole_lines_at_start(text: &str) -> &str {
     if end * 2 >= text.len() { &text[..end] } else { text }
 }
 
-/// What follows `from`, without the line that was cut off there, if at least half remains.
+/// Returns what follows `from`, without the line that was cut off there, if at least half remains.
 fn whole_lines_at_end(text: &str, from: usize) -> &str {
     let (before, text) = text.split_at(from);
     if before.ends_with('\n') {

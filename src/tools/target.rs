@@ -1,4 +1,4 @@
-//! What a path from the model leads to, with what to show of it whether or not it can be used.
+//! The target of a path from the model, and its label, whether or not it can be used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) struct Target {
     pub(super) path: PathBuf,
     /// `true` if the path is of long output that is kept for the model.
     kept: bool,
-    /// What is there, or why it cannot be used.
+    /// The kind of what is there, or the reason for which it cannot be used.
     pub(super) found: Result<FileKind, ToolError>,
 }
 
@@ -110,7 +110,7 @@ async fn kind(cx: &ToolContext, real: &Path) -> Result<FileKind, ToolError> {
     })
 }
 
-/// Why an ignored file is not read.
+/// Returns the error for an ignored file.
 pub(super) fn ignored(path: &Path, rules: &str) -> ToolError {
     let message = format!(
         "{} is ignored by {rules}, and so it is left alone. If it is needed, ask the user.",

@@ -1,6 +1,6 @@
-//! The one place where commands of a session start: the model's, the user's, those in the background
-//! and MCP servers. What a command is given of the environment is decided here, and so is whatever
-//! fences it in.
+//! The one place where commands of a session start: the model's, the user's, those in the
+//! background and MCP servers. What a command is given of the environment is decided here, and so
+//! is whatever fences it in.
 
 mod guard;
 mod orphans;
@@ -61,18 +61,18 @@ impl Default for EnvironmentFilter {
 }
 
 /// A command that runs. It is ended when this is dropped.
-pub struct Running {
+pub struct RunningCommand {
     /// Its process group.
     pub group: i32,
     /// Standard output and error, in the order written.
-    pub output: Output,
+    pub output: CommandOutput,
     /// End of the command itself; what it left in its group may still run.
     pub exit: Exit,
     end: CancellationToken,
     _end_on_drop: DropGuard,
 }
 
-impl Running {
+impl RunningCommand {
     /// Ends the whole group and waits until it has ended.
     pub async fn end(&mut self) {
         self.end.cancel();
@@ -87,9 +87,9 @@ impl Running {
 
 /// Output of a command. When it is dropped it is read all the same: what runs on in the background
 /// would else end when it next writes a line.
-pub struct Output(Option<pipe::Receiver>);
+pub struct CommandOutput(Option<pipe::Receiver>);
 
-impl Output {
+impl CommandOutput {
     /// Reads the bytes that there are; 0 at the end.
     pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
@@ -99,7 +99,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for CommandOutput {
     fn drop(&mut self) {
         // Without a runtime nothing is left running either.
         if let (Some(mut output), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
@@ -124,7 +124,7 @@ pub struct Program {
 }
 
 /// A program that runs. It is ended, with all that it started, when this is dropped.
-pub struct Serving {
+pub struct RunningProgram {
     /// Standard input.
     pub input: ChildStdin,
     /// Standard output.
@@ -155,7 +155,7 @@ impl Terminals {
         command: &str,
         directory: &Path,
         variables: &[(String, String)],
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningCommand> {
         let (output, writer) = io::pipe()?;
         let mut shell = self.shell(command, directory);
         shell.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -163,9 +163,9 @@ impl Terminals {
         let Spawned { group, exit, end, .. } = self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
         // The shell holds the ends of the pipe, and so would `shell`: output would never end.
         drop(shell);
-        Ok(Running {
+        Ok(RunningCommand {
             group,
-            output: Output(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
+            output: CommandOutput(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
             exit,
             _end_on_drop: end.clone().drop_guard(),
             end,
@@ -173,7 +173,7 @@ impl Terminals {
     }
 
     /// Starts a program to talk to.
-    pub fn serve(&self, program: &Program) -> io::Result<Serving> {
+    pub fn serve(&self, program: &Program) -> io::Result<RunningProgram> {
         let mut command = Command::new(&program.command);
         command.args(&program.args).current_dir(&program.directory);
         self.set_environment(&mut command);
@@ -187,7 +187,7 @@ impl Terminals {
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(io::Error::other("the program has no pipes"));
         };
-        Ok(Serving { input, output, errors, life })
+        Ok(RunningProgram { input, output, errors, life })
     }
 
     /// Finds out where programs are, if that is not known: to be waited for before one is started.
@@ -208,7 +208,7 @@ impl Terminals {
 
     /// Returns the first bytes that a shell writes which is asked for its `PATH`.
     async fn output_of(&self, shell: &Path) -> io::Result<Vec<u8>> {
-        let Serving { input, output, mut errors, life: _ended_when_dropped } =
+        let RunningProgram { input, output, mut errors, life: _ended_when_dropped } =
             self.serve(&Program {
                 command: shell.display().to_string(),
                 args: search_path::arguments(),

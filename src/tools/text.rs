@@ -10,25 +10,25 @@ use encoding_rs::{EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 
 pub(super) use self::endings::{Edit, like, normalise, splice};
 
-/// How much of a file is looked at to tell text from the rest.
+/// Number of bytes of a file to look at to tell text from the rest.
 const SNIFFED: usize = 8192;
 
-/// What a file says.
+/// Text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     /// Without the byte order mark, with the line endings of the file.
     pub(super) text: String,
-    /// How the file says it.
+    /// Format of the file.
     pub(super) format: Format,
 }
 
-/// How a file says what it says.
+/// Format of a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Format {
     charset: Charset,
-    /// Whether it begins with a byte order mark.
+    /// `true` if the file begins with a byte order mark.
     bom: bool,
-    /// Whether the text encodes to the very bytes it was decoded from. If not, the text is good
+    /// `true` if the text encodes to the very bytes it was decoded from. If not, the text is good
     /// for reading only.
     pub(super) lossless: bool,
 }
@@ -138,7 +138,7 @@ fn has_nul(bytes: &[u8]) -> bool {
     memchr::memchr(0, &bytes[..bytes.len().min(SNIFFED)]).is_some()
 }
 
-/// Whether bytes are UTF-8, or so much like it that only a few of them can be damaged.
+/// Returns whether bytes are UTF-8, or so much like it that only a few of them can be damaged.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     if std::str::from_utf8(bytes).is_ok() {
         return true;

@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use super::{Access, Invocation, ToolContext, ToolError};
 
-/// Something the model can ask for.
+/// A tool that the model can call.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// What it is.
+    /// Returns the name, the schema and the kind of the tool.
     fn spec(&self) -> ToolSpec;
 
-    /// What every call of it would touch, if that is known before there is one: so it is of tools
-    /// of MCP servers.
+    /// Returns what every call of it would touch, if that is known before there is one: so it is of
+    /// tools of MCP servers.
     fn access(&self) -> Option<Access> {
         None
     }
 
-    /// Whether there is what it needs. Asked anew whenever models are told of the tools.
+    /// Returns whether there is what it needs. Asked anew whenever models are told of the tools.
     fn is_offered(&self) -> bool {
         true
     }
@@ -30,10 +30,10 @@ pub trait Tool: Send + Sync {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError>;
 }
 
-/// What a tool is.
+/// Name, schema and kind of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
-    /// What the model calls it.
+    /// Name by which the model calls it.
     pub name: String,
     /// Older names that models still use.
     pub aliases: &'static [&'static str],
@@ -41,11 +41,11 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of its arguments, an object.
     pub parameters: Value,
-    /// What kind of thing it does.
+    /// Kind of thing that it does.
     pub kind: Kind,
 }
 
-/// What kind of thing a tool does.
+/// Kind of thing that a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Reads files.
@@ -69,7 +69,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it leaves everything as it is, so that several may run at once.
+    /// Returns whether it leaves everything as it is, so that several may run at once.
     pub fn only_reads(self) -> bool {
         matches!(self, Self::Read | Self::List | Self::Find | Self::Search)
     }

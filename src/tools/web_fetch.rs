@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use self::get::Web;
 pub use self::get::WebSetup;
-use self::read::Read;
+use self::read::PageContent;
 use super::blocking::blocking;
 use super::shorten::one_line;
 use super::{
@@ -117,11 +117,11 @@ fn label(urls: &[Url]) -> String {
     }
 }
 
-/// What came of one address.
+/// Result of one address.
 struct Part {
     url: Url,
-    read: Result<Read, String>,
-    /// Whether there is more of it.
+    read: Result<PageContent, String>,
+    /// `true` if only the beginning was read.
     cut: bool,
 }
 
@@ -160,11 +160,13 @@ impl Part {
         let url = &self.url;
         let text = match &self.read {
             Err(why) => return format!("{url} was not read: {why}."),
-            Ok(Read::Media(media)) => {
+            Ok(PageContent::Media(media)) => {
                 return format!("{url}: the {} ({}) is attached.", media.kind(), media.mime_type);
             }
-            Ok(Read::Text(text)) if text.trim().is_empty() => return format!("{url} is empty."),
-            Ok(Read::Text(text)) => text,
+            Ok(PageContent::Text(text)) if text.trim().is_empty() => {
+                return format!("{url} is empty.");
+            }
+            Ok(PageContent::Text(text)) => text,
         };
         let cut = if self.cut { "; only its beginning was read" } else { "" };
         marked(&format!("From {url}{cut}"), text)
@@ -175,14 +177,16 @@ impl Part {
         let url = one_line(self.url.as_str(), SHORT);
         match &self.read {
             Err(why) => format!("- {url} was not read: {}\n", one_line(why, 2 * SHORT)),
-            Ok(Read::Media(media)) => format!("- {url}: {}\n", media.mime_type),
-            Ok(Read::Text(text)) => format!("- {url}: {} characters\n", text.chars().count()),
+            Ok(PageContent::Media(media)) => format!("- {url}: {}\n", media.mime_type),
+            Ok(PageContent::Text(text)) => {
+                format!("- {url}: {} characters\n", text.chars().count())
+            }
         }
     }
 
     fn into_media(self) -> Option<Media> {
         match self.read {
-            Ok(Read::Media(media)) => Some(media),
+            Ok(PageContent::Media(media)) => Some(media),
             _ => None,
         }
     }
@@ -191,8 +195,8 @@ impl Part {
 /// End of a text of the web, for the model.
 const END: &str = "</web_content>";
 
-/// Returns a text of the web as the model is told it: data, and marked as such. `from` says where it
-/// is from, as the beginning of a sentence.
+/// Returns a text of the web as the model is told it: data, and marked as such. `from` says where
+/// it is from, as the beginning of a sentence.
 pub(super) fn marked(from: &str, text: &str) -> String {
     // Nothing in it may look like its end.
     let text = text.trim().replace(END, "<\\/web_content>");

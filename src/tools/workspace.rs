@@ -25,23 +25,23 @@ const MAX_LINKS: usize = 40;
 pub struct Workspace {
     /// Real paths; the first is where relative paths begin.
     roots: Vec<PathBuf>,
-    filtering: Filtering,
+    filtering: IgnoreSettings,
     secrets: Secrets,
 }
 
-/// Which ignore files there are, whatever a call asks for.
+/// Ignore files that the user has set up, whatever a call asks for.
 #[derive(Debug, Clone)]
-pub struct Filtering {
-    /// Whether `.gitignore` and git's own list count.
+pub struct IgnoreSettings {
+    /// `true` if `.gitignore` and git's own list count.
     pub git: bool,
-    /// Whether `.geminiignore` counts.
+    /// `true` if `.geminiignore` counts.
     pub own: bool,
     /// More ignore files, by their paths in each root. They count before all others, an earlier one
     /// before a later one.
     pub more: Vec<PathBuf>,
 }
 
-impl Default for Filtering {
+impl Default for IgnoreSettings {
     fn default() -> Self {
         Self { git: true, own: true, more: Vec::new() }
     }
@@ -68,12 +68,12 @@ impl Workspace {
                 roots.push(dir);
             }
         }
-        Ok(Self { roots, filtering: Filtering::default(), secrets: Secrets::default() })
+        Ok(Self { roots, filtering: IgnoreSettings::default(), secrets: Secrets::default() })
     }
 
     /// The same directories, with other ignore files.
     #[must_use]
-    pub fn filtered(self, filtering: Filtering) -> Self {
+    pub fn filtered(self, filtering: IgnoreSettings) -> Self {
         Self { filtering, ..self }
     }
 
@@ -88,12 +88,12 @@ impl Workspace {
         &self.secrets
     }
 
-    /// Where relative paths begin.
+    /// Returns the directory in which relative paths begin.
     pub fn root(&self) -> &Path {
         &self.roots[0]
     }
 
-    /// All of them, real paths.
+    /// Returns all directories, as real paths.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
@@ -106,7 +106,7 @@ impl Workspace {
     }
 
     /// The real path that `path` (absolute, or relative to the root) leads to, if that is inside.
-    /// It need not exist. What it leads through on the way, symbolic links included, counts.
+    /// It need not exist. Everything on the way, symbolic links included, counts.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.contains('\0') {
             return Err(ToolError::new("invalid_path", format!("{path:?} has a NUL byte in it")));
@@ -134,7 +134,7 @@ impl Workspace {
         ))
     }
 
-    /// Whether a directory that a peer names is one of the roots, or below one. The error says not.
+    /// Checks that a directory that a peer names is one of the roots, or below one.
     pub fn holds(&self, directory: &Path) -> Result<(), String> {
         let shown = directory.display();
         let real = fs::canonicalize(directory).map_err(|err| format!("{shown}: {err}"))?;
@@ -145,7 +145,7 @@ impl Workspace {
         Err(format!("{shown} is not a directory in {}", roots.join(", ")))
     }
 
-    /// Whether a real path is inside.
+    /// Returns whether a real path is inside.
     pub fn contains(&self, real: &Path) -> bool {
         contains(&self.roots, real)
     }
@@ -189,7 +189,7 @@ impl Workspace {
         walk
     }
 
-    /// What a symbolic link leads to, if that exists and is inside.
+    /// Returns the target of a symbolic link, if that exists and is inside.
     pub(super) fn link_target(&self, link: &Path) -> Option<PathBuf> {
         link_target(&self.roots, link)
     }
@@ -216,7 +216,7 @@ impl Workspace {
     }
 }
 
-/// Which ignore files count.
+/// Kinds of ignore files that count in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Respect {
     /// `.gitignore` and `.git/info/exclude`.
@@ -226,7 +226,7 @@ pub struct Respect {
 }
 
 impl Respect {
-    /// All of them.
+    /// All kinds.
     pub const ALL: Self = Self { git: true, own: true };
 }
 
@@ -239,7 +239,7 @@ fn link_target(roots: &[PathBuf], link: &Path) -> Option<PathBuf> {
 }
 
 /// A path's component, looked up.
-enum Entry {
+enum Lookup {
     /// A symbolic link, and its target.
     Link(PathBuf),
     /// Anything else that exists.
@@ -251,15 +251,15 @@ enum Entry {
 /// and what follows the deepest part that exists must be plain names.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     walk(path, |path| match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => fs::read_link(path).map(Entry::Link),
-        Ok(_) => Ok(Entry::Present),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Entry::Missing),
+        Ok(found) if found.is_symlink() => fs::read_link(path).map(Lookup::Link),
+        Ok(_) => Ok(Lookup::Present),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Lookup::Missing),
         Err(err) => Err(err),
     })
 }
 
 /// Resolves an absolute path component by component, so that each is looked up once.
-fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Entry>) -> io::Result<PathBuf> {
+fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Lookup>) -> io::Result<PathBuf> {
     let mut real = PathBuf::from("/");
     // The components still to come, the next one last.
     let mut ahead = reversed(path);
@@ -285,10 +285,10 @@ fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Entry>) -> io::Result
             continue;
         }
         match look_up(&real)? {
-            Entry::Present => {}
-            Entry::Missing => is_missing = true,
+            Lookup::Present => {}
+            Lookup::Missing => is_missing = true,
             // A link that leads nowhere would be followed when written to.
-            Entry::Link(target) => {
+            Lookup::Link(target) => {
                 links += 1;
                 if links > MAX_LINKS {
                     return Err(rustix::io::Errno::LOOP.into());
@@ -327,7 +327,7 @@ mod tests {
         let real = walk(Path::new(&path), |path| {
             lookups.set(lookups.get() + 1);
             let exists = path.ends_with("d");
-            Ok(if exists { Entry::Present } else { Entry::Missing })
+            Ok(if exists { Lookup::Present } else { Lookup::Missing })
         });
         assert_eq!(real.unwrap(), Path::new(&path));
         assert_eq!(lookups.get(), 1001);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn links_in_a_circle_are_given_up() {
-        let circle = walk(Path::new("/a/b"), |_| Ok(Entry::Link(PathBuf::from("a"))));
+        let circle = walk(Path::new("/a/b"), |_| Ok(Lookup::Link(PathBuf::from("a"))));
         assert!(circle.is_err());
     }
 }

@@ -9,7 +9,7 @@ use expect_test::{expect, expect_file};
 use serde_json::json;
 use tandem::model::{Call, Chunk};
 use tandem::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
-use tandem::tools::workspace::{Filtering, Workspace};
+use tandem::tools::workspace::{IgnoreSettings, Workspace};
 use tandem::tools::{self, Limits};
 use tempfile::TempDir;
 
@@ -234,7 +234,8 @@ async fn mentioned_at(
         fs::write(path, content).unwrap();
     }
     let (spy, told) = Spy::new(vec![vec![Ok(Chunk::Text("I see.".to_owned()))]]);
-    let filtering = Filtering { more: vec!["named.ignore".into()], ..Filtering::default() };
+    let filtering =
+        IgnoreSettings { more: vec!["named.ignore".into()], ..IgnoreSettings::default() };
     let workspace = Workspace::new(&root, &[]).unwrap().filtered(filtering);
     let parts = parts(spy);
     let host = host_with(workspace, Limits::default());

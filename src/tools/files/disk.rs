@@ -116,13 +116,15 @@ fn check_writable(path: &Path) -> Result<(), ToolError> {
     ))
 }
 
-/// Returns the directories that there are not yet on the way to a file, those above the others last.
+/// Returns the directories that there are not yet on the way to a file, those above the others
+/// last.
 fn missing_directories(path: &Path) -> Vec<PathBuf> {
     let above = path.ancestors().skip(1);
     above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
 
-/// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made). Blocks.
+/// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made).
+/// Blocks.
 ///
 /// Nobody sees half of it: a new file is written and then takes the place of the old one. Only
 /// what a new file could not be (one of several hard links, somebody else's, one with an access
@@ -208,7 +210,7 @@ fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<Pen
     file.fill(new).map(Some)
 }
 
-/// Whether the file is still what it was.
+/// Checks that a file is still what it was.
 fn check_same(path: &Path, old: Option<&[u8]>) -> Result<(), ToolError> {
     let same = match old {
         Some(old) => read(path, old.len() as u64).is_ok_and(|now| now == old),

@@ -3,33 +3,33 @@
 use std::path::PathBuf;
 use std::thread;
 
-use super::lines::{Lines, Wanted, search, searcher};
+use super::lines::{LineQuery, Lines, search, searcher};
 use crate::sync::Mutex;
-use crate::tools::blocking::Until;
+use crate::tools::blocking::Deadline;
 
 /// More threads do not make a disk faster.
 const MAX_THREADS: usize = 8;
 
-/// What was found.
+/// Matches of a search.
 #[derive(Default)]
 pub(super) struct Hits {
     /// The files with matches, in the order of the files.
     pub(super) files: Vec<(PathBuf, Lines)>,
-    /// How many lines match in all of them.
+    /// Number of matching lines in all of them.
     pub(super) matches: usize,
-    /// Whether there may be more matches than were wanted.
+    /// `true` if there may be more matches than were wanted.
     pub(super) more: bool,
-    /// How many files and directories could not be read.
+    /// Number of files and directories that could not be read.
     pub(super) unreadable: usize,
     /// Number of files that were not searched because they may hold secrets.
     pub(super) secret: usize,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared<I> {
-    /// What is left to search; none for what could not be read.
+    /// Files left to search; `None` for one that could not be read.
     files: I,
-    /// How many files were taken.
+    /// Number of files that were taken.
     taken: usize,
     /// With the number of each file: threads do not end in the order in which they begin.
     found: Vec<(usize, PathBuf, Lines)>,
@@ -42,9 +42,9 @@ struct Shared<I> {
 /// matches: what is missing then comes after these, so that the first `max` are always the same.
 pub(super) fn hunt(
     files: impl Iterator<Item = Option<PathBuf>> + Send,
-    wanted: &Wanted,
+    wanted: &LineQuery,
     max: usize,
-    until: &Until,
+    until: &Deadline,
 ) -> Hits {
     let shared = Mutex::new(Shared { files, taken: 0, found: Vec::new(), hits: Hits::default() });
     let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
@@ -71,9 +71,9 @@ pub(super) fn hunt(
 
 fn work<I: Iterator<Item = Option<PathBuf>>>(
     shared: &Mutex<Shared<I>>,
-    wanted: &Wanted,
+    wanted: &LineQuery,
     max: usize,
-    until: &Until,
+    until: &Deadline,
 ) {
     let mut searcher = searcher(wanted);
     loop {
@@ -99,7 +99,7 @@ fn work<I: Iterator<Item = Option<PathBuf>>>(
 
 impl<I: Iterator<Item = Option<PathBuf>>> Shared<I> {
     /// The next file, with its number.
-    fn next(&mut self, max: usize, until: &Until) -> Option<(usize, PathBuf)> {
+    fn next(&mut self, max: usize, until: &Deadline) -> Option<(usize, PathBuf)> {
         loop {
             if until.over() || self.hits.more {
                 return None;
@@ -126,16 +126,16 @@ mod tests {
     use grep_regex::RegexMatcher;
     use tokio_util::sync::CancellationToken;
 
-    use super::{Hits, Wanted, hunt};
-    use crate::tools::blocking::Until;
+    use super::{Hits, LineQuery, hunt};
+    use crate::tools::blocking::Deadline;
 
     fn check(lines: usize, max: usize, cancel_at: usize) -> Hits {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "x\n".repeat(lines)).unwrap();
         let cancel = CancellationToken::new();
-        let until = Until::at_most(std::time::Duration::MAX, &cancel);
-        let wanted = Wanted {
+        let until = Deadline::at_most(std::time::Duration::MAX, &cancel);
+        let wanted = LineQuery {
             pattern: RegexMatcher::new_line_matcher("x").unwrap(),
             but_not: None,
             around: (0, 0),

@@ -11,7 +11,7 @@ use grep_searcher::{
     SinkMatch,
 };
 
-use crate::tools::blocking::Until;
+use crate::tools::blocking::Deadline;
 
 /// Characters that are kept of a line.
 const LINE_CHARS: usize = 500;
@@ -19,9 +19,9 @@ const LINE_CHARS: usize = 500;
 /// Characters that are kept before the first match in a line that is too long.
 const BEFORE_MATCH: usize = 100;
 
-/// What is looked for in each file.
+/// Lines to look for in each file.
 #[derive(Clone)]
-pub(super) struct Wanted {
+pub(super) struct LineQuery {
     pub(super) pattern: RegexMatcher,
     /// Lines that match this do not count.
     pub(super) but_not: Option<RegexMatcher>,
@@ -37,19 +37,19 @@ pub(super) struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) number: u64,
-    /// Whether it matches, or is but near one that does.
+    /// `true` if it matches; `false` if it is but near one that does.
     pub(super) matches: bool,
     pub(super) text: String,
 }
 
-/// What was found in one file.
+/// Lines found in one file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     /// In order.
     pub(super) kept: Vec<Line>,
-    /// How many of them match.
+    /// Number of those that match.
     pub(super) matches: usize,
-    /// Whether the file has more matches.
+    /// `true` if the file has more matches.
     pub(super) more: bool,
     /// The file is not text.
     binary: bool,
@@ -87,8 +87,8 @@ impl Lines {
     }
 }
 
-/// What searches one file after the other, keeping its buffers.
-pub(super) fn searcher(wanted: &Wanted) -> Searcher {
+/// Returns a searcher for one file after the other, which keeps its buffers.
+pub(super) fn searcher(wanted: &LineQuery) -> Searcher {
     let (before, after) = wanted.around;
     SearcherBuilder::new()
         .line_number(true)
@@ -104,8 +104,8 @@ pub(super) fn searcher(wanted: &Wanted) -> Searcher {
 pub(super) fn search(
     searcher: &mut Searcher,
     path: &Path,
-    wanted: &Wanted,
-    until: &Until,
+    wanted: &LineQuery,
+    until: &Deadline,
 ) -> io::Result<Lines> {
     let file = Stoppable { file: File::open(path)?, until };
     let mut sink = Collect { wanted, found: Lines::default(), near_to: None };
@@ -124,7 +124,7 @@ pub(super) fn search(
 /// A file that ends with an error when nobody wants it any more.
 struct Stoppable<'a> {
     file: File,
-    until: &'a Until,
+    until: &'a Deadline,
 }
 
 impl Read for Stoppable<'_> {
@@ -137,7 +137,7 @@ impl Read for Stoppable<'_> {
 }
 
 struct Collect<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a LineQuery,
     found: Lines,
     /// The last line that is near a match which counts.
     near_to: Option<u64>,

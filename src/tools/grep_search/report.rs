@@ -1,4 +1,4 @@
-//! What a search found, in words.
+//! Report of a search, for the model and for people.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::tools::target::LABEL_CHARS;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Limits, ToolOutput};
 
-/// What was searched for, for the report.
+/// A search, for the report.
 pub(super) struct Search {
     pub(super) pattern: String,
     pub(super) include: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Search {
     pub(super) timed_out: bool,
 }
 
-/// What people and the model are told of a search.
+/// Returns the report of a search.
 pub(super) fn report(
     search: &Search,
     hits: &Hits,
@@ -89,7 +89,7 @@ fn begin(section: &str, room: usize) -> &str {
     if section[..end].lines().count() > 1 { &section[..end] } else { "" }
 }
 
-/// What is missing, and why.
+/// Returns what is missing, and why.
 fn notes(hits: &Hits, left_out: usize, search: &Search, limits: &Limits) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {

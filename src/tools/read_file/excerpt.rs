@@ -4,10 +4,10 @@ use memchr::memchr_iter;
 
 use crate::tools::Limits;
 
-/// What marks a line whose end is missing.
+/// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";
 
-/// Which lines are wanted, from 1, the last one included.
+/// Range of lines, from 1, the last one included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tools) struct Lines {
     pub(in crate::tools) first: usize,
@@ -27,9 +27,9 @@ pub(in crate::tools) struct Excerpt {
     pub(in crate::tools) first: usize,
     /// The last line in it; less than `first` if it is empty.
     pub(in crate::tools) last: usize,
-    /// How many lines there are in all.
+    /// Number of lines of the whole text.
     pub(in crate::tools) total: usize,
-    /// How many of its lines lack their end.
+    /// Number of lines that lack their end.
     pub(in crate::tools) cut: usize,
 }
 
@@ -68,7 +68,7 @@ impl Excerpt {
         excerpt
     }
 
-    /// Whether nothing of the text is missing.
+    /// Returns whether nothing of the text is missing.
     pub(in crate::tools) fn is_whole(&self) -> bool {
         self.first == 1 && self.last == self.total && self.cut == 0
     }

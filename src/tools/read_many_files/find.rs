@@ -1,4 +1,4 @@
-//! Which files are meant by names, directories and globs.
+//! The files that names, directories and globs stand for.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,18 +9,19 @@ use ignore::{DirEntry, WalkBuilder};
 
 use serde::Deserialize;
 
-use crate::tools::args::{self, Filtering};
-use crate::tools::blocking::{Until, blocking};
+use crate::tools::args::{self, FilterArgs};
+use crate::tools::blocking::{Deadline, blocking};
 use crate::tools::files::FileKind;
-use crate::tools::first::First;
 use crate::tools::pattern::Pattern;
 use crate::tools::read_file::excerpt::Lines;
 use crate::tools::shorten::one_line;
+use crate::tools::smallest::Smallest;
 use crate::tools::target::{LABEL_CHARS, Target};
 use crate::tools::workspace::Respect;
 use crate::tools::{ToolContext, ToolError};
 
-/// What nobody wants to read who does not ask for it: what programs made, and what is no text.
+/// Names of files that nobody wants to read who does not ask for them: made by programs, or no
+/// text.
 const DEFAULT_EXCLUDES: &[&str] = &[
     "node_modules/",
     "target/",
@@ -59,20 +60,20 @@ const DEFAULT_EXCLUDES: &[&str] = &[
 #[derive(Default)]
 pub(super) struct Plan {
     /// Those that are named one by one, then those that were found; each in order.
-    pub(super) files: Vec<Planned>,
-    /// What is meant and cannot be read, with the reason.
+    pub(super) files: Vec<PlannedFile>,
+    /// Entries that cannot be read, with the reason.
     pub(super) skipped: Vec<(String, String)>,
-    /// How many more there are.
+    /// Number of further files.
     pub(super) more: usize,
 }
 
 /// A file to read.
 #[derive(Debug, Clone)]
-pub(super) struct Planned {
+pub(super) struct PlannedFile {
     pub(super) path: PathBuf,
     /// `true` if the file is named one by one, rather than found in a directory or by a glob.
     pub(super) named: bool,
-    /// It may be an image or the like: somebody named it, or asked for its kind.
+    /// `true` if it may be an image or the like: somebody named it, or asked for its kind.
     pub(super) media: bool,
     /// The lines that are meant, if not all.
     pub(super) lines: Option<Lines>,
@@ -90,7 +91,7 @@ pub(super) struct Args {
     #[serde(default, rename = "useDefaultExcludes", deserialize_with = "args::flag")]
     pub(super) use_default_excludes: Option<bool>,
     #[serde(default)]
-    pub(super) file_filtering_options: Option<Filtering>,
+    pub(super) file_filtering_options: Option<FilterArgs>,
     /// For prompts, which can mention some lines of a file; models have `read_file` for that.
     #[serde(default)]
     pub(super) excerpts: Vec<LinesOfFile>,
@@ -106,7 +107,7 @@ pub(super) struct LinesOfFile {
 
 impl Args {
     pub(super) fn respect(&self) -> Respect {
-        self.file_filtering_options.as_ref().map_or(Respect::ALL, Filtering::respect)
+        self.file_filtering_options.as_ref().map_or(Respect::ALL, FilterArgs::respect)
     }
 }
 
@@ -134,7 +135,7 @@ fn find(
     let search = Finder {
         cx,
         args,
-        until: Until::new(cx),
+        until: Deadline::new(cx),
         defaults: Arc::new(if args.use_default_excludes.unwrap_or(true) {
             rules(DEFAULT_EXCLUDES)?
         } else {
@@ -148,8 +149,8 @@ fn find(
     let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
     for (entry, target) in args.include.iter().zip(included) {
         match search.entry(entry, target) {
-            Ok(Meant::File(path)) => _ = named.insert(path, true),
-            Ok(Meant::Files { paths, more }) => {
+            Ok(Matched::File(path)) => _ = named.insert(path, true),
+            Ok(Matched::Files { paths, more }) => {
                 plan.more += more;
                 for (path, media) in paths {
                     *found.entry(path).or_default() |= media;
@@ -172,8 +173,9 @@ fn find(
         let name = one_line(&cx.host.workspace.relative(path), LABEL_CHARS);
         (name, "may hold secrets: name it, and the user is asked".to_owned())
     }));
-    let whole =
-        |named| move |(path, media): (PathBuf, bool)| Planned { path, named, media, lines: None };
+    let whole = |named| {
+        move |(path, media): (PathBuf, bool)| PlannedFile { path, named, media, lines: None }
+    };
     let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
     plan.files = files.collect();
     search.excerpts(&mut plan, excerpts);
@@ -182,8 +184,8 @@ fn find(
     Ok(plan)
 }
 
-/// What one entry of the list means.
-enum Meant {
+/// Files that one entry of the list stands for.
+enum Matched {
     File(PathBuf),
     Files {
         /// With whether each may be an image.
@@ -195,7 +197,7 @@ enum Meant {
 struct Finder<'a> {
     cx: &'a ToolContext,
     args: &'a Args,
-    until: Until,
+    until: Deadline,
     /// For what is below a directory or matches a glob.
     defaults: Arc<Gitignore>,
     /// For everything, relative to the workspace.
@@ -207,21 +209,21 @@ impl Finder<'_> {
     fn excerpts(&self, plan: &mut Plan, targets: Vec<Target>) {
         for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
             let why = match self.entry(&excerpt.path, target) {
-                Ok(Meant::File(path)) => {
+                Ok(Matched::File(path)) => {
                     let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
                     let lines = Some(lines);
-                    plan.files.push(Planned { path, named: true, media: true, lines });
+                    plan.files.push(PlannedFile { path, named: true, media: true, lines });
                     continue;
                 }
-                Ok(Meant::Files { .. }) => "no file".to_owned(),
+                Ok(Matched::Files { .. }) => "no file".to_owned(),
                 Err(error) => error.message,
             };
             plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), why));
         }
     }
 
-    /// What an entry means; an error if it is nothing that can be read.
-    fn entry(&self, entry: &str, target: Target) -> Result<Meant, ToolError> {
+    /// Returns the files that an entry stands for; an error if it is nothing that can be read.
+    fn entry(&self, entry: &str, target: Target) -> Result<Matched, ToolError> {
         let workspace = &self.cx.host.workspace;
         let respect = self.args.respect();
         match target.found {
@@ -231,13 +233,13 @@ impl Finder<'_> {
                 self.collect(&walk, |_| true, |_| false)
             }
             Ok(_) if self.excluded(&target.path) => Err(excluded()),
-            Ok(_) => Ok(Meant::File(target.path)),
+            Ok(_) => Ok(Matched::File(target.path)),
             Err(error) if error.kind == "file_ignored" || !is_glob(entry) => Err(error),
             Err(_) => self.glob(entry),
         }
     }
 
-    fn glob(&self, glob: &str) -> Result<Meant, ToolError> {
+    fn glob(&self, glob: &str) -> Result<Matched, ToolError> {
         let workspace = &self.cx.host.workspace;
         let kinds: Vec<String> = kinds(glob);
         let asked_for = |path: &Path| {
@@ -249,7 +251,7 @@ impl Finder<'_> {
             let pattern = Pattern::new(workspace, dir, glob, false, self.args.respect())?;
             let walk = pattern.walk(workspace, &self.until, self.keep());
             let found = self.collect(&walk, |path| pattern.matches(path), asked_for)?;
-            if let Meant::Files { paths, more } = found {
+            if let Matched::Files { paths, more } = found {
                 all.extend(paths);
                 all_more += more;
             }
@@ -257,7 +259,7 @@ impl Finder<'_> {
         if all.is_empty() && !self.until.timed_out() {
             return Err(ToolError::new("file_not_found", "no such file"));
         }
-        Ok(Meant::Files { paths: all, more: all_more })
+        Ok(Matched::Files { paths: all, more: all_more })
     }
 
     fn collect(
@@ -265,8 +267,8 @@ impl Finder<'_> {
         walk: &WalkBuilder,
         matches: impl Fn(&Path) -> bool,
         media: impl Fn(&Path) -> bool,
-    ) -> Result<Meant, ToolError> {
-        let mut first = First::new(self.cx.host.limits.files);
+    ) -> Result<Matched, ToolError> {
+        let mut first = Smallest::new(self.cx.host.limits.files);
         let entries = walk.build().take_while(|_| !self.until.over()).flatten();
         // Links are left out: what they lead to is met on its own.
         let files = entries.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
@@ -277,10 +279,10 @@ impl Finder<'_> {
         self.until.check()?;
         let given = first.given();
         let paths = first.into_sorted();
-        Ok(Meant::Files { more: given - paths.len(), paths })
+        Ok(Matched::Files { more: given - paths.len(), paths })
     }
 
-    /// Whether to go on with something that a walk meets.
+    /// Returns a filter for what a walk meets.
     fn keep(&self) -> impl Fn(&DirEntry) -> bool + Send + Sync + 'static {
         let until = self.until.clone();
         let (defaults, exclude) = (Arc::clone(&self.defaults), Arc::clone(&self.exclude));

@@ -15,7 +15,7 @@ const OTHER: u32 = 10;
 /// Steps after which the search is given up.
 const MAX_STEPS: usize = 400_000_000;
 
-/// How often, in characters of the text, it is looked whether to go on.
+/// Interval, in characters of the text, of looking whether to go on.
 const LOOK: usize = 4096;
 
 /// A window of whole lines and its distance.
@@ -77,7 +77,7 @@ struct Column<'a> {
     cells: Vec<(u32, usize)>,
     /// The longest beginning that is near enough; all cells after it are too far.
     last: usize,
-    /// What is near enough. One more is too far, however far.
+    /// Maximum distance. One more is too far, however far.
     limit: u32,
 }
 
@@ -153,7 +153,7 @@ impl Weighed {
         Self { character, weight: if character.is_whitespace() { SPACE } else { OTHER } }
     }
 
-    /// What it costs to put one for the other.
+    /// Returns the cost to put one for the other.
     fn substitution(self, other: Self) -> u32 {
         if self.character == other.character { 0 } else { self.weight.max(other.weight) }
     }

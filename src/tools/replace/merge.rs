@@ -10,7 +10,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use crate::tools::text::Edit;
 
-/// How long lines may be compared.
+/// Time to compare lines.
 const COMPARING: Duration = Duration::from_secs(1);
 
 /// A longer indentation is not carried over to other lines.
@@ -68,8 +68,8 @@ fn split(text: &str) -> Vec<&str> {
     text.split('\n').collect()
 }
 
-/// How many lines of the model's to leave out at one end, of its old and of its new text: blank
-/// ones, where the file has something.
+/// Returns the number of lines to leave out at one end of the model's old and of its new text:
+/// blank ones, where the file has something.
 fn surplus<'a>(
     ours: Option<&&str>,
     base: impl Iterator<Item = &'a &'a str>,
@@ -86,7 +86,7 @@ fn surplus<'a>(
 struct Block {
     base: Range<usize>,
     ours: Range<usize>,
-    /// Whether the model leaves them as they are.
+    /// `true` if the model leaves them as they are.
     kept: bool,
 }
 
@@ -144,7 +144,7 @@ fn kept_lines(base: usize, ops: &[DiffOp]) -> Vec<Option<usize>> {
     kept
 }
 
-/// Which lines of the base are which lines of the file.
+/// Pairs of equal lines of the base and of the file.
 fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<Block> {
     let dense = |line: &&str| line.split_whitespace().collect::<String>();
     let keys = |lines: &[&str]| lines.iter().map(dense).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What in a file is most like a text that is not in it, for the error that says so.
+//! The part of a file that is most like a text that is not in it, for the error that says so.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use memchr::memmem;
 
 use super::sequence::{lines, words};
-use super::strategies::Wanted;
+use super::strategies::EditRequest;
 use crate::tools::diff::cut;
 
 /// Lines that are shown at most.
@@ -21,8 +21,8 @@ const WORDS: usize = 100_000;
 /// Characters of a line that are shown.
 const LINE: usize = 200;
 
-/// What to do about a text that was not found.
-pub(super) fn describe(text: &str, wanted: &Wanted<'_>) -> String {
+/// Returns advice about a text that was not found.
+pub(super) fn describe(text: &str, wanted: &EditRequest<'_>) -> String {
     let mut said = String::new();
     if let Some(at) = memmem::find(text.as_bytes(), wanted.new.trim().as_bytes())
         && !wanted.new.trim().is_empty()

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Where tokens follow each other as in the pattern, overlapping places included; in one pass,
-/// whatever the pattern (Knuth, Morris and Pratt). Ends when there are more than `most`.
+/// Returns the ranges in which tokens follow each other as in the pattern, overlapping ones
+/// included; in one pass, whatever the pattern (Knuth, Morris and Pratt). Ends when there are more
+/// than `most`.
 pub(super) fn occurrences<'t>(
     tokens: impl Iterator<Item = (Range<usize>, &'t str)>,
     pattern: &[&str],

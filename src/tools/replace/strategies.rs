@@ -1,4 +1,4 @@
-//! Where a text is that is to be replaced, looked for ever more leniently.
+//! The search for a text that is to be replaced, ever more lenient.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,9 +19,9 @@ const MAX_LENIENT: usize = 1 << 20;
 /// Line numbers that an error shows.
 const SHOWN_LINES: usize = 10;
 
-/// What is looked for, and what takes its place. Line endings are `\n`.
+/// A text to look for, and its replacement. Line endings are `\n`.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct EditRequest<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
     pub(super) count: Count,
@@ -31,14 +31,14 @@ pub(super) struct Wanted<'a> {
     pub(super) cancel: &'a CancellationToken,
 }
 
-/// How often it must occur.
+/// Number of times that the text must occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     Exactly(usize),
     Any,
 }
 
-/// How it was found.
+/// Way in which a text was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
     /// Just as it is.
@@ -51,23 +51,23 @@ pub(super) enum Strategy {
     Fuzzy,
 }
 
-/// Where it was found.
+/// Places in which a text was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found<'a> {
+pub(super) struct Match<'a> {
     pub(super) strategy: Strategy,
     /// In order, apart from each other, at least one.
     pub(super) edits: Vec<Edit<'a>>,
 }
 
-/// Why there is nothing to replace.
+/// Reason to replace nothing.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(super) enum NoMatch {
     Nothing,
-    /// It is not found as often as it should be.
+    /// The text is not found as often as it should be.
     Count {
-        /// How often, in words.
+        /// Number of times, in words.
         found: String,
-        /// Where the first of them begin.
+        /// Lines in which the first of them begin.
         lines: Vec<usize>,
     },
     /// The result would be too large.
@@ -76,20 +76,20 @@ pub(super) enum Miss {
 }
 
 /// Looks for `wanted.old`. The first strategy that finds anything decides.
-pub(super) fn find<'a>(text: &str, wanted: &Wanted<'a>) -> Result<Found<'a>, Miss> {
+pub(super) fn find<'a>(text: &str, wanted: &EditRequest<'a>) -> Result<Match<'a>, NoMatch> {
     if let Some(ranges) = exact(text, wanted)? {
         let growth = wanted.new.len().saturating_sub(wanted.old.len());
         if text.len().saturating_add(growth.saturating_mul(ranges.len())) > wanted.max_bytes {
-            return Err(Miss::TooLarge);
+            return Err(NoMatch::TooLarge);
         }
         let edit = |range| Edit { range, new: Cow::Borrowed(wanted.new) };
-        return Ok(Found {
+        return Ok(Match {
             strategy: Strategy::Exact,
             edits: ranges.into_iter().map(edit).collect(),
         });
     }
     if wanted.old.len() > MAX_LENIENT || wanted.old.trim().is_empty() {
-        return Err(Miss::Nothing);
+        return Err(NoMatch::Nothing);
     }
     if let Some(ranges) = flexible(text, wanted)? {
         return merged(Strategy::Flexible, text, ranges, wanted);
@@ -97,9 +97,9 @@ pub(super) fn find<'a>(text: &str, wanted: &Wanted<'a>) -> Result<Found<'a>, Mis
     if let Some(ranges) = tokens(text, wanted)? {
         return merged(Strategy::Tokens, text, ranges, wanted);
     }
-    let ranges = fuzzy::find(text, wanted.old, wanted.cancel).ok_or(Miss::Cancelled)?;
+    let ranges = fuzzy::find(text, wanted.old, wanted.cancel).ok_or(NoMatch::Cancelled)?;
     match ranges.len() {
-        0 => Err(Miss::Nothing),
+        0 => Err(NoMatch::Nothing),
         1 if wanted.count != Count::Any && wanted.count != Count::Exactly(1) => {
             Err(count("1 text that is much like one", text, &ranges))
         }
@@ -113,7 +113,7 @@ pub(super) fn find<'a>(text: &str, wanted: &Wanted<'a>) -> Result<Found<'a>, Mis
     }
 }
 
-fn exact(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, Miss> {
+fn exact(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize>>>, NoMatch> {
     let finder = memmem::Finder::new(wanted.old);
     let length = wanted.old.len();
     let mut ranges: Vec<_> = finder
@@ -132,14 +132,14 @@ fn exact(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, M
     check_count(text, ranges, wanted.count)
 }
 
-fn flexible(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, Miss> {
+fn flexible(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize>>>, NoMatch> {
     let key = |(range, line): (Range<usize>, _)| (range, str::trim(line));
     let pattern: Vec<_> = merge::lines(wanted.old).map(str::trim).collect();
     let ranges = occurrences(lines(text).map(key), &pattern, MAX_OCCURRENCES);
     check_count(text, ranges, wanted.count)
 }
 
-fn tokens(text: &str, wanted: &Wanted<'_>) -> Result<Option<Vec<Range<usize>>>, Miss> {
+fn tokens(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize>>>, NoMatch> {
     let pattern: Vec<_> = words(wanted.old).map(|(_, word)| word).collect();
     check_count(text, occurrences(words(text), &pattern, MAX_OCCURRENCES), wanted.count)
 }
@@ -149,7 +149,7 @@ fn check_count(
     text: &str,
     ranges: Vec<Range<usize>>,
     expected: Count,
-) -> Result<Option<Vec<Range<usize>>>, Miss> {
+) -> Result<Option<Vec<Range<usize>>>, NoMatch> {
     if ranges.is_empty() {
         return Ok(None);
     }
@@ -168,11 +168,11 @@ fn check_count(
     }
 }
 
-fn count(found: &str, text: &str, ranges: &[Range<usize>]) -> Miss {
+fn count(found: &str, text: &str, ranges: &[Range<usize>]) -> NoMatch {
     let line = |range: &Range<usize>| {
         memchr::memchr_iter(b'\n', &text.as_bytes()[..range.start]).count() + 1
     };
-    Miss::Count {
+    NoMatch::Count {
         found: found.to_owned(),
         lines: ranges.iter().take(SHOWN_LINES).map(line).collect(),
     }
@@ -196,19 +196,19 @@ fn merged<'a>(
     strategy: Strategy,
     text: &str,
     ranges: Vec<Range<usize>>,
-    wanted: &Wanted<'_>,
-) -> Result<Found<'a>, Miss> {
+    wanted: &EditRequest<'_>,
+) -> Result<Match<'a>, NoMatch> {
     let mut size = text.len();
     let mut edits = Vec::with_capacity(ranges.len());
     for range in ranges {
         let edit = merge::edit(text, range, wanted.old, wanted.new);
         size = size.saturating_add(edit.new.len()).saturating_sub(edit.range.len());
         if size > wanted.max_bytes {
-            return Err(Miss::TooLarge);
+            return Err(NoMatch::TooLarge);
         }
         edits.push(edit);
     }
-    Ok(Found { strategy, edits })
+    Ok(Match { strategy, edits })
 }
 
 #[cfg(test)]
@@ -217,9 +217,14 @@ mod tests {
 
     use super::*;
 
-    fn find_in(text: &str, old: &str, new: &str, count: Count) -> Result<(Strategy, String), Miss> {
+    fn find_in(
+        text: &str,
+        old: &str,
+        new: &str,
+        count: Count,
+    ) -> Result<(Strategy, String), NoMatch> {
         let cancel = CancellationToken::new();
-        let wanted = Wanted { old, new, count, max_bytes: 1000, cancel: &cancel };
+        let wanted = EditRequest { old, new, count, max_bytes: 1000, cancel: &cancel };
         let found = find(text, &wanted)?;
         Ok((found.strategy, crate::tools::text::splice(text, &found.edits)))
     }
@@ -230,7 +235,7 @@ mod tests {
     }
 
     fn check_miss(text: &str, old: &str, count: Count, found: &str, lines: &[usize]) {
-        let miss = Miss::Count { found: found.to_owned(), lines: lines.to_owned() };
+        let miss = NoMatch::Count { found: found.to_owned(), lines: lines.to_owned() };
         assert_eq!(find_in(text, old, "new", count), Err(miss));
     }
 
@@ -260,8 +265,8 @@ mod tests {
 
     #[test]
     fn no_part_of_a_word_is_taken_for_the_word() {
-        assert_eq!(find_in("max = 1", "x  = 1", "", Count::Any), Err(Miss::Nothing));
-        assert_eq!(find_in("returned", "return ed", "", Count::Any), Err(Miss::Nothing));
+        assert_eq!(find_in("max = 1", "x  = 1", "", Count::Any), Err(NoMatch::Nothing));
+        assert_eq!(find_in("returned", "return ed", "", Count::Any), Err(NoMatch::Nothing));
     }
 
     #[test]
@@ -313,14 +318,14 @@ mod tests {
     #[test]
     fn the_result_has_a_limit() {
         let new = "n".repeat(600);
-        assert_eq!(find_in("a a", "a", &new, Count::Any), Err(Miss::TooLarge));
-        assert_eq!(find_in("( a )(\ta )", "(a)", &new, Count::Any), Err(Miss::TooLarge));
+        assert_eq!(find_in("a a", "a", &new, Count::Any), Err(NoMatch::TooLarge));
+        assert_eq!(find_in("( a )(\ta )", "(a)", &new, Count::Any), Err(NoMatch::TooLarge));
     }
 
     #[test]
     fn white_space_alone_is_only_found_exactly() {
         check("a\t\tb", "\t\t", " ", Strategy::Exact, "a b");
-        assert_eq!(find_in("a\n\nb", " \n", "", Count::Any), Err(Miss::Nothing));
+        assert_eq!(find_in("a\n\nb", " \n", "", Count::Any), Err(NoMatch::Nothing));
     }
 
     proptest::proptest! {

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-/// How long the guard may take to go.
+/// Time for the guard to end.
 const GOING: Duration = Duration::from_millis(200);
 
-/// What it runs. `$1` is the beginning of the mark.
+/// Script of the guard. `$1` is the beginning of the mark.
 const SCRIPT: &str = r#"trap '' TERM INT HUP
 groups=
 while read -r op group; do

@@ -1,8 +1,8 @@
-//! Where programs are looked for, when this one was started without the user's `PATH`.
+//! The user's `PATH`, when this program was started without it.
 //!
 //! An editor that was opened from a menu has the system's own `PATH`, and so has what it starts.
-//! What the user has added is known to their login shell alone, which is asked then: once, when the
-//! first program is to be started, and for a bounded time.
+//! The user's own directories are known to their login shell alone, which is asked then: once, when
+//! the first program is to be started, and for a bounded time.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ pub(super) const MOST: u64 = 256 * 1024;
 /// Marker around the `PATH` in the output: the files of the shell may write things too.
 const FENCE: &str = "--tandem-path--";
 
-/// Where every system has its own programs.
+/// Directories in which every system has its own programs.
 const SYSTEM: [&str; 9] = [
     "/bin",
     "/sbin",
@@ -53,7 +53,7 @@ pub(super) fn login_shell() -> Option<PathBuf> {
     (known && shell.is_absolute()).then_some(shell)
 }
 
-/// Whether nothing of the user's is in it.
+/// Returns whether a `PATH` has no directory of the user's.
 fn is_bare(path: &OsStr) -> bool {
     env::split_paths(path)
         .all(|dir| dir.as_os_str().is_empty() || SYSTEM.iter().any(|known| dir == Path::new(known)))
@@ -83,7 +83,7 @@ fn with_own(path: &OsStr) -> OsString {
     env::join_paths(dirs).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What is between the fences, if anything is.
+/// Returns the text between the fences, if there is any.
 fn fenced(said: &[u8]) -> Option<OsString> {
     let mut fences = memchr::memmem::find_iter(said, FENCE);
     let (begin, end) = (fences.next()? + FENCE.len(), fences.next()?);

@@ -241,7 +241,7 @@ struct Watched {
     child: Child,
     group: i32,
     mark: String,
-    /// What it has between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     grace: Duration,
 }
 

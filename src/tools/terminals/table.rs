@@ -13,12 +13,12 @@ pub(super) struct Process {
     pub(super) group: i32,
     /// Its number and this are never those of another.
     started: u64,
-    /// It has ended, and nobody has waited for it.
+    /// `true` if it has ended, and nobody has waited for it.
     pub(super) dead: bool,
 }
 
 impl Process {
-    /// What is known of a process that there is.
+    /// Returns what is known of a process that there is.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // After the name, which is in parentheses and may hold anything.
@@ -69,7 +69,7 @@ pub(super) fn marked(wanted: &str) -> Vec<i32> {
     pids().filter(|pid| has_mark(*pid, wanted)).collect()
 }
 
-/// Whether a process has `wanted` in its environment.
+/// Returns whether a process has `wanted` in its environment.
 pub(super) fn has_mark(pid: i32, wanted: &str) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     memchr::memmem::find(&environ, wanted.as_bytes()).is_some()

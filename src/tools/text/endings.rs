@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-/// How long the lines of a file with mixed endings may be compared.
+/// Time to compare the lines of a file with mixed endings.
 const COMPARING: Duration = Duration::from_secs(1);
 
 /// A piece of text that is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::tools) struct Edit<'a> {
-    /// Where it is in the normalised text.
+    /// Range in the normalised text.
     pub(in crate::tools) range: Range<usize>,
-    /// What takes its place, normalised.
+    /// Replacement, normalised.
     pub(in crate::tools) new: Cow<'a, str>,
 }
 
@@ -51,7 +51,7 @@ pub(in crate::tools) fn splice(old: &str, edits: &[Edit<'_>]) -> String {
     spliced
 }
 
-/// How many lines of a text end in which way.
+/// Numbers of lines of a text, by their endings.
 #[derive(Debug, Clone, Copy)]
 struct Endings {
     crlf: usize,

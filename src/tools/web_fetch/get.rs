@@ -1,4 +1,4 @@
-//! Gets what is at an address: within limits, and from nowhere that only this machine reaches.
+//! Requests to the web: within limits, and to nothing that only this machine reaches.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use super::super::Limits;
 use super::pace::Pace;
 use crate::net::{self, Lookup, Reach};
 
-/// What is read best, first.
+/// Content types in the order of preference.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
 /// Redirections of one request.
 const REDIRECTS: usize = 5;
-/// How long connecting may take, among the addresses of a name.
+/// Time to connect, among the addresses of a name.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The reach of requests to the web.
@@ -29,7 +29,7 @@ pub struct WebSetup {
     pub lookup: Lookup,
 }
 
-/// Gets what is asked for.
+/// Client for the web.
 pub(super) struct Web {
     setup: WebSetup,
     clients: OnceLock<Clients>,
@@ -45,15 +45,15 @@ struct Clients {
     proxies: Matcher,
 }
 
-/// What was there.
+/// Response to a request.
 #[derive(Debug)]
-pub(super) struct Got {
-    /// Where in the end.
+pub(super) struct Download {
+    /// Address after all redirections.
     pub(super) url: Url,
-    /// What it is said to be: a header's value.
+    /// Value of the header of this name.
     pub(super) content_type: Option<String>,
     pub(super) bytes: Vec<u8>,
-    /// Whether there is more of it.
+    /// `true` if only the beginning was read.
     pub(super) cut: bool,
 }
 
@@ -68,7 +68,7 @@ impl Web {
         url: Url,
         max_bytes: usize,
         limits: &Limits,
-    ) -> Result<Got, String> {
+    ) -> Result<Download, String> {
         let (host, most) = (url.host_str().unwrap_or_default(), limits.web_requests);
         self.pace.ask(host, most, Instant::now()).map_err(|wait| {
             let seconds = wait.as_millis().div_ceil(1000);
@@ -84,7 +84,7 @@ impl Web {
         })
     }
 
-    async fn follow(&self, mut url: Url, max_bytes: usize) -> Result<Got, String> {
+    async fn follow(&self, mut url: Url, max_bytes: usize) -> Result<Download, String> {
         for _ in 0..=REDIRECTS {
             let response = self.ask(&url).await?;
             let Some(next) = moved(&response, &url)? else {
@@ -153,11 +153,11 @@ impl Web {
     }
 }
 
-/// What can be done about a refused address.
+/// Returns what can be done about a refused address.
 const PRIVATE: &str = "Only what everybody can reach is read, unless the user sets \
     `tools.webFetch.allowPrivate`";
 
-/// Where the answer sends whoever asked; nowhere, if it is what was asked for.
+/// Returns the address that an answer redirects to, if it does.
 fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
     let status = response.status();
     let moves = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -176,8 +176,8 @@ fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
     Err(format!("it redirects to {next}; if you want that, call web_fetch with that address"))
 }
 
-/// Whether who may read an address may read this one, too: on the same host, with or without
-/// `www.`, and no less secretly.
+/// Returns whether whoever may read an address may read this one, too: on the same host, with or
+/// without `www.`, and no less secretly.
 fn is_same_site(from: &Url, to: &Url) -> bool {
     let host = |url: &Url| {
         let host = url.host_str().unwrap_or_default();
@@ -190,7 +190,7 @@ fn is_same_site(from: &Url, to: &Url) -> bool {
     host(from) == host(to) && (secret || made_secret)
 }
 
-async fn receive(mut response: Response, url: Url, max_bytes: usize) -> Result<Got, String> {
+async fn receive(mut response: Response, url: Url, max_bytes: usize) -> Result<Download, String> {
     let status = response.status();
     if status != StatusCode::OK && status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
         return Err(format!("it answered {status}"));
@@ -212,7 +212,7 @@ async fn receive(mut response: Response, url: Url, max_bytes: usize) -> Result<G
             break;
         }
     }
-    Ok(Got { url, content_type, bytes, cut })
+    Ok(Download { url, content_type, bytes, cut })
 }
 
 fn header(headers: &HeaderMap, name: reqwest::header::HeaderName) -> Option<String> {

@@ -20,7 +20,7 @@ const LINK: usize = 1000;
 const LISTS: usize = 100;
 const INDENTED: usize = 8;
 
-/// What people would read of a page. Addresses of links are as the page has them.
+/// Returns the text that people would read of a page. Addresses of links are as the page has them.
 pub(super) fn text(html: &str) -> String {
     let mut page = Page::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
@@ -36,7 +36,7 @@ pub(super) fn text(html: &str) -> String {
 /// Something in a line that is marked when it ends.
 #[derive(Debug, Default)]
 struct Mark {
-    /// Where its first word is, in bytes of the text.
+    /// Offset of its first word, in bytes of the text.
     from: Option<usize>,
     href: String,
 }
@@ -45,22 +45,22 @@ struct Mark {
 #[derive(Default)]
 struct Page {
     text: String,
-    /// What comes before the next word.
+    /// Space before the next word.
     gap: Gap,
-    /// What stands right before the next word: the marks of a list's item, the edges of cells.
+    /// Marks right before the next word: of a list's item, the edges of cells.
     before: String,
     /// The tag that is being read, the attribute of it, and the attributes that count.
     tag: Tag,
     attribute: Attribute,
     href: String,
     alt: String,
-    /// What nothing is shown of, and how many of the same name it is in.
+    /// Element that nothing is shown of, and the number of open ones of the same name.
     hidden: Option<(&'static str, usize)>,
     /// The numbers of the items to come; none where they have no numbers.
     lists: Vec<Option<usize>>,
     /// Lists that are too deep to be counted.
     deeper: usize,
-    /// Whether a row of a table is open, and has a cell.
+    /// `true` if a row of a table is open, and has a cell.
     row: Option<bool>,
     preformatted: bool,
     title: bool,
@@ -335,7 +335,7 @@ fn has_words(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
-/// Whether a link leads away from where it is on the page, to something that can be read.
+/// Returns whether a link leads away from its place on the page, to something that can be read.
 fn leads_on(href: &str) -> bool {
     let href = href.trim().as_bytes();
     let begins = |with: &str| {

@@ -1,4 +1,4 @@
-//! How often a host is asked: reading page after page, the model must not become a burden to it.
+//! Rate limit for each host: reading page after page, the model must not become a burden to it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::sync::Mutex;
 /// The time in which requests are counted.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// When which host was asked, within the last minute.
+/// Times of the requests to each host within the last minute.
 #[derive(Default)]
 pub(super) struct Pace(Mutex<HashMap<String, Vec<Instant>>>);
 

@@ -1,9 +1,9 @@
-//! What was got, as a model can take it: text, or an image or PDF file as it is.
+//! A download as a model can take it: text, or an image or PDF file as it is.
 
 use encoding_rs::{Encoding, UTF_8};
 use memchr::memmem;
 
-use super::get::Got;
+use super::get::Download;
 use super::html;
 use crate::media::Media;
 use crate::tools::plain::plain;
@@ -12,14 +12,14 @@ use crate::tools::text;
 /// Bytes at the beginning of a page in which it says its own encoding.
 const SAYS: usize = 1024;
 
-/// What was there.
-pub(super) enum Read {
+/// Content of a download.
+pub(super) enum PageContent {
     Text(String),
     Media(Media),
 }
 
 /// Reads what was got. The error says what it is instead.
-pub(super) fn read(got: &Got) -> Result<Read, String> {
+pub(super) fn read(got: &Download) -> Result<PageContent, String> {
     let said = got.content_type.as_deref().unwrap_or_default();
     let (kind, rest) = said.split_once(';').unwrap_or((said, ""));
     let kind = kind.trim().to_ascii_lowercase();
@@ -38,21 +38,21 @@ pub(super) fn read(got: &Got) -> Result<Read, String> {
         .ok_or_else(|| "it is not text, and no image or PDF file".to_owned())?;
     let is_page = is_page || !known && looks_like_page(&text);
     let text = if is_page { html::text(&text) } else { text };
-    Ok(Read::Text(plain(text.as_bytes())))
+    Ok(PageContent::Text(plain(text.as_bytes())))
 }
 
-fn media(got: &Got, kind: &str) -> Result<Read, String> {
+fn media(got: &Download, kind: &str) -> Result<PageContent, String> {
     let media = Media::of(kind, &got.bytes);
     let media = media.ok_or_else(|| format!("it is `{kind}` of a form that no model takes"))?;
     media_if_whole(got, media)
 }
 
-fn media_if_whole(got: &Got, media: Media) -> Result<Read, String> {
+fn media_if_whole(got: &Download, media: Media) -> Result<PageContent, String> {
     if got.cut {
         let (kind, bytes) = (media.kind(), got.bytes.len());
         return Err(format!("the {kind} file has more than {bytes} bytes (`--limit web-bytes=N`)"));
     }
-    Ok(Read::Media(media))
+    Ok(PageContent::Media(media))
 }
 
 fn is_text(kind: &str) -> bool {

@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Result<Url, String> {
     Ok(raw(&url).unwrap_or(url))
 }
 
-/// Where GitHub has the file itself that a page of it shows.
+/// Returns the address of the file itself that a page of GitHub shows.
 fn raw(url: &Url) -> Option<Url> {
     if url.host_str() != Some("github.com") {
         return None;

@@ -1,4 +1,4 @@
-//! What the ignore files cover: `.gitignore`, git's own list of exclusions, and this agent's.
+//! Ignore files: `.gitignore`, git's own list of exclusions, and this agent's.
 //!
 //! One set of rules serves walks and single paths, so that they cannot disagree. A file is
 //! covered if it, or a directory above it, is. The innermost rule that says anything of a path
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
-use super::{Filtering, Respect};
+use super::{IgnoreSettings, Respect};
 use crate::sync::Mutex;
 use crate::tools::files;
 
@@ -33,7 +33,7 @@ pub(in crate::tools) struct Ignores {
     respect: Respect,
     /// Rules that go before all others, an earlier set before a later one.
     named: Vec<Gitignore>,
-    /// What directories above the root say, if that is in the same repository.
+    /// Rules of the directories above the root, if they are in the same repository.
     above: Arc<Level>,
     /// By directory. Files are read under the lock; those who wait want the same ones.
     levels: Mutex<HashMap<PathBuf, Arc<Level>>>,
@@ -51,7 +51,7 @@ struct Level {
 }
 
 impl Ignores {
-    pub(super) fn new(root: &Path, respect: Respect, filtering: &Filtering) -> Self {
+    pub(super) fn new(root: &Path, respect: Respect, filtering: &IgnoreSettings) -> Self {
         let named = filtering.more.iter().filter(|_| respect.own);
         let named = named.filter_map(|file| rules(root, &root.join(file))).collect();
         let respect =
@@ -195,7 +195,8 @@ fn rules(dir: &Path, file: &Path) -> Option<Gitignore> {
     rules.build().map_err(failed).ok().filter(|rules| !rules.is_empty())
 }
 
-/// Where git keeps the exclusions of the repository at `dir`; a worktree has them elsewhere.
+/// Returns the file in which git keeps the exclusions of the repository at `dir`; a worktree has
+/// them elsewhere.
 fn exclude_file(dir: &Path) -> PathBuf {
     let git = dir.join(".git");
     if git.is_dir() {

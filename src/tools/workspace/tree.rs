@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::first::First;
 use super::super::shorten::one_line;
+use super::super::smallest::Smallest;
 use super::{Ignores, Respect, Workspace};
 
 /// Entries that are named of one directory: one that is full must not hide the others.
@@ -34,23 +34,23 @@ impl Workspace {
     }
 }
 
-/// What is in the directories that were looked into.
+/// Entries of the directories that were looked into.
 struct Tree {
-    /// How many more may be named.
+    /// Number of entries that may still be named.
     left: usize,
-    /// How many more may be looked at.
+    /// Number of entries that may still be looked at.
     look: usize,
     directories: HashMap<PathBuf, Directory>,
 }
 
 struct Directory {
-    entries: Vec<Entry>,
-    /// Whether there are others.
+    entries: Vec<TreeEntry>,
+    /// `true` if there are others.
     more: bool,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct TreeEntry {
     path: PathBuf,
     is_dir: bool,
 }
@@ -75,9 +75,9 @@ impl Tree {
         }
     }
 
-    /// What is in a directory; nothing if it cannot be read.
+    /// Lists a directory; `None` if it cannot be read.
     fn list(&mut self, path: &Path, ignores: &Ignores) -> Option<Directory> {
-        let mut first = First::new(self.left.min(PER_DIRECTORY));
+        let mut first = Smallest::new(self.left.min(PER_DIRECTORY));
         let mut entries = fs::read_dir(path).ok()?.take(self.look);
         for entry in entries.by_ref() {
             self.look -= 1;
@@ -85,7 +85,7 @@ impl Tree {
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let path = entry.path();
             if entry.file_name() != ".git" && ignores.cover_entry(&path, is_dir).is_none() {
-                first.push(Entry { path, is_dir });
+                first.push(TreeEntry { path, is_dir });
             }
         }
         let given = first.given();
@@ -100,7 +100,7 @@ impl Tree {
             *text += &format!("{indent}…\n");
             return;
         };
-        for Entry { path, is_dir } in &directory.entries {
+        for TreeEntry { path, is_dir } in &directory.entries {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let name = one_line(&name, NAME_CHARS);
             *text += &format!("{indent}{name}{}\n", if *is_dir { "/" } else { "" });

@@ -1,6 +1,6 @@
-//! What tags of a page do to its text.
+//! Effects of a page's tags on its text.
 
-/// What is between two words.
+/// Space between two words.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
     #[default]
@@ -10,7 +10,7 @@ pub(super) enum Gap {
     Paragraph,
 }
 
-/// What a tag does to the text.
+/// Effect of a tag on the text.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
     #[default]
@@ -70,7 +70,7 @@ impl Tag {
         }
     }
 
-    /// Whether a browser takes it as the end of a drawing or of a list to choose from.
+    /// Returns whether a browser takes it as the end of a drawing or of a list to choose from.
     pub(super) fn breaks_out(self) -> bool {
         matches!(self, Self::Block(_) | Self::Heading(_) | Self::List { .. } | Self::Preformatted)
     }

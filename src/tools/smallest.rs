@@ -3,13 +3,13 @@
 use std::collections::BinaryHeap;
 
 /// Keeps the smallest `max` of all that it is given, and counts the rest.
-pub(super) struct First<T> {
+pub(super) struct Smallest<T> {
     max: usize,
     kept: BinaryHeap<T>,
     given: usize,
 }
 
-impl<T: Ord> First<T> {
+impl<T: Ord> Smallest<T> {
     pub(super) fn new(max: usize) -> Self {
         Self { max, kept: BinaryHeap::new(), given: 0 }
     }
@@ -22,12 +22,12 @@ impl<T: Ord> First<T> {
         }
     }
 
-    /// How many were given.
+    /// Returns the number of items that were given.
     pub(super) fn given(&self) -> usize {
         self.given
     }
 
-    /// What was kept, in order.
+    /// Returns the items that were kept, in order.
     pub(super) fn into_sorted(self) -> Vec<T> {
         self.kept.into_sorted_vec()
     }
@@ -35,10 +35,10 @@ impl<T: Ord> First<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::First;
+    use super::Smallest;
 
     fn check(max: usize, given: &[u8], kept: &[u8]) {
-        let mut first = First::new(max);
+        let mut first = Smallest::new(max);
         for item in given {
             first.push(*item);
         }
