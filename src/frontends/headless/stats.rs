@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::session::{
-    Answer, CallStep, Content, LineDiff, Millis, Projection, StopReason, ToolOutcome, Update,
-    UpdateKind, Usage,
+    Answer, CallStep, Content, Decision, LineDiff, Millis, Projection, StopReason, ToolOutcome,
+    Update, UpdateKind, Usage,
 };
 
 /// Counts of requests, tokens, calls and lines.
@@ -221,9 +221,9 @@ impl Asked {
 
 impl Decisions {
     fn decide(&mut self, answer: Option<&Answer>) {
-        match answer {
-            Some(Answer::Once { edited: Some(_) }) => self.modify += 1,
-            Some(answer) if answer.allows() => self.accept += 1,
+        match answer.map(Answer::decision) {
+            Some(Decision::RunEdited(_)) => self.modify += 1,
+            Some(decision) if decision.runs() => self.accept += 1,
             _ => self.reject += 1,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::session::Decision;
 use crate::session::event::{Answer, CallStarted, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::{Entry, Millis};
 
@@ -101,10 +102,10 @@ impl CallStatus {
 
     /// Returns the status of a call whose question is closed: by this answer, or by the turn's end.
     pub fn of_answer(answer: Option<&Answer>) -> Self {
-        match answer {
-            Some(answer) if answer.allows() => Self::Running,
-            Some(Answer::Reject | Answer::RejectSaying(_)) => Self::Rejected,
-            Some(Answer::Cancel) | None => Self::Cancelled,
+        match answer.map(Answer::decision) {
+            Some(decision) if decision.runs() => Self::Running,
+            Some(Decision::Reject(_)) => Self::Rejected,
+            Some(Decision::CancelTurn) | None => Self::Cancelled,
             Some(_) => Self::Failed,
         }
     }
