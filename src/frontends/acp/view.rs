@@ -103,7 +103,7 @@ impl View {
                 }
             }
             UpdateKind::Note { text, .. } => {
-                self.say(Voice::Thought, &format!("**Note** {text}\n"))
+                self.say(Voice::Thought, &format!("**Note** {text}\n"));
             }
             UpdateKind::Call(started, step) => self.call(update.turn, started, *step, entry),
             UpdateKind::TurnStarted => self.quote(update.turn),

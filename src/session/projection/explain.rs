@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn an_explanation_says_what_happened_and_then_what_to_do() {
-        let unanswered = explain_stop(&StopReason::Unanswered(Duration::from_secs(60)));
-        let expected = "Cancelled: nobody answered the question within 60 s (`--limit \
+        let unanswered = explain_stop(&StopReason::Unanswered(Duration::from_secs(90)));
+        let expected = "Cancelled: nobody answered the question within 90 s (`--limit \
             question-seconds=N` allows more). Send a new message to go on.";
         assert_eq!(unanswered.as_deref(), Some(expected));
         assert_eq!(explain_stop(&StopReason::EndTurn), None);

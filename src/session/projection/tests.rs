@@ -1,4 +1,6 @@
-//! A log as data, folded: what the projection holds after each entry, and which update it returns.
+//! A log as data, folded: the state of the projection after each entry, and the update it returns.
+
+#![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
 use std::sync::Arc;
 use std::time::Duration;
