@@ -27,7 +27,8 @@
 //!
 //! # What always holds
 //!
-//! 1. The log is the only lasting state of a session.
+//! 1. The log is the only lasting state of a session, and its events are a format that outlives the
+//!    program (`session/event.rs`).
 //! 2. Nothing but protocol lines on standard output: whole lines a write, packed up to 4096 bytes.
 //!    With `-p`: nothing but the answer.
 //! 3. The reader of a connection waits for nothing but input.

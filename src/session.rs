@@ -27,6 +27,7 @@ mod question;
 mod queue;
 mod resources;
 mod servers;
+mod state;
 mod toolbox;
 mod transcript;
 mod turn;
@@ -43,7 +44,8 @@ use self::compress::UnderWay;
 pub use self::compress::{Compressed, Masked};
 pub use self::decision::Decision;
 pub use self::event::{
-    Answer, CallStarted, Caller, Event, Origin, PromptPart, StopReason, ToolOutcome, TurnId,
+    Answer, CallStarted, Caller, ClientName, Event, FORMAT, Origin, PromptPart, PromptTags,
+    PushConfig, SessionStarted, StopReason, TaskEvent, ToolOutcome, TurnId, UnknownEvent,
 };
 pub use self::fill::{Piece, Template};
 use self::gate::Gate;
@@ -59,6 +61,8 @@ pub use self::projection::{
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::queue::Turns;
+pub use self::state::SessionState;
+use self::state::StateReader;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
 pub use self::undo::{Change, Selection};
@@ -137,6 +141,7 @@ impl Default for Upkeep {
 
 /// A live conversation.
 pub struct Session {
+    id: String,
     /// Changed only in a turn.
     model: Mutex<Arc<dyn Model>>,
     models: Arc<dyn Models>,
@@ -151,8 +156,8 @@ pub struct Session {
     compress_again: AtomicU64,
     /// What of the conversation is being summed up beside the turns.
     summary: UnderWay,
-    before_plan: plan::Before,
-    plan_told: plan::PlanTold,
+    /// Held while the mode is looked up and then changed.
+    mode_changes: Mutex<()>,
     max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
@@ -161,10 +166,11 @@ pub struct Session {
     questions: Questions,
     gate: Gate,
     progress: ProgressAt,
-    /// The ids that calls have had.
-    call_ids: Mutex<HashSet<String>>,
+    /// The ids of calls that are not in the log yet, and of those that were dropped on the way there.
+    reserved: Mutex<HashSet<String>>,
     /// All that has happened; the only state that lasts.
     log: Log,
+    state: Mutex<StateReader>,
     transcript: Mutex<Transcript>,
     turns: Mutex<Turns>,
 }
@@ -178,10 +184,15 @@ impl Session {
         let permissions = Permissions::new(parts.mode, parts.policy, host.workspace.roots());
         let permissions = Arc::new(permissions);
         let servers = Arc::clone(&parts.servers);
+        let (roots, mode) = (parts.workspace.roots(), permissions.mode());
+        let started = SessionStarted::now(roots, parts.model.id(), mode);
+        let id = started.id.clone();
+        log.append(Event::SessionStarted(Arc::new(started)));
         let session = Arc::new(Self {
+            id,
             gate: Gate::default(),
             progress: ProgressAt::default(),
-            call_ids: Mutex::default(),
+            reserved: Mutex::default(),
             consent: parts.consent,
             questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0))),
@@ -203,14 +214,24 @@ impl Session {
             upkeep: parts.upkeep,
             compress_again: AtomicU64::new(0),
             summary: UnderWay::default(),
-            before_plan: plan::Before::default(),
-            plan_told: plan::PlanTold::default(),
+            mode_changes: Mutex::default(),
+            state: Mutex::new(StateReader::new(log.read(0))),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
             log,
         });
         session.listen_to_servers();
         session
+    }
+
+    /// The session's id, which no other session of any process has.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Writes down what a front end with tasks must know later.
+    pub fn record(&self, event: TaskEvent) {
+        self.log.append(Event::Task(event));
     }
 
     /// Whether a model can be called, as far as is known without the network.
@@ -358,13 +379,17 @@ impl Session {
 
     /// The call, under an id that no other call of the session has.
     fn unique(&self, mut call: Call) -> Call {
-        let mut ids = self.call_ids.lock();
-        let mut n = ids.len();
-        while call.id.is_empty() || ids.contains(&call.id) {
-            n += 1;
-            call.id = format!("{}-{n}", call.name);
-        }
-        ids.insert(call.id.clone());
+        let mut reserved = self.reserved.lock();
+        self.state(|state| {
+            let is_known = |id: &String| state.calls.contains(id);
+            reserved.retain(|id| !is_known(id));
+            let mut n = state.calls.len() + reserved.len();
+            while call.id.is_empty() || is_known(&call.id) || reserved.contains(&call.id) {
+                n += 1;
+                call.id = format!("{}-{n}", call.name);
+            }
+        });
+        reserved.insert(call.id.clone());
         call
     }
 }

@@ -138,19 +138,20 @@ async fn remove(request: Request<'_>) -> Result<Reply, String> {
     let removed = blocking(move || {
         let at = number.checked_sub(1);
         let answer = at.and_then(|at| answered(&permissions).into_iter().nth(at));
-        let scope = match answer.ok_or(format!("There is no number {number}."))? {
-            Answered::Session(scope) => {
-                permissions.disallow(&scope);
-                scope
-            }
-            Answered::Saved(saved) => {
-                permissions.unsave(&saved).map_err(|why| format!("It is still there: {why}."))?;
-                saved.scope
-            }
-        };
-        Ok(scope.to_string())
+        let answer = answer.ok_or(format!("There is no number {number}."))?;
+        if let Answered::Saved(saved) = &answer {
+            permissions.unsave(saved).map_err(|why| format!("It is still there: {why}."))?;
+        }
+        Ok(answer)
     });
-    Ok(Reply::Say(format!("Not always allowed any more: {}.", removed.await?)))
+    let scope = match removed.await? {
+        Answered::Session(scope) => {
+            request.turn.remove_always(scope.clone());
+            scope
+        }
+        Answered::Saved(saved) => saved.scope,
+    };
+    Ok(Reply::Say(format!("Not always allowed any more: {scope}.")))
 }
 
 async fn trust(request: Request<'_>) -> Result<Reply, String> {

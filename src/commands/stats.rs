@@ -19,7 +19,10 @@ fn stats(request: &Request<'_>) -> String {
     let mut stats = Stats::default();
     let mut log = session.events(0);
     while let Some(entry) = log.try_next_entry() {
-        stats.pass(entry.at);
+        // What counts begins with the first prompt.
+        if !matches!(*entry.event, Event::SessionStarted(_)) {
+            stats.pass(entry.at);
+        }
         stats.count(&entry.event);
     }
     stats.report(&session.model())
@@ -47,6 +50,7 @@ struct Outcomes {
     failed: u64,
     rejected: u64,
     cancelled: u64,
+    interrupted: u64,
 }
 
 /// Where the time went.
@@ -122,6 +126,7 @@ impl Stats {
             ToolOutcome::Failed(_) => outcomes.failed += 1,
             ToolOutcome::Rejected => outcomes.rejected += 1,
             ToolOutcome::Cancelled => outcomes.cancelled += 1,
+            ToolOutcome::Interrupted => outcomes.interrupted += 1,
         }
     }
 
@@ -161,6 +166,7 @@ impl Outcomes {
             (self.failed, "failed"),
             (self.rejected, "rejected"),
             (self.cancelled, "cancelled"),
+            (self.interrupted, "interrupted"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         super::list(counts.map(|(count, outcome)| format!("{count} {outcome}")))

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub const PATH: &str = "/attach";
 
 /// Both ends must speak the same one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Joins a session: [`Open`] to [`Opening`].
 pub const OPEN: &str = "attach/open";
@@ -62,7 +62,7 @@ pub struct Open {
 pub enum Wanted {
     /// The only one; if there is none, a new one in this directory.
     Only(String),
-    /// The one whose id begins so.
+    /// The one whose id begins or ends so.
     Id(String),
     /// A new one in this directory.
     New(String),

@@ -66,7 +66,9 @@ fn choose(attach: &Attach, sessions: &[Listed]) {
 }
 
 fn row(session: &Listed) -> String {
-    let id: String = session.id.chars().take(ID).collect();
+    // The beginnings of two that were made one soon after the other are the same.
+    let skipped = session.id.chars().count().saturating_sub(ID);
+    let id: String = session.id.chars().skip(skipped).collect();
     let busy = if session.busy { ", at work" } else { "" };
     let said = match session.prompts {
         0 => "nothing said yet".to_owned(),

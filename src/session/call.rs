@@ -228,7 +228,7 @@ pub(super) async fn permitted(
     let Some(answer) = answer else { return Err(ToolOutcome::Cancelled) };
     let decision = answer.decision();
     match decision {
-        Decision::Always(scope) => session.permissions.allow(scope.clone()),
+        Decision::Always(scope) => session.allow_always(scope.clone()),
         Decision::AlwaysAndSave(scope) => save(session, scope.clone()).await,
         Decision::CancelTurn => cancel.cancel(),
         Decision::RunEdited(content) => return Ok(Some(content.to_owned())),
@@ -239,6 +239,7 @@ pub(super) async fn permitted(
 
 /// Writes an answer down; people are told where, or why not.
 async fn save(session: &Session, scope: Scope) {
+    session.allow_always(scope.clone());
     let permissions = Arc::clone(&session.permissions);
     let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
     let notice = match saved {
@@ -371,7 +372,9 @@ impl Session {
         let text = match &mut outcome {
             ToolOutcome::Done(output) => &mut output.text,
             ToolOutcome::Failed(error) => &mut error.message,
-            ToolOutcome::Rejected | ToolOutcome::Cancelled => return outcome,
+            ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {
+                return outcome;
+            }
         };
         // Tools that read keep to a limit of their own, and say how to read on.
         let read = self.host.limits.read_chars.saturating_add(READ_MORE);

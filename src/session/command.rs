@@ -19,7 +19,7 @@ use super::memory::MemoryFile;
 use super::undo::{self, Change, Selection, Undo};
 use super::{ServerStatus, Session, turn};
 use crate::model::Part;
-use crate::permission::Mode;
+use crate::permission::{Mode, Scope};
 
 /// The commands of a session.
 #[async_trait]
@@ -104,6 +104,11 @@ impl CommandTurn<'_> {
     /// has changed the mode since; which one.
     pub fn end_plan(&self) -> Result<Option<Mode>, String> {
         self.session.end_plan()
+    }
+
+    /// Takes an answer back that was "always" until the session ends.
+    pub fn remove_always(&self, scope: Scope) {
+        self.session.remove_always(scope);
     }
 
     /// Lets the model forget all that came before. The log itself stays.

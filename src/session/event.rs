@@ -1,4 +1,12 @@
 //! What happens in a session: plain data, the only lasting state.
+//!
+//! Events are a format that outlives the program (`fixtures/store/v1`): a variant or a field is
+//! never renamed, removed or used for something else, a new field has `#[serde(default)]`, and an
+//! event that this version does not know is an [`Event::Unknown`], kept and written again as it was.
+
+mod opening;
+mod task;
+mod unknown;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +21,10 @@ use crate::permission::{Mode, Question, Scope};
 use crate::tools::preimages::FileChange;
 use crate::tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
+pub use self::opening::{FORMAT, SessionStarted};
+pub use self::task::{PushConfig, TaskEvent};
+pub use self::unknown::UnknownEvent;
+
 /// A turn's number, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TurnId(pub u64);
@@ -24,10 +36,34 @@ pub enum Origin {
     Editor,
     /// A person at the terminal, or the command line.
     Terminal,
-    /// A person at another terminal that has attached to the session; its number, from 1.
-    Attached(u64),
-    /// Another agent or tool, over A2A; the number of its connection or request, from 1.
-    A2a(u64),
+    /// A person at another terminal that has attached to the session.
+    Attached(ClientName),
+    /// Another agent or tool, over A2A.
+    A2a(ClientName),
+}
+
+/// Name of a client among others of its kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClientName {
+    /// Name that the client has given itself, such as its user agent; empty if it has given none.
+    #[serde(default)]
+    pub name: String,
+    /// Number that people are shown, from 1. Only the name says more of it after a restart.
+    #[serde(default)]
+    pub number: u64,
+}
+
+impl ClientName {
+    /// Bytes of a name at most.
+    const LONGEST: usize = 128;
+
+    /// Names a client. Of what it says of itself, control characters are left out, and the end if
+    /// it is long.
+    pub fn new(number: u64, name: &str) -> Self {
+        let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
+        name.truncate(name.floor_char_boundary(Self::LONGEST));
+        Self { name, number }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -35,8 +71,8 @@ impl fmt::Display for Origin {
         match self {
             Self::Editor => f.write_str("the editor"),
             Self::Terminal => f.write_str("the terminal"),
-            Self::Attached(terminal) => write!(f, "attached terminal {terminal}"),
-            Self::A2a(client) => write!(f, "A2A client {client}"),
+            Self::Attached(terminal) => write!(f, "attached terminal {}", terminal.number),
+            Self::A2a(client) => write!(f, "A2A client {}", client.number),
         }
     }
 }
@@ -56,6 +92,30 @@ pub enum PromptPart {
     Shell(String),
 }
 
+/// Facts about a prompt that only the front end knows that it came through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptTags {
+    /// The client's own key of the prompt, by which one that is sent again is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Whether the turn is a task of its own where the others are one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_task: bool,
+}
+
+impl PromptTags {
+    /// Tags with a client's own key.
+    pub fn key(key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), own_task: false }
+    }
+
+    /// Returns whether there is nothing to know.
+    pub fn is_empty(&self) -> bool {
+        self.key.is_none() && !self.own_task
+    }
+}
+
 impl fmt::Display for PromptPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,10 +128,22 @@ impl fmt::Display for PromptPart {
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 #[expect(missing_docs, reason = "the fields are said once, for the variant")]
 pub enum Event {
+    /// The session begins: always the first event of a log.
+    SessionStarted(Arc<SessionStarted>),
+    /// The system instruction, as the model is told it from now on. Written down when it is first
+    /// made, and when it has become another: nothing of it is known before a turn asks the model.
+    SystemPrompt(Arc<str>),
     /// The user said something. It waits until the turns before it have ended.
-    TurnQueued { turn: TurnId, prompt: Vec<PromptPart>, origin: Origin },
+    TurnQueued {
+        turn: TurnId,
+        prompt: Vec<PromptPart>,
+        origin: Origin,
+        #[serde(default, skip_serializing_if = "PromptTags::is_empty")]
+        tags: PromptTags,
+    },
     /// Its turn has come.
     TurnStarted { turn: TurnId },
     /// The turn that has started is a command's, of this name: what the user said is not told to
@@ -96,8 +168,17 @@ pub enum Event {
     Forgotten,
     /// Another model answers from now on; its id.
     ModelChanged { model: String },
-    /// More, or less, is allowed without a question from now on.
-    ModeChanged { mode: Mode },
+    /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends
+    /// plan mode, if a command has begun that.
+    ModeChanged {
+        mode: Mode,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before_plan: Option<Mode>,
+    },
+    /// From now on, this is always allowed.
+    AlwaysAllowed { scope: Scope },
+    /// It is no longer.
+    AlwaysRemoved { scope: Scope },
     /// The model says more.
     Text(String),
     /// The model thinks aloud.
@@ -110,7 +191,8 @@ pub enum Event {
     AnswerFinished { calls: Vec<Call>, reason: FinishReason, usage: Usage, native: Option<Native> },
     /// A call begins, or is asked about.
     CallStarted(Arc<CallStarted>),
-    /// All that a running call has said so far. Takes the place of the one before.
+    /// All that a running call has said so far. Takes the place of the one before. Live only: its
+    /// end is in the log, and this is not kept.
     CallProgress { call: String, output: String },
     /// A question is closed; by whom, unless the turn's end closed it.
     QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
@@ -122,6 +204,23 @@ pub enum Event {
     CallFinished { call: String, outcome: ToolOutcome },
     /// The turn has ended.
     TurnFinished { turn: TurnId, reason: StopReason },
+    /// Something that a front end with tasks must know as long as the session lives.
+    Task(TaskEvent),
+    /// Something that another version of this program wrote. Means nothing to this one.
+    #[serde(skip)]
+    Unknown(UnknownEvent),
+}
+
+impl Event {
+    /// Returns whether the event is part of what outlives the process. One that is not has an index
+    /// like any other, and leaves a gap there.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::CallProgress { .. } => false,
+            Self::Retry(retry) => retry.discard,
+            _ => true,
+        }
+    }
 }
 
 /// A call that begins.
@@ -188,6 +287,8 @@ pub enum ToolOutcome {
     Rejected,
     /// The turn was cancelled first.
     Cancelled,
+    /// The agent was stopped first.
+    Interrupted,
 }
 
 /// Why a turn ended.
@@ -223,4 +324,6 @@ pub enum StopReason {
     Failed(model::Error),
     /// A fault of this program.
     Crashed,
+    /// The agent was stopped before the turn had ended.
+    Interrupted,
 }

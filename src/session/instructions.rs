@@ -158,13 +158,11 @@ impl Session {
     /// what it was told before.
     pub(super) fn begin_anew(&self) {
         self.instructions.known.lock().system = None;
-        self.tell_plan_again();
     }
 
     /// Lets the model forget what is written for the places that its calls were about.
     pub(super) fn forget_places(&self) {
         *self.instructions.known.lock() = Known::default();
-        self.tell_plan_again();
     }
 
     async fn read_instructions(&self, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
@@ -175,6 +173,11 @@ impl Session {
             // A fault, and the log says which. Better an agent that follows less than none.
             return system(&self.instructions.workspace, 0, (self.instructions.today)()).into();
         };
+        let is_known =
+            self.state(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
+        if !is_known {
+            self.log.append(Event::SystemPrompt(Arc::clone(&news.system)));
+        }
         for notice in news.untold {
             self.log.append(Event::Notice(notice));
         }

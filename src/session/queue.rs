@@ -8,14 +8,12 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::event::{Event, Origin, PromptPart, StopReason, TurnId};
+use super::event::{Event, Origin, PromptPart, PromptTags, StopReason, TurnId};
 use super::{Session, turn};
 
 /// The turns that have not ended. "A turn runs" and the log's word on it change under one lock.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// How many there have been.
-    count: u64,
     pub(super) running: Option<Pending>,
     queue: VecDeque<Pending>,
     /// Fires when no turn starts any more.
@@ -50,10 +48,20 @@ pub(super) struct Pending {
 impl Session {
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
     pub fn prompt(self: &Arc<Self>, prompt: Vec<PromptPart>, origin: Origin) -> TurnId {
+        self.prompt_tagged(prompt, origin, PromptTags::default())
+    }
+
+    /// Queues a turn with what the front end has to know of it later.
+    pub fn prompt_tagged(
+        self: &Arc<Self>,
+        prompt: Vec<PromptPart>,
+        origin: Origin,
+        tags: PromptTags,
+    ) -> TurnId {
         let mut turns = self.turns.lock();
-        turns.count += 1;
-        let turn = TurnId(turns.count);
-        let queued = Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone() };
+        let turn = TurnId(self.state(|state| state.turns) + 1);
+        let queued =
+            Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone(), tags };
         self.log.append(queued);
         let cancel = CancellationToken::new();
         let prompt = prompt.into();

@@ -151,7 +151,9 @@ impl Transcript {
                 self.restored.push(format!("{} (your call {call})", path.display()));
             }
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
-            Event::Thought(_)
+            Event::SessionStarted(_)
+            | Event::SystemPrompt(_)
+            | Event::Thought(_)
             | Event::Retry(_)
             | Event::Notice(_)
             | Event::Output(_)
@@ -161,7 +163,11 @@ impl Transcript {
             | Event::CallStarted(_)
             | Event::CallProgress { .. }
             | Event::FileChanged { .. }
-            | Event::QuestionClosed { .. } => {}
+            | Event::QuestionClosed { .. }
+            | Event::AlwaysAllowed { .. }
+            | Event::AlwaysRemoved { .. }
+            | Event::Task(_)
+            | Event::Unknown(_) => {}
         }
     }
 
@@ -227,7 +233,7 @@ impl Transcript {
             let (text, media) = match outcome {
                 ToolOutcome::Done(output) => (&output.text, &output.media[..]),
                 ToolOutcome::Failed(error) => (&error.message, &[][..]),
-                ToolOutcome::Rejected | ToolOutcome::Cancelled => return,
+                ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => return,
             };
             let heading = if self.shell { OUTPUT } else { MENTIONED };
             self.user.push(Part::Text(format!("{heading}{text}")));
@@ -283,14 +289,18 @@ fn user(prompt: &[PromptPart]) -> Vec<Part> {
     vec![Part::Text(prompt.iter().map(ToString::to_string).collect())]
 }
 
-/// What the model is told of a call. A call that nothing came of was cut off.
+/// What the model is told of a call. One without an end was cut off with the agent.
 fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     let (text, failed, media) = match outcome {
         Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
         Some(ToolOutcome::Failed(error)) => (error.message, true, Vec::new()),
         Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
-        Some(ToolOutcome::Cancelled) | None if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
-        Some(ToolOutcome::Cancelled) | None => (CANCELLED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) => (CANCELLED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Interrupted) | None if !begun => {
+            (INTERRUPTED_BEFORE.to_owned(), true, Vec::new())
+        }
+        Some(ToolOutcome::Interrupted) | None => (INTERRUPTED.to_owned(), true, Vec::new()),
     };
     ToolResult { call: call.id, name: call.name, text, failed, media }
 }
@@ -304,3 +314,6 @@ const REJECTED: &str = "The user did not allow this call. It was not run. Do not
 const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";
 const CANCELLED: &str = "The user cancelled the turn before this call ended. It may have had part \
     of its effect.";
+const INTERRUPTED_BEFORE: &str = "The agent was stopped before this call began. It was not run.";
+const INTERRUPTED: &str = "The agent was stopped before this call ended. It may have had part of its \
+    effect: look before doing it again.";

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use serde_json::json;
 use tandem::model::{Call, Chunk, Error, Finish, Usage};
 use tandem::session::{
-    Answer, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason, TurnId,
+    Answer, ClientName, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason,
+    TurnId,
 };
 use tandem::tools::{self, Access, Kind, Tool};
 use tempfile::TempDir;
@@ -85,12 +86,14 @@ impl Stage {
         timeout(HANG, until(&mut log, is_end)).await.unwrap()
     }
 
-    /// What a command says. Nothing else comes of it, and the model is not asked.
+    /// What a command says. Nothing else comes of it but what it has to write down, and the model is
+    /// not asked.
     #[track_caller]
     fn output(&self, prompt: &str) -> impl Future<Output = String> {
         let at = std::panic::Location::caller();
         async move {
-            let events = self.turn(prompt).await;
+            let mut events = self.turn(prompt).await;
+            events.retain(|event| !matches!(**event, Event::AlwaysRemoved { .. }));
             let [command, output, end] = &events[..] else { panic!("{at}: {events:?}") };
             assert!(matches!(**command, Event::CommandStarted { .. }), "{at}: {events:?}");
             assert_eq!(reason(end), StopReason::EndTurn, "{at}");
@@ -271,7 +274,7 @@ async fn clear_lets_the_model_forget_and_keeps_the_log() {
     assert_eq!(stage.told(), ["user: second", "assistant: two []", "user: third"]);
     let mut log = stage.session.events(0);
     let first = until(&mut log, |event| *event == Event::Text("one".to_owned())).await;
-    assert!(matches!(*first[0], Event::TurnQueued { turn: TurnId(1), .. }));
+    assert!(matches!(*first[1], Event::TurnQueued { turn: TurnId(1), .. }));
 }
 
 #[tokio::test]
@@ -283,7 +286,7 @@ async fn a_command_waits_for_the_turn_before_it() {
     });
     let mut log = stage.session.events(0);
     stage.session.prompt(text("go"), Origin::Editor);
-    let clear = stage.session.prompt(text("/clear"), Origin::A2a(1));
+    let clear = stage.session.prompt(text("/clear"), Origin::A2a(ClientName::new(1, "agent")));
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
     assert!(stage.session.pending(clear));
     stage.session.answer("c1", Answer::Once { edited: None }, Origin::Editor).unwrap();
@@ -334,7 +337,10 @@ async fn init_studies_the_project_and_writes_its_file_after_the_question() {
     let asked = until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
     let Event::CallStarted(started) = &**asked.last().unwrap() else { unreachable!() };
     assert!(started.question.is_some() && !stage.project("GEMINI.md").exists());
-    stage.session.answer("c1", Answer::Once { edited: None }, Origin::A2a(1)).unwrap();
+    stage
+        .session
+        .answer("c1", Answer::Once { edited: None }, Origin::A2a(ClientName::new(1, "agent")))
+        .unwrap();
     let events = until(&mut log, is_end).await;
     assert_eq!(reason(events.last().unwrap()), StopReason::EndTurn);
     assert!(events.contains(&Arc::new(Event::Text("It is a project.".to_owned()))));

@@ -21,6 +21,7 @@ mod context;
 mod credentials;
 mod edit;
 mod env_file;
+mod events;
 mod fakes;
 mod family;
 mod gemini;

@@ -60,6 +60,7 @@ fn short(event: &Event) -> Option<String> {
                 ToolOutcome::Failed(error) => error.kind.as_str(),
                 ToolOutcome::Rejected => "rejected",
                 ToolOutcome::Cancelled => "cancelled",
+                ToolOutcome::Interrupted => "interrupted",
             };
             format!("finished {call} {outcome}")
         }

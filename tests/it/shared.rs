@@ -7,7 +7,9 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tandem::frontends::acp;
 use tandem::rpc::Options;
-use tandem::session::{Answer, AnswerError, Event, Origin, Session, ToolOutcome, TurnId};
+use tandem::session::{
+    Answer, AnswerError, ClientName, Event, Origin, Session, ToolOutcome, TurnId,
+};
 use tandem::tools::{Access, Kind};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
@@ -70,7 +72,7 @@ fn asking() -> Arc<Session> {
 async fn the_editor_is_shown_what_was_said_elsewhere() {
     let session = session(json!([[{ "text": "hi" }]]), vec![]);
     let mut editor = Editor::of(&session).await;
-    session.prompt(text("two\nlines"), Origin::A2a(1));
+    session.prompt(text("two\nlines"), Origin::A2a(ClientName::new(1, "agent")));
     let shown = editor.message().await;
     assert_eq!(shown["params"]["chunk"]["text"], "\n\n> **[A2A]** two\n> lines\n\n");
     assert_eq!(editor.message().await["params"]["chunk"]["text"], "hi");
@@ -81,12 +83,12 @@ async fn an_editor_that_hangs_up_leaves_the_turns_of_others_alone() {
     let session = asking();
     let mut editor = Editor::of(&session).await;
     let mut log = session.events(0);
-    session.prompt(text("go"), Origin::A2a(1));
+    session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
     while editor.message().await["method"] != "requestToolCallConfirmation" {}
     drop(editor);
     let allowed = Answer::Once { edited: None };
     tokio::task::yield_now().await;
-    session.answer("c1", allowed, Origin::A2a(1)).unwrap();
+    session.answer("c1", allowed, Origin::A2a(ClientName::new(1, "agent"))).unwrap();
     let events = until(&mut log, is_end).await;
     let done = |event: &Arc<Event>| {
         matches!(&**event, Event::CallFinished { outcome: ToolOutcome::Done(_), .. })
@@ -98,9 +100,9 @@ async fn an_editor_that_hangs_up_leaves_the_turns_of_others_alone() {
 async fn a_late_editor_is_not_asked_what_was_answered() {
     let session = asking();
     let mut log = session.events(0);
-    session.prompt(text("go"), Origin::A2a(1));
+    session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
-    session.answer("c1", Answer::Reject, Origin::A2a(1)).unwrap();
+    session.answer("c1", Answer::Reject, Origin::A2a(ClientName::new(1, "agent"))).unwrap();
     until(&mut log, is_end).await;
     let mut editor = Editor::of(&session).await;
     editor.send(json!({ "id": 1, "method": "cancelSendMessage" })).await;
@@ -111,7 +113,7 @@ async fn a_late_editor_is_not_asked_what_was_answered() {
 async fn a_late_editor_is_asked_what_is_still_open() {
     let session = asking();
     let mut log = session.events(0);
-    session.prompt(text("go"), Origin::A2a(1));
+    session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
     let mut editor = Editor::of(&session).await;
     let question = editor.message().await;
@@ -131,7 +133,7 @@ async fn a_silent_editor_does_not_hold_up_the_calls_of_others() {
     let _watching = session.watch_calls(Origin::Editor);
     let mut log = session.events(0);
     let before = tokio::time::Instant::now();
-    session.prompt(text("go"), Origin::A2a(1));
+    session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
     until(&mut log, is_end).await;
     assert_eq!(before.elapsed(), Duration::ZERO);
 }
@@ -171,7 +173,7 @@ async fn an_answer_after_the_cancel_is_told_that_it_does_not_count() {
     session.cancel(turn);
     let said = session.answer("c1", Answer::Once { edited: None }, Origin::Editor);
     until(&mut log, is_end).await;
-    let later = session.answer("c1", Answer::Reject, Origin::A2a(1));
+    let later = session.answer("c1", Answer::Reject, Origin::A2a(ClientName::new(1, "agent")));
     assert_eq!((said, later), (Err(AnswerError::Withdrawn), Err(AnswerError::Withdrawn)));
     let unknown = session.answer("c2", Answer::Reject, Origin::Editor);
     assert_eq!(unknown, Err(AnswerError::NotAsked));
@@ -181,7 +183,7 @@ async fn an_answer_after_the_cancel_is_told_that_it_does_not_count() {
 async fn many_waiting_prompts_can_be_closed() {
     let session = session(json!([[{ "hang": null }]]), vec![]);
     for _ in 0..50_000 {
-        session.prompt(text("go"), Origin::A2a(1));
+        session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
     }
     assert_eq!(session.waiting(), 49_999);
     session.close();

@@ -75,8 +75,8 @@ async fn another_mode_counts_at_once_and_is_seen() {
     let (session, _) = session(answers, |parts| Parts { tools: vec![Arc::new(tool)], ..parts });
     session.set_mode(Mode::Yolo).unwrap();
     assert_eq!(session.mode(), Mode::Yolo);
-    let seen = session.events(0).try_next().unwrap();
-    assert_eq!(*seen, Event::ModeChanged { mode: Mode::Yolo });
+    let seen = session.events(1).try_next().unwrap();
+    assert_eq!(*seen, Event::ModeChanged { mode: Mode::Yolo, before_plan: None });
     let events = turn(&session, text("go")).await;
     let end = events.last().unwrap();
     let ended = matches!(&**end, Event::TurnFinished { reason: StopReason::EndTurn, .. });

@@ -16,6 +16,7 @@ use super::super::offered;
 use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
+use super::story::Story;
 use crate::protocol::attach::{
     ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
     Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
@@ -23,7 +24,7 @@ use crate::protocol::attach::{
 };
 use crate::protocol::jsonrpc::{Error, Params};
 use crate::rpc::{self, Responder};
-use crate::session::{Answer, Origin, PromptPart, Reader, TurnId};
+use crate::session::{Answer, ClientName, Origin, PromptPart, PromptTags, Reader, TurnId};
 
 /// How many bytes of events are told at once, unless one alone has more.
 const BATCH: usize = 256 << 10;
@@ -60,46 +61,30 @@ pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
     }
 }
 
-/// The terminals that have attached to a session.
+/// Numbers of the terminals that have attached to a session since the agent was started.
 #[derive(Default)]
 pub(super) struct Terminals {
     /// The last ones.
-    known: VecDeque<Terminal>,
-    count: u64,
-}
-
-struct Terminal {
-    name: String,
-    number: u64,
-    /// How many prompts were taken from it.
-    prompts: u64,
+    known: VecDeque<ClientName>,
+    /// The highest number.
+    last: u64,
 }
 
 impl Terminals {
-    /// The number of the terminal of that name, from 1.
-    fn number(&mut self, name: &str) -> u64 {
+    /// Names a terminal: with the number that it had before, or the next.
+    fn client(&mut self, name: &str, story: &Story) -> ClientName {
         if let Some(known) = self.known.iter().find(|known| known.name == name) {
-            return known.number;
+            return known.clone();
         }
         if self.known.len() == TERMINALS {
             self.known.pop_front();
         }
-        self.count += 1;
-        let number = self.count;
-        self.known.push_back(Terminal { name: name.to_owned(), number, prompts: 0 });
-        number
-    }
-
-    /// Whether a prompt of a terminal is to be taken: it may have been, and the terminal not know.
-    fn takes(&mut self, number: u64, prompt: u64) -> bool {
-        match self.known.iter_mut().find(|known| known.number == number) {
-            Some(known) if prompt <= known.prompts => false,
-            Some(known) => {
-                known.prompts = prompt;
-                true
-            }
-            None => true,
-        }
+        let before = story.terminal(name).map(|terminal| terminal.number);
+        let number = before.unwrap_or_else(|| self.last.max(story.last_terminal()) + 1);
+        self.last = self.last.max(number);
+        let client = ClientName::new(number, name);
+        self.known.push_back(client.clone());
+        client
     }
 }
 
@@ -114,7 +99,8 @@ struct Seat {
 
 struct Joined {
     context: Arc<Context>,
-    number: u64,
+    /// Name of the terminal.
+    terminal: String,
     origin: Origin,
 }
 
@@ -176,10 +162,13 @@ impl Seat {
             Err(all) => return Ok(Opening::Choose(all)),
         };
         let session = &context.session;
-        let number = context.terminals.lock().number(&open.terminal);
+        let client = {
+            let mut terminals = context.terminals.lock();
+            context.story(|story| terminals.client(&open.terminal, story))
+        };
         let opened = Opened {
             session: context.id.clone(),
-            number,
+            number: client.number,
             directory: directory(&context),
             model: session.model(),
             mode: session.mode().to_string(),
@@ -187,7 +176,8 @@ impl Seat {
             frame_bytes: self.server.options.body,
         };
         context.attached.fetch_add(1, Ordering::Relaxed);
-        let joined = Joined { context, number, origin: Origin::Attached(number) };
+        let joined =
+            Joined { context, terminal: client.name.clone(), origin: Origin::Attached(client) };
         match self.joined.set(joined) {
             Ok(()) => Ok(Opening::Opened(opened)),
             Err(_) => Err(refused("a session is open already")),
@@ -212,7 +202,7 @@ impl Seat {
             Wanted::Only(_) => all.iter().collect(),
             Wanted::Id(id) => match all.iter().find(|context| context.id == *id) {
                 Some(exactly) => vec![exactly],
-                None => all.iter().filter(|context| context.id.starts_with(id)).collect::<Vec<_>>(),
+                None => all.iter().filter(|context| is_named(context, id)).collect::<Vec<_>>(),
             },
         };
         if let [context] = found.as_slice() {
@@ -286,8 +276,13 @@ impl Seat {
         }
         self.server.check_open().map_err(|error| refused(error.message))?;
         joined.context.used();
-        if joined.context.terminals.lock().takes(joined.number, prompt.number) {
-            joined.context.session.prompt(prompt.parts, joined.origin.clone());
+        let context = &joined.context;
+        // It may have been taken, and the terminal not know. Of two at once, one is.
+        let _recording = context.recording.lock();
+        let taken = context.story(|story| story.terminal(&joined.terminal));
+        if taken.is_none_or(|taken| prompt.number > taken.prompts) {
+            let tags = PromptTags::key(prompt.number.to_string());
+            context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);
         }
         Ok(())
     }
@@ -330,6 +325,12 @@ fn happened(
     }
     let next = next.unwrap_or(log.position());
     Ok(Happened { entries, next, input_limit })
+}
+
+/// Returns whether an id begins or ends so. The beginnings of two that were made one soon after the
+/// other are the same: it is the time.
+fn is_named(context: &Context, part: &str) -> bool {
+    context.id.starts_with(part) || context.id.ends_with(part)
 }
 
 fn directory(context: &Context) -> String {

@@ -15,7 +15,7 @@ use super::subscription::{Span, Subscription};
 use super::{Server, read, sse, turns};
 use crate::commands::{Argument, Command, PathError, Registry};
 use crate::protocol::a2a::Error;
-use crate::session::{PromptPart, Session, SessionCommand, TurnId};
+use crate::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
 
 /// `commands/get`.
 pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {
@@ -211,11 +211,9 @@ fn command_asks_model(commands: &[Command], path: &str) -> bool {
 impl Context {
     /// Runs a command in a task of its own.
     fn execute(&self, prompt: String, caller: &Caller) -> TurnId {
-        // Held over both, or what is told first would name another task.
-        let mut executions = self.executions.lock();
-        let turn = self.session.prompt(vec![PromptPart::Text(prompt)], caller.origin.clone());
-        executions.insert(turn);
-        turn
+        let tags = PromptTags { key: None, own_task: true };
+        let prompt = vec![PromptPart::Text(prompt)];
+        self.session.prompt_tagged(prompt, caller.origin.clone(), tags)
     }
 
     /// The id of the task that a command has for itself.

@@ -1,6 +1,6 @@
 //! A session as A2A sees it: a context, with its tasks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use crate::protocol::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use crate::protocol::development_tool::URI;
-use crate::session::{Session, TurnId};
+use crate::session::{Session, TaskEvent, TurnId};
 use crate::sync::Mutex;
 
 /// Outcome for a `contextId` that was not known.
@@ -51,10 +51,8 @@ pub(super) struct Context {
     story: Arc<Mutex<Story>>,
     /// Keeps it up to date.
     _keeps_up: AbortOnDropHandle<()>,
-    /// The turn after whose end its task was cancelled (0.3: a task that has ended can be).
-    canceled: Mutex<Option<TurnId>>,
-    /// The turns that are commands with a task of their own, in 0.3 too.
-    pub(super) executions: Mutex<HashSet<TurnId>>,
+    /// Held while something is looked up in the log and then recorded there.
+    pub(super) recording: Mutex<()>,
     /// When somebody last asked for it.
     used: Mutex<Instant>,
     /// The calls that are asked about, and since when no person was there to answer.
@@ -77,8 +75,7 @@ impl Context {
             terminals: Mutex::default(),
             story,
             _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
-            canceled: Mutex::default(),
-            executions: Mutex::default(),
+            recording: Mutex::default(),
             used: Mutex::new(Instant::now()),
             asking: Mutex::default(),
             abandoned: Mutex::default(),
@@ -146,7 +143,12 @@ impl Context {
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
     pub(super) fn cancel_ended(&self, turn: TurnId) -> bool {
-        self.canceled.lock().replace(turn) != Some(turn)
+        let _recording = self.recording.lock();
+        let is_new = self.story(|story| story.canceled() != Some(turn));
+        if is_new {
+            self.session.record(TaskEvent::Cancelled { turn });
+        }
+        is_new
     }
 
     /// Where the task of a turn stands; without a turn, the session's task (0.3).
@@ -157,7 +159,7 @@ impl Context {
             }
             let latest = story.latest();
             // Before any turn, it is the one of number 0 that was cancelled.
-            if *self.canceled.lock() == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
+            if story.canceled() == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
                 return TaskState::Canceled;
             }
             latest.map_or(TaskState::Submitted, Turn::state)
@@ -218,8 +220,8 @@ impl Context {
     }
 
     /// The id of the task that a turn is part of.
-    pub(super) fn task_of(&self, turn: TurnId, dialect: Dialect) -> String {
-        let own = dialect != Dialect::V1 && self.executions.lock().contains(&turn);
+    pub(super) fn task_of(&self, story: &Story, turn: TurnId, dialect: Dialect) -> String {
+        let own = story.turn(turn).is_some_and(|turn| turn.own_task);
         if own { Dialect::V1 } else { dialect }.task(&self.id, turn)
     }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::context::{Context, UnknownContext};
 use super::servers::{self, Allowed};
 use crate::protocol::a2a::Error;
-use crate::session::{ServerConfig, Session, TurnId};
+use crate::session::{ServerConfig, Session, TaskEvent, TurnId};
 use crate::sync::Mutex;
 
 /// What a client says of the session that it wants (RFC 3.2, `AgentSettings`).
@@ -59,7 +59,9 @@ pub(super) struct Contexts {
 impl Contexts {
     pub(super) fn new(sessions: Sessions, servers: Allowed) -> Self {
         let shared = match &sessions {
-            Sessions::Shared(session) => Some(Context::new(new_id(), Arc::clone(session))),
+            Sessions::Shared(session) => {
+                Some(Context::new(session.id().to_owned(), Arc::clone(session)))
+            }
             Sessions::Each { .. } => None,
         };
         let by_id = shared.iter().map(|context| (context.id.clone(), Arc::clone(context)));
@@ -131,7 +133,7 @@ impl Contexts {
             // It was made with the server.
             (None, Sessions::Shared(_)) => return Err(Error::new(Error::INTERNAL, "no session")),
         };
-        let id = match id {
+        let chosen = match id {
             Some(id)
                 if id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.') =>
             {
@@ -139,8 +141,7 @@ impl Contexts {
                     "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
                 )));
             }
-            Some(id) if !id.is_empty() => id.to_owned(),
-            _ => new_id(),
+            id => id.filter(|id| !id.is_empty()),
         };
         if self.by_id.lock().len() >= most && !self.drop_abandoned() {
             return Err(Error::new(
@@ -151,6 +152,10 @@ impl Contexts {
         let session = open(settings).map_err(Error::invalid_params)?;
         servers::add(&settings.servers, &session, self.servers);
         session.start_servers();
+        if let Some(context) = chosen {
+            session.record(TaskEvent::ContextNamed { context: context.to_owned() });
+        }
+        let id = chosen.unwrap_or(session.id()).to_owned();
         let context = Context::new(id, session);
         // Another request may have opened it meanwhile.
         let mut by_id = self.by_id.lock();
@@ -234,8 +239,4 @@ impl Contexts {
             keep
         });
     }
-}
-
-fn new_id() -> String {
-    uuid::Uuid::new_v4().to_string()
 }

@@ -29,6 +29,15 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// The version of the protocol, for the log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::V03 => "0.3",
+            Self::V1 => "1.0",
+            Self::Flat => "flat",
+        }
+    }
+
     /// The id of the task that a turn is part of: the session's own, for 0.3; version 1.0 has a
     /// task a turn.
     pub(super) fn task(self, context: &str, turn: TurnId) -> String {
@@ -108,12 +117,11 @@ fn size(frames: &[Frame]) -> usize {
 }
 
 fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
-    let names = Names {
-        context: &context.id,
-        task: &|turn| context.task_of(turn, dialect),
-        model: &context.session.model(),
-    };
-    let updates = context.story(|story| updates::of(entry, story, &names));
+    let model = context.session.model();
+    let updates = context.story(|story| {
+        let task = |turn| context.task_of(story, turn, dialect);
+        updates::of(entry, story, &Names { context: &context.id, task: &task, model: &model })
+    });
     let frame = |(n, update): (usize, Update)| {
         Some(Frame {
             index: entry.index,

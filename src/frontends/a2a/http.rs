@@ -11,7 +11,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LAST_MODIFIED, VARY,
     WWW_AUTHENTICATE,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use super::{Server, busy, card, read, rest, sse, ws};
 use crate::protocol::a2a::Error;
 use crate::protocol::development_tool::URI;
 use crate::protocol::jsonrpc::Message;
-use crate::session::Origin;
+use crate::session::{ClientName, Origin};
 
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -250,6 +250,8 @@ impl Server {
     pub(super) fn caller(&self, headers: &HeaderMap) -> Caller {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-        Caller { origin: Origin::A2a(number), last_event: last.map(ToOwned::to_owned) }
+        let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let origin = Origin::A2a(ClientName::new(number, agent.unwrap_or_default()));
+        Caller { origin, last_event: last.map(ToOwned::to_owned) }
     }
 }

@@ -199,7 +199,8 @@ impl Server {
             }
             Content::Prompt(prompt) => {
                 self.check_open()?;
-                let target = MessageTarget { task: sent.task.is_some(), turn, unknown };
+                let target =
+                    MessageTarget { task: sent.task.is_some(), turn, unknown, id: sent.id };
                 let span = turns::begin(&context, prompt, caller, &target, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown }, true))

@@ -14,7 +14,7 @@ use super::methods::{task_id, to_value};
 use super::webhook::{self, Delivery, Target, Webhooks};
 use super::{read, v1};
 use crate::protocol::a2a::Error;
-use crate::session::TurnId;
+use crate::session::{PushConfig, Session, TaskEvent, TurnId};
 use crate::sync::Mutex;
 
 /// How many configurations a session may have.
@@ -23,24 +23,31 @@ const MOST: usize = 32;
 /// What a configuration is called that has no name (0.3).
 const DEFAULT: &str = "default";
 
-/// The configurations of one session.
+/// What notifies, by task and configuration: one for each configuration of one session. What a
+/// configuration says is in the session's log.
 #[derive(Default)]
-pub(super) struct Push(Mutex<HashMap<String, Config>>);
+pub(super) struct Push(Mutex<HashMap<String, AbortOnDropHandle<()>>>);
 
 impl Push {
     /// How many notify; each holds its session.
     pub(super) fn len(&self) -> usize {
-        self.0.lock().values().filter(|config| !config.notifies.is_finished()).count()
+        self.0.lock().values().filter(|notifies| !notifies.is_finished()).count()
     }
 
     /// Whether there is room for another of that key, if need be in place of those whose task has
     /// ended.
-    fn room(&self, key: Option<&str>) -> Result<(), Error> {
+    fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {
         let mut configs = self.0.lock();
         if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {
             return Ok(());
         }
-        configs.retain(|_, config| !config.notifies.is_finished());
+        configs.retain(|key, notifies| {
+            let keep = !notifies.is_finished();
+            if !keep {
+                session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
+            }
+            keep
+        });
         if configs.len() < MOST {
             return Ok(());
         }
@@ -51,9 +58,9 @@ impl Push {
     /// Waits until all is told that there is; the server is over.
     pub(super) async fn finish(&self) {
         let configs = std::mem::take(&mut *self.0.lock());
-        for config in configs.into_values() {
+        for notifies in configs.into_values() {
             // One that has panicked tells nothing more.
-            let _ = config.notifies.await;
+            let _ = notifies.await;
         }
     }
 
@@ -61,15 +68,6 @@ impl Push {
     pub(super) fn clear(&self) {
         self.0.lock().clear();
     }
-}
-
-struct Config {
-    /// As the client has set it.
-    set: Value,
-    /// The task's id.
-    task: String,
-    /// Notifies, as long as it is there.
-    notifies: AbortOnDropHandle<()>,
 }
 
 impl Server {
@@ -93,7 +91,7 @@ impl Server {
         dialect: Dialect,
     ) -> Result<(), Error> {
         let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, id(config)));
-        context.push.room(key.as_deref())
+        context.push.room(&context.session, key.as_deref())
     }
 
     /// Notifies from now on; the configuration as it is kept.
@@ -110,7 +108,7 @@ impl Server {
         set["id"] = json!(id);
         let task = turn.map_or_else(|| context.id.clone(), |turn| dialect.task(&context.id, turn));
         let key = format!("{task}/{id}");
-        context.push.room(Some(&key))?;
+        context.push.room(&context.session, Some(&key))?;
         let notify = Notify {
             // What has begun already is told of from its beginning.
             follow: Follow::new(context, from(context, turn), dialect),
@@ -124,7 +122,10 @@ impl Server {
         };
         let notifies = AbortOnDropHandle::new(tokio::spawn(notify.run()));
         let shown = shown(&task, &set, dialect);
-        context.push.0.lock().insert(key, Config { set, task, notifies });
+        let config = PushConfig { task, turn, protocol: dialect.name().to_owned(), set };
+        let mut push = context.push.0.lock();
+        context.session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
+        push.insert(key, notifies);
         Ok(shown)
     }
 
@@ -142,26 +143,29 @@ impl Server {
 
     pub(super) fn get_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
         let (context, key) = self.config(params)?;
-        let configs = context.push.0.lock();
-        let config = configs.get(&key).ok_or_else(|| not_there(&key))?;
-        Ok(shown(&config.task, &config.set, dialect))
+        context.story(|story| {
+            let config = story.push().get(&key).ok_or_else(|| not_there(&key))?;
+            Ok(shown(&config.task, &config.set, dialect))
+        })
     }
 
     pub(super) fn list_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
         let task = listed(params)?;
         let (context, _) = self.contexts.task(task)?;
-        let configs = context.push.0.lock();
-        let mut found: Vec<_> = configs.iter().filter(|(_, config)| config.task == task).collect();
-        found.sort_by_key(|(key, _)| key.as_str());
-        let found = found.into_iter().map(|(_, config)| shown(task, &config.set, dialect));
-        let found: Vec<Value> = found.collect();
+        let found: Vec<Value> = context.story(|story| {
+            let found = story.push().values().filter(|config| config.task == task);
+            found.map(|config| shown(task, &config.set, dialect)).collect()
+        });
         Ok(if dialect == Dialect::V1 { json!({ "configs": found }) } else { json!(found) })
     }
 
     pub(super) fn delete_push(&self, params: &Value) -> Result<Value, Error> {
         let (context, key) = self.config(params)?;
         // One that is gone already is what was wanted.
-        context.push.0.lock().remove(&key);
+        let removed = context.push.0.lock().remove(&key);
+        if removed.is_some() {
+            context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
+        }
         self.webhooks.forget(&key);
         Ok(Value::Null)
     }

@@ -2,12 +2,13 @@
 //!
 //! One more reader of the log: it folds each event in once, however often it is asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::protocol::a2a::TaskState;
 use crate::session::{
-    CallStarted, Entry, Event, Millis, Origin, PromptPart, Reader, StopReason, TurnId,
+    CallStarted, ClientName, Entry, Event, Millis, Origin, PromptPart, PromptTags, PushConfig,
+    Reader, StopReason, TaskEvent, TurnId,
 };
 use crate::sync::Mutex;
 
@@ -36,6 +37,21 @@ pub(super) struct Story {
     /// Where each turn that ran began, in order.
     runs: Vec<(usize, TurnId)>,
     calls: HashMap<String, Call>,
+    /// The turn after whose end the session's task was cancelled (0.3: a task that has ended can be).
+    canceled: Option<TurnId>,
+    /// Who is to be notified, by task and configuration.
+    push: BTreeMap<String, PushConfig>,
+    /// The terminals that have said something, by their names.
+    terminals: HashMap<String, Terminal>,
+}
+
+/// A terminal that has attached to the session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Terminal {
+    /// Number that people are shown.
+    pub(super) number: u64,
+    /// Number of prompts that were taken from it.
+    pub(super) prompts: u64,
 }
 
 /// One turn.
@@ -43,6 +59,8 @@ pub(super) struct Turn {
     pub(super) id: TurnId,
     pub(super) prompt: String,
     pub(super) origin: Origin,
+    /// Whether the turn is a task of its own in 0.3, too.
+    pub(super) own_task: bool,
     /// Where in the log it was queued.
     pub(super) queued: usize,
     pub(super) queued_at: Millis,
@@ -101,13 +119,24 @@ pub(super) fn state(reason: &StopReason) -> TaskState {
         StopReason::Cancelled { .. } | StopReason::Closed { .. } | StopReason::Unanswered(_) => {
             TaskState::Canceled
         }
-        StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => TaskState::Failed,
+        StopReason::Refused(_)
+        | StopReason::Failed(_)
+        | StopReason::Crashed
+        | StopReason::Interrupted => TaskState::Failed,
     }
 }
 
 impl Story {
     pub(super) fn new(log: Reader) -> Self {
-        Self { log, turns: Vec::new(), runs: Vec::new(), calls: HashMap::new() }
+        Self {
+            log,
+            turns: Vec::new(),
+            runs: Vec::new(),
+            calls: HashMap::new(),
+            canceled: None,
+            push: BTreeMap::new(),
+            terminals: HashMap::new(),
+        }
     }
 
     /// Folds in what has happened since.
@@ -141,6 +170,26 @@ impl Story {
         self.calls.get(id)
     }
 
+    /// The turn after whose end the session's task was cancelled last.
+    pub(super) fn canceled(&self) -> Option<TurnId> {
+        self.canceled
+    }
+
+    /// Who is to be notified, by task and configuration.
+    pub(super) fn push(&self) -> &BTreeMap<String, PushConfig> {
+        &self.push
+    }
+
+    /// The terminal of a name, if it has said something.
+    pub(super) fn terminal(&self, name: &str) -> Option<Terminal> {
+        self.terminals.get(name).copied()
+    }
+
+    /// The highest number that a terminal has.
+    pub(super) fn last_terminal(&self) -> u64 {
+        self.terminals.values().map(|terminal| terminal.number).max().unwrap_or(0)
+    }
+
     /// The turn that ran at a place in the log.
     pub(super) fn running_at(&self, index: usize) -> Option<TurnId> {
         let after = self.runs.partition_point(|(begun, _)| *begun <= index);
@@ -155,11 +204,13 @@ impl Story {
 
     fn fold(&mut self, entry: &Entry) {
         match &*entry.event {
-            Event::TurnQueued { turn, prompt, origin } => {
+            Event::TurnQueued { turn, prompt, origin, tags } => {
+                self.queued(origin, tags);
                 self.turns.push(Turn {
                     id: *turn,
                     prompt: prompt.iter().map(PromptPart::to_string).collect(),
                     origin: origin.clone(),
+                    own_task: tags.own_task,
                     queued: entry.index,
                     queued_at: entry.at,
                     started: false,
@@ -189,6 +240,7 @@ impl Story {
             }),
             Event::AnswerFinished { .. } => self.run(entry.at, |turn| turn.speaking = false),
             Event::CallStarted(started) => self.started(entry, started),
+            Event::Task(event) => self.recorded(event),
             Event::QuestionClosed { call, .. } | Event::CallFinished { call, .. } => {
                 self.run(entry.at, |turn| turn.asking.retain(|asking| asking != call));
             }
@@ -197,7 +249,9 @@ impl Story {
                 turn.say(text);
                 turn.speaking = false;
             }),
-            Event::Thought(_)
+            Event::SessionStarted(_)
+            | Event::SystemPrompt(_)
+            | Event::Thought(_)
             | Event::Retry(_)
             | Event::Notice(_)
             | Event::CallProgress { .. }
@@ -211,7 +265,29 @@ impl Story {
             | Event::FileRestored { .. }
             | Event::Forgotten
             | Event::ModelChanged { .. }
-            | Event::ModeChanged { .. } => {}
+            | Event::ModeChanged { .. }
+            | Event::AlwaysAllowed { .. }
+            | Event::AlwaysRemoved { .. }
+            | Event::Unknown(_) => {}
+        }
+    }
+
+    /// Counts the prompts of a terminal.
+    fn queued(&mut self, origin: &Origin, tags: &PromptTags) {
+        let Origin::Attached(ClientName { name, number }) = origin else { return };
+        let terminal = self.terminals.entry(name.clone()).or_default();
+        let prompt = tags.key.as_ref().and_then(|key| key.parse().ok()).unwrap_or(0);
+        *terminal = Terminal { number: *number, prompts: terminal.prompts.max(prompt) };
+    }
+
+    fn recorded(&mut self, event: &TaskEvent) {
+        match event {
+            TaskEvent::ContextNamed { .. } => {}
+            TaskEvent::Cancelled { turn } => self.canceled = Some(*turn),
+            TaskEvent::PushConfigSet { key, config } => {
+                self.push.insert(key.clone(), config.clone());
+            }
+            TaskEvent::PushConfigDeleted { key } => _ = self.push.remove(key),
         }
     }
 
@@ -267,6 +343,7 @@ mod tests {
             turn: TurnId(1),
             prompt: Vec::new(),
             origin: Origin::Editor,
+            tags: PromptTags::default(),
         });
         log.append(Event::TurnStarted { turn: TurnId(1) });
         for _ in 0..chunks {

@@ -167,6 +167,12 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
         ToolOutcome::Rejected | ToolOutcome::Cancelled => {
             tool_call(started, ToolCallStatus::Cancelled)
         }
+        ToolOutcome::Interrupted => {
+            let mut call = tool_call(started, ToolCallStatus::Failed);
+            let message = "The agent was stopped before this call ended.".to_owned();
+            call.error = Some(ErrorDetails { message, r#type: "interrupted".to_owned() });
+            call
+        }
     }
 }
 

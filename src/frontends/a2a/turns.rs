@@ -15,7 +15,8 @@ use super::tool_call::{
 };
 use crate::protocol::a2a::Error;
 use crate::session::{
-    Access, Answer, AnswerError, CallStarted, PromptPart, Question, Scope, Session, TurnId,
+    Access, Answer, AnswerError, CallStarted, PromptPart, PromptTags, Question, Scope, Session,
+    TurnId,
 };
 
 /// How many prompts of a session may wait.
@@ -29,6 +30,8 @@ pub(super) struct MessageTarget {
     pub(super) turn: Option<TurnId>,
     /// Outcome for the context, if it was not known.
     pub(super) unknown: Option<UnknownContext>,
+    /// The id of the message itself.
+    pub(super) id: Option<String>,
 }
 
 /// Begins a turn.
@@ -48,7 +51,8 @@ pub(super) fn begin(
             let _ = session.answer(&asked.call.id, Answer::Cancel, caller.origin.clone());
         }
     }
-    let turn = session.prompt(prompt, caller.origin.clone());
+    let tags = PromptTags { key: target.id.clone(), own_task: false };
+    let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
     let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
     let waits = session.running() != Some(turn);
     let first = (!target.task || waits || dialect == Dialect::V1)

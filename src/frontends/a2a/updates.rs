@@ -108,7 +108,9 @@ impl Telling<'_> {
             }
             Event::Notice(notice) => self.remark("Note", notice.clone()),
             Event::Compressed(short) => self.remark("Note", short.to_string()),
-            Event::AnswerFinished { .. }
+            Event::SessionStarted(_)
+            | Event::SystemPrompt(_)
+            | Event::AnswerFinished { .. }
             | Event::CommandStarted { .. }
             | Event::Asked(_)
             | Event::Told { .. }
@@ -119,7 +121,11 @@ impl Telling<'_> {
             | Event::Forgotten
             | Event::QuestionClosed { answer: None, .. }
             | Event::ModelChanged { .. }
-            | Event::ModeChanged { .. } => {}
+            | Event::ModeChanged { .. }
+            | Event::AlwaysAllowed { .. }
+            | Event::AlwaysRemoved { .. }
+            | Event::Task(_)
+            | Event::Unknown(_) => {}
             Event::CallStarted(started) if started.question.is_some() => {
                 let call = pending(started);
                 self.call(&call);
@@ -354,6 +360,9 @@ pub(super) fn explanation(reason: &StopReason) -> Option<String> {
         StopReason::Failed(ModelError::RateLimited(why)) => format!("Rate limited: {why}"),
         StopReason::Failed(error) => error.to_string(),
         StopReason::Crashed => "The turn ended because of a fault in the agent.".to_owned(),
+        StopReason::Interrupted => "The agent was stopped before the turn had ended. Send a new \
+            message to go on."
+            .to_owned(),
     })
 }
 

@@ -119,6 +119,7 @@ pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallCo
         }
         ToolOutcome::Rejected => (ToolCallStatus::Error, Some(markdown("Rejected"))),
         ToolOutcome::Cancelled => (ToolCallStatus::Error, Some(markdown("Cancelled"))),
+        ToolOutcome::Interrupted => (ToolCallStatus::Error, Some(markdown("Interrupted"))),
     }
 }
 

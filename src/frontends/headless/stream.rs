@@ -98,6 +98,9 @@ fn result(call: &str, outcome: &ToolOutcome) -> Value {
         ToolOutcome::Failed(error) => (error.kind.as_str(), error.message.as_str()),
         ToolOutcome::Rejected => ("rejected", "The call was not allowed."),
         ToolOutcome::Cancelled => ("cancelled", "The call was cancelled."),
+        ToolOutcome::Interrupted => {
+            ("interrupted", "The agent was stopped before the call had ended.")
+        }
     };
     let error = json!({ "type": kind, "message": message });
     json!({ "tool_id": call, "status": "error", "output": message, "error": error })

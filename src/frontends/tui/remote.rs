@@ -26,7 +26,7 @@ use crate::protocol::attach::{
     ANSWER, Answering, CANCEL, FILES, Files, Listed, Offered, Open, Opened, Opening, PROMPT,
     PROMPTS, Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
 };
-use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, TurnId};
+use crate::session::{Answer, AnswerError, ClientName, Mode, Origin, PromptPart, TurnId};
 
 /// Number of unread news from which on no more are requested.
 const AHEAD: usize = 2;
@@ -62,7 +62,7 @@ pub enum Attached {
 /// Attaches to a session. The error says, for people, why that cannot be done.
 pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
     let terminal = uuid::Uuid::new_v4().to_string();
-    let ask = Open { version: VERSION, terminal, session: wanted };
+    let ask = Open { version: VERSION, terminal: terminal.clone(), session: wanted };
     let connection =
         Connection::open(&agent).await.map_err(|failure| anyhow!(failure.why(&agent)))?;
     let opened = match open(&connection, &agent, &ask).await {
@@ -79,6 +79,7 @@ pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
     Ok(Attached::To(Remote {
         agent,
         opened,
+        terminal,
         asks,
         news: told,
         prompts: AtomicU64::new(0),
@@ -91,6 +92,8 @@ pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
 pub struct Remote {
     agent: Agent,
     opened: Opened,
+    /// Name of this terminal.
+    terminal: String,
     asks: mpsc::UnboundedSender<Ask>,
     news: mpsc::Receiver<News>,
     /// Number of prompts so far.
@@ -107,7 +110,7 @@ impl Remote {
     }
 
     pub(super) fn me(&self) -> Origin {
-        Origin::Attached(self.opened.number)
+        Origin::Attached(ClientName::new(self.opened.number, &self.terminal))
     }
 
     pub(super) fn place(&self) -> String {

@@ -341,7 +341,7 @@ fn a_question_that_is_answered_elsewhere() {
     Stage::new()
         .turn("go")
         .see(asked_edit("1"))
-        .see(closed(json!([{ "Once": { "edited": null } }, { "A2a": 2 }])))
+        .see(closed(json!([{ "Once": { "edited": null } }, { "A2a": { "number": 2 } }])))
         .check("answered_elsewhere.txt");
     Stage::new()
         .turn("go")
@@ -368,7 +368,7 @@ fn prompts_from_elsewhere_and_those_that_wait() {
     let mut stage = Stage::new();
     stage.state.about.a2a = Some(("http://127.0.0.1:41242/".to_owned(), 2));
     stage
-        .turn_of("run the tests", json!({ "A2a": 1 }))
+        .turn_of("run the tests", json!({ "A2a": { "number": 1 } }))
         .see(queued(2, "and then this", json!("Terminal")))
         .see(queued(3, "from the editor", json!("Editor")))
         .typed("!git status")

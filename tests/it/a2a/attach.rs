@@ -73,7 +73,7 @@ async fn attach(client: Client) -> Socket {
 }
 
 fn open(name: &str, session: Value) -> Value {
-    json!({ "version": 1, "terminal": name, "session": session })
+    json!({ "version": 2, "terminal": name, "session": session })
 }
 
 fn said(events: &[Value]) -> String {
@@ -92,7 +92,7 @@ async fn a_terminal_is_told_everything_once_and_says_something() {
     assert_eq!(seat.opened["number"], 1);
     assert_eq!(seat.opened["directory"], json!(it.editor.workspace()));
     let before = seat.turn().await;
-    assert_eq!(before[0]["TurnQueued"]["origin"], "Editor");
+    assert_eq!(before[1]["TurnQueued"]["origin"], "Editor");
     assert_eq!(said(&before), "hello");
     // The next is not there yet: the answer waits for it.
     let since = json!({ "from": seat.next, "bytes": 1_000_000 });
@@ -100,7 +100,7 @@ async fn a_terminal_is_told_everything_once_and_says_something() {
     seat.socket.send("p", "attach/prompt", json!({ "number": 1, "parts": [text("hi")] })).await;
     let answered = seat.socket.until(|frame| frame["id"] == "waits").await;
     let first = &answered.last().unwrap()["result"]["entries"][0]["event"];
-    assert_eq!(first["TurnQueued"]["origin"], json!({ "Attached": 1 }));
+    assert_eq!(first["TurnQueued"]["origin"], json!({ "Attached": { "name": "a", "number": 1 } }));
     it.editor.call_of("streamAssistantMessageChunk").await;
     let shown = it.editor.call_of("streamAssistantMessageChunk").await;
     assert_eq!(shown["params"]["chunk"]["text"], "\n\n> **[terminal]** hi\n\n");
@@ -164,7 +164,7 @@ async fn another_version_is_told_so() {
     let answer = socket.call(0, "attach/open", open).await;
     let why = answer["error"]["data"]["details"].as_str().unwrap();
     let own = env!("CARGO_PKG_VERSION");
-    assert!(why.starts_with(&format!("the agent (tandem {own}) lets terminals of version 1")));
+    assert!(why.starts_with(&format!("the agent (tandem {own}) lets terminals of version 2")));
     assert!(why.contains("this one is of version 7"), "{why}");
 }
 
@@ -189,7 +189,7 @@ async fn with_a_token_it_runs_commands_and_changes_the_mode() {
     seat.result("attach/setMode", json!({ "mode": "auto_edit" })).await;
     seat.prompt(1, json!({ "Shell": "touch made" })).await;
     let events = seat.turn().await;
-    assert_eq!(events[0], json!({ "ModeChanged": { "mode": "auto_edit" } }));
+    assert_eq!(events[1], json!({ "ModeChanged": { "mode": "auto_edit" } }));
     assert!(it.editor.workspace().join("made").exists());
     let wrong = seat.socket.call(9, "attach/setMode", json!({ "mode": "wild" })).await;
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
@@ -207,7 +207,11 @@ async fn the_first_answer_counts_and_the_second_is_told_whose_it_was() {
     let allowed = json!({ "Once": { "edited": null } });
     assert_eq!(one.result("attach/answer", answer(allowed)).await, json!({ "Ok": null }));
     let late = other.result("attach/answer", answer(json!("Reject"))).await;
-    assert_eq!(late["Err"]["AlreadyAnswered"]["by"], json!({ "Attached": 1 }), "{late}");
+    assert_eq!(
+        late["Err"]["AlreadyAnswered"]["by"],
+        json!({ "Attached": { "name": "a", "number": 1 } }),
+        "{late}"
+    );
     one.turn().await;
     assert!(it.editor.workspace().join("a.txt").exists());
 }
@@ -248,12 +252,16 @@ async fn events_come_in_batches_and_one_that_is_too_large_is_left_out() {
     let id = it.editor.prompt("go").await;
     it.editor.answer_to(id).await;
     let mut seat = Seat::open(it.client, "a").await;
-    let happened = seat.result("attach/events", json!({ "from": 0, "bytes": 1000 })).await;
+    let happened = seat.result("attach/events", json!({ "from": 1, "bytes": 1000 })).await;
     let entries = happened["entries"].as_array().unwrap();
     let events: Vec<_> = entries.iter().map(|entry| &entry["event"]).collect();
     assert!(events.len() < 4 && events[0].get("TurnQueued").is_some(), "{happened}");
-    assert_eq!(happened["next"], entries.len());
+    assert_eq!(happened["next"], 1 + entries.len());
     let since = json!({ "from": happened["next"], "bytes": 1000 });
+    // The system instruction is long, too.
+    let rest = seat.result("attach/events", since).await;
+    assert_eq!(rest["entries"][0]["event"], Value::Null, "{rest}");
+    let since = json!({ "from": rest["next"], "bytes": 1000 });
     let rest = seat.result("attach/events", since).await;
     assert_eq!(rest["entries"][0]["event"], Value::Null, "{rest}");
     let since = json!({ "from": rest["next"], "bytes": 1000 });
@@ -305,7 +313,7 @@ async fn a_server_of_sessions_lists_them_if_it_is_not_clear_which_is_meant() {
     assert_eq!(listed.len(), 2);
     assert_eq!((&listed[0]["last"], &listed[0]["prompts"]), (&json!("two"), &json!(1)));
     assert_eq!((&listed[1]["id"], &listed[1]["prompts"]), (&json!(id), &json!(0)));
-    let one = third.call(1, "attach/open", open("c", json!({ "id": id[..8] }))).await;
+    let one = third.call(1, "attach/open", open("c", json!({ "id": id[id.len() - 8..] }))).await;
     assert_eq!(one["result"]["opened"]["session"], json!(id));
     let mut fourth = attach(it.client).await;
     let none = fourth.call(0, "attach/open", open("d", json!({ "id": "none" }))).await;

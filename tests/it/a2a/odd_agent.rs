@@ -16,6 +16,8 @@ struct Agent {
     socket: WebSocket<TcpStream>,
     /// The call that waits for events, when there is one.
     events: Option<Value>,
+    /// The terminal's name, when it has said it.
+    terminal: String,
 }
 
 impl Agent {
@@ -26,7 +28,11 @@ impl Agent {
         std::thread::spawn(move || {
             for act in acts {
                 let (stream, _) = listener.accept().unwrap();
-                act(&mut Self { socket: accept(stream).unwrap(), events: None });
+                act(&mut Self {
+                    socket: accept(stream).unwrap(),
+                    events: None,
+                    terminal: String::new(),
+                });
             }
         });
         port
@@ -68,6 +74,7 @@ impl Agent {
             "mode": "default", "frameBytes": 1000,
         });
         self.answer(&call, json!({ "opened": opened }));
+        self.terminal = call["params"]["terminal"].as_str().unwrap().to_owned();
         call["params"].clone()
     }
 
@@ -82,6 +89,8 @@ impl Agent {
         let entries = events.iter().enumerate();
         let entries: Vec<_> = entries
             .map(|(n, event)| json!({ "index": from + n, "at": 0, "event": event }))
+            .map(|entry| entry.to_string().replace(ME, &self.terminal))
+            .map(|entry| serde_json::from_str::<Value>(&entry).unwrap())
             .collect();
         let next = from + events.len();
         self.answer(&call, json!({ "entries": entries, "next": next, "inputLimit": null }));
@@ -93,8 +102,15 @@ impl Agent {
     }
 }
 
+/// Stands for the terminal's name in events.
+const ME: &str = "<me>";
+
+fn me() -> Value {
+    json!({ "Attached": { "name": ME, "number": 1 } })
+}
+
 fn said(text: &str) -> [Value; 4] {
-    let prompt = json!({ "turn": 1, "prompt": [{ "Text": text }], "origin": { "Attached": 1 } });
+    let prompt = json!({ "turn": 1, "prompt": [{ "Text": text }], "origin": me() });
     [
         json!({ "TurnQueued": prompt }),
         json!({ "TurnStarted": { "turn": 1 } }),
@@ -228,7 +244,7 @@ fn what_is_not_taken_comes_back() {
         agent.refuse(&call, "not now");
         let call = agent.call("attach/answer").unwrap();
         agent.answer(&call, json!({ "Ok": null }));
-        let closed = json!([{ "Once": { "edited": null } }, { "Attached": 1 }]);
+        let closed = json!([{ "Once": { "edited": null } }, me()]);
         let finished = json!({ "call": "c", "outcome": "Rejected" });
         let closed = json!({ "QuestionClosed": { "call": "c", "answer": closed } });
         agent.tell(3, &[closed, json!({ "CallFinished": finished })]);

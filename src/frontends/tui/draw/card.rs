@@ -59,7 +59,9 @@ pub(super) fn rows(card: &Card, open: bool, columns: usize) -> ItemRows {
             Some(Content::Output(text)) => output(text),
             _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
         },
-        Some(ToolOutcome::Rejected | ToolOutcome::Cancelled) => ItemRows::default(),
+        Some(ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted) => {
+            ItemRows::default()
+        }
     };
     shown.rows.insert(0, head(card, counts, columns));
     shown
@@ -103,6 +105,7 @@ fn remark(card: &Card) -> String {
             format!(" · {}{by}", decision.label())
         }
         _ if matches!(card.outcome, Some(ToolOutcome::Cancelled)) => " · cancelled".to_owned(),
+        _ if matches!(card.outcome, Some(ToolOutcome::Interrupted)) => " · interrupted".to_owned(),
         _ => String::new(),
     }
 }

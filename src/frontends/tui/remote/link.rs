@@ -202,11 +202,8 @@ fn call(peer: &Peer, number: u64, ask: &Ask) -> BoxFuture<'static, (u64, Answer)
 fn read(entry: attach::Entry<Box<RawValue>>) -> Entry {
     let note = |why: &str| Event::Notice(format!("Something happened that is not shown: {why}."));
     let event = match entry.event.map(|event| serde_json::from_str(event.get())) {
+        Some(Ok(Event::Unknown(_)) | Err(_)) => note("the agent is another version of tandem"),
         Some(Ok(event)) => event,
-        Some(Err(err)) => {
-            tracing::debug!("entry {}: {err}", entry.index);
-            note("the agent is another version of tandem")
-        }
         None => note("it is too large (--limit line-bytes=N)"),
     };
     Entry { index: entry.index, at: entry.at, event: Arc::new(event) }

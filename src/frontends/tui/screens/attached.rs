@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::super::dialog::Dialog;
 use super::super::state::{About, Elsewhere, State};
 use super::{Stage, asked_edit, done};
-use crate::session::Origin;
+use crate::session::{ClientName, Origin};
 
 /// The second terminal on somebody else's session.
 pub(super) fn attached() -> Stage {
     let place = "127.0.0.1:41242".to_owned();
     let about =
         About { elsewhere: Some(Elsewhere { place, lost: false }), ..Stage::new().state.about };
-    Stage { state: State::new(about, Origin::Attached(2)), ..Stage::new() }
+    Stage { state: State::new(about, Origin::Attached(ClientName::new(2, "t"))), ..Stage::new() }
 }
 
 fn queued(turn: u64, text: &str, origin: Value) -> Value {
@@ -23,8 +23,12 @@ fn queued(turn: u64, text: &str, origin: Value) -> Value {
 fn who_says_something_is_said_unless_it_was_said_here() {
     attached()
         .turn_of("from the agent's own terminal", json!("Terminal"))
-        .see(queued(2, "from here", json!({ "Attached": 2 })))
-        .see(queued(3, "from another terminal", json!({ "Attached": 1 })))
+        .see(queued(2, "from here", json!({ "Attached": { "name": "t", "number": 2 } })))
+        .see(queued(
+            3,
+            "from another terminal",
+            json!({ "Attached": { "name": "t", "number": 1 } }),
+        ))
         .see(queued(4, "from the editor", json!("Editor")))
         .check("attached.txt");
 }
@@ -33,7 +37,7 @@ fn who_says_something_is_said_unless_it_was_said_here() {
 fn who_allows_something_is_said_unless_it_was_allowed_here() {
     let closed = |call: &str, by: u64| {
         json!({ "QuestionClosed": { "call": call, "answer":
-        [{ "Once": { "edited": null } }, { "Attached": by }] } })
+        [{ "Once": { "edited": null } }, { "Attached": { "name": "t", "number": by } }] } })
     };
     attached()
         .turn_of("go", json!("Editor"))
@@ -59,11 +63,9 @@ fn a_lost_connection_is_said_and_nothing_turns() {
 
 #[test]
 fn only_what_was_said_here_is_taken_back() {
-    let stage = attached().see(queued(1, "mine", json!({ "Attached": 2 }))).see(queued(
-        2,
-        "another's",
-        json!({ "Attached": 1 }),
-    ));
+    let stage = attached()
+        .see(queued(1, "mine", json!({ "Attached": { "name": "t", "number": 2 } })))
+        .see(queued(2, "another's", json!({ "Attached": { "name": "t", "number": 1 } })));
     assert_eq!(stage.state.last_queued().unwrap().prompt, "mine");
 }
 

@@ -107,7 +107,7 @@ fn a_turn_of_this_terminal_that_a_refused_key_ends_is_to_go_on() {
     let end = json!({ "TurnFinished": { "turn": 1, "reason": refused } });
     let stage = Stage::new().turn("go").see(end.clone());
     assert_eq!(stage.state.refused, Some((stage.now, Then::GoOn)));
-    let stage = Stage::new().turn_of("go", json!({ "A2a": 1 })).see(end);
+    let stage = Stage::new().turn_of("go", json!({ "A2a": { "number": 1 } })).see(end);
     assert_eq!(stage.state.refused, Some((stage.now, Then::Nothing)));
 }
 

@@ -1,0 +1,153 @@
+//! The state of a session besides its conversation, folded from its log: what a session that is
+//! opened again begins with.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::Session;
+use super::event::{Event, TurnId};
+use super::log::Reader;
+use super::plan;
+use crate::permission::{Mode, Scope};
+
+/// State of a session, as the events up to now have made it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionState {
+    /// The session's id.
+    pub id: String,
+    /// The id of the model that answers.
+    pub model: String,
+    /// The approval mode.
+    pub mode: Mode,
+    /// The mode that ends plan mode, if a command has begun that.
+    pub before_plan: Option<Mode>,
+    /// Whether the model was told last that plan mode is on.
+    pub plan_told: bool,
+    /// The system instruction that the model was told last.
+    pub system: Option<Arc<str>>,
+    /// The scopes that were always allowed, in this order.
+    pub always: Vec<Scope>,
+    /// Number of turns that were queued.
+    pub turns: u64,
+    /// The turn that runs.
+    pub running: Option<TurnId>,
+    /// The turns that wait, in order.
+    pub waiting: VecDeque<TurnId>,
+    /// The ids that calls have had.
+    pub calls: BTreeSet<String>,
+    /// The calls that have begun, or are asked about, and have not ended.
+    pub open_calls: BTreeSet<String>,
+    /// Those of them whose question is open.
+    pub open_questions: BTreeSet<String>,
+}
+
+impl SessionState {
+    /// Folds all events that a reader has now.
+    pub fn of(log: &mut Reader) -> Self {
+        let mut state = Self::default();
+        while let Some(event) = log.try_next() {
+            state.fold(&event);
+        }
+        state
+    }
+
+    /// Folds in an event.
+    pub fn fold(&mut self, event: &Event) {
+        match event {
+            Event::SessionStarted(started) => {
+                self.id.clone_from(&started.id);
+                self.model.clone_from(&started.model);
+                self.mode = started.mode;
+            }
+            Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
+            Event::ToldNext(text) => {
+                self.plan_told = plan::told(text).unwrap_or(self.plan_told);
+            }
+            // The model may have lost it with what came before.
+            Event::Compressed(_) | Event::Forgotten => self.plan_told = false,
+            Event::ModelChanged { model } => self.model.clone_from(model),
+            Event::ModeChanged { mode, before_plan } => {
+                (self.mode, self.before_plan) = (*mode, *before_plan);
+            }
+            Event::AlwaysAllowed { scope } if !self.always.contains(scope) => {
+                self.always.push(scope.clone());
+            }
+            Event::AlwaysRemoved { scope } => self.always.retain(|always| always != scope),
+            _ => self.fold_turn(event),
+        }
+    }
+
+    /// Folds in an event of turns and calls.
+    fn fold_turn(&mut self, event: &Event) {
+        match event {
+            Event::TurnQueued { turn, .. } => {
+                self.turns = self.turns.max(turn.0);
+                self.waiting.push_back(*turn);
+            }
+            Event::TurnStarted { turn } => {
+                self.waiting.retain(|waiting| waiting != turn);
+                self.running = Some(*turn);
+            }
+            Event::TurnFinished { turn, .. } => {
+                self.waiting.retain(|waiting| waiting != turn);
+                self.running.take_if(|running| running == turn);
+            }
+            Event::AnswerFinished { calls, .. } => {
+                self.calls.extend(calls.iter().map(|call| call.id.clone()));
+                self.open_calls.extend(calls.iter().map(|call| call.id.clone()));
+            }
+            Event::CallStarted(started) => {
+                let id = &started.call.id;
+                self.calls.insert(id.clone());
+                self.open_calls.insert(id.clone());
+                if started.question.is_some() {
+                    self.open_questions.insert(id.clone());
+                }
+            }
+            Event::QuestionClosed { call, .. } => _ = self.open_questions.remove(call),
+            Event::CallFinished { call, .. } => {
+                self.calls.insert(call.clone());
+                self.open_calls.remove(call);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A reader of the log that keeps the state up to date.
+pub(super) struct StateReader {
+    log: Reader,
+    state: SessionState,
+}
+
+impl StateReader {
+    pub(super) fn new(log: Reader) -> Self {
+        Self { log, state: SessionState::default() }
+    }
+
+    fn catch_up(&mut self) -> &SessionState {
+        while let Some(event) = self.log.try_next() {
+            self.state.fold(&event);
+        }
+        &self.state
+    }
+}
+
+impl Session {
+    /// Looks at the state as it is now.
+    pub(super) fn state<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
+        look(self.state.lock().catch_up())
+    }
+
+    /// Allows from now on what the user said always to allow.
+    pub(super) fn allow_always(&self, scope: Scope) {
+        self.log.append(Event::AlwaysAllowed { scope: scope.clone() });
+        self.permissions.allow(scope);
+    }
+
+    /// Takes back what the user said always to allow.
+    pub(super) fn remove_always(&self, scope: Scope) {
+        self.permissions.disallow(&scope);
+        self.log.append(Event::AlwaysRemoved { scope });
+    }
+}

@@ -1,0 +1,659 @@
+//! The format of events, which outlives the program: what is written today is read by every later
+//! version, and what a later one writes is not lost here.
+//!
+//! `fixtures/store/v1/events.jsonl` has a line for each shape of an event, in the order of
+//! [`every`]. A new variant or field adds lines (`UPDATE_EVENTS=1 cargo test --test it events`
+//! appends them); a line that is there is never changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tandem::media::Media;
+use tandem::model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
+use tandem::session::{
+    Access, Answer, CallStarted, Caller, ClientName, Compressed, Content, Event, FORMAT, FileDiff,
+    Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question, RuleName,
+    Scope, ServerAnswer, Session, SessionStarted, SessionState, Source, StopReason, Summary,
+    TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
+};
+use tandem::tools::preimages::{Before, ContentId, FileChange};
+use tandem::tools::{Hints, ToolError};
+
+use crate::fakes::{Fake, is_end, other, session, text, until};
+
+const GOLDEN: &str = "fixtures/store/v1/events.jsonl";
+const NEWER: &str = "fixtures/store/v1/newer.jsonl";
+
+fn path(of: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(of)
+}
+
+fn lines(of: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(path(of)).unwrap();
+    text.lines().map(ToOwned::to_owned).collect()
+}
+
+fn read(line: &str) -> Event {
+    serde_json::from_str(line).unwrap()
+}
+
+fn write(event: &Event) -> String {
+    serde_json::to_string(event).unwrap()
+}
+
+/// Fails to compile when there is a variant that is not here: then [`every`] needs one, too.
+#[expect(clippy::match_same_arms, reason = "it is a list")]
+fn is_listed(event: &Event) -> bool {
+    match event {
+        Event::SessionStarted(_) => true,
+        Event::SystemPrompt(_) => true,
+        Event::TurnQueued { .. } => true,
+        Event::TurnStarted { .. } => true,
+        Event::CommandStarted { .. } => true,
+        Event::Output(_) => true,
+        Event::CommandFailed(_) => true,
+        Event::Asked(_) => true,
+        Event::Told { .. } => true,
+        Event::ToldNext(_) => true,
+        Event::Compressed(_) => true,
+        Event::Masked(_) => true,
+        Event::Forgotten => true,
+        Event::ModelChanged { .. } => true,
+        Event::ModeChanged { .. } => true,
+        Event::AlwaysAllowed { .. } => true,
+        Event::AlwaysRemoved { .. } => true,
+        Event::Text(_) => true,
+        Event::Thought(_) => true,
+        Event::Retry(_) => true,
+        Event::Notice(_) => true,
+        Event::AnswerFinished { .. } => true,
+        Event::CallStarted(_) => true,
+        Event::CallProgress { .. } => true,
+        Event::QuestionClosed { .. } => true,
+        Event::FileChanged { .. } => true,
+        Event::FileRestored { .. } => true,
+        Event::CallFinished { .. } => true,
+        Event::TurnFinished { .. } => true,
+        Event::Task(_) => true,
+        Event::Unknown(_) => false,
+    }
+}
+
+fn origins() -> Vec<Origin> {
+    let all = vec![
+        Origin::Editor,
+        Origin::Terminal,
+        Origin::Attached(ClientName::new(2, "0199f2c4")),
+        Origin::A2a(ClientName::new(1, "curl/8.5.0")),
+    ];
+    for origin in &all {
+        match origin {
+            Origin::Editor | Origin::Terminal | Origin::Attached(_) | Origin::A2a(_) => {}
+        }
+    }
+    all
+}
+
+fn prompt_parts() -> Vec<PromptPart> {
+    let all = vec![
+        PromptPart::Text("a \"text\"\n".to_owned()),
+        PromptPart::Input("an input".to_owned()),
+        PromptPart::Path("src/main.rs".to_owned()),
+        PromptPart::Shell("ls -l".to_owned()),
+    ];
+    for part in &all {
+        match part {
+            PromptPart::Text(_)
+            | PromptPart::Input(_)
+            | PromptPart::Path(_)
+            | PromptPart::Shell(_) => {}
+        }
+    }
+    all
+}
+
+fn scopes() -> Vec<Scope> {
+    let names = |name: &str| vec![name.to_owned()];
+    let line = Scope::Line { line: "make".to_owned(), directory: "/p".into() };
+    let all = vec![
+        Scope::Edits,
+        Scope::Commands(names("git commit")),
+        line,
+        Scope::Programs(names("git")),
+        Scope::Hosts(names("example.org")),
+        Scope::Tool("touch".to_owned()),
+        Scope::Server("s".to_owned()),
+        Scope::Repetition,
+    ];
+    for scope in &all {
+        match scope {
+            Scope::Edits
+            | Scope::Commands(_)
+            | Scope::Line { .. }
+            | Scope::Programs(_)
+            | Scope::Hosts(_)
+            | Scope::Tool(_)
+            | Scope::Server(_)
+            | Scope::Repetition => {}
+        }
+    }
+    all
+}
+
+fn answers() -> Vec<Answer> {
+    let all = vec![
+        Answer::Once { edited: None },
+        Answer::Once { edited: Some("new".to_owned()) },
+        Answer::Always(Scope::Edits),
+        Answer::AlwaysAndSave(Scope::Edits),
+        Answer::Reject,
+        Answer::RejectSaying("not so".to_owned()),
+        Answer::Cancel,
+        Answer::Unclear("no JSON".to_owned()),
+        Answer::Nobody("nobody is here".to_owned()),
+    ];
+    for answer in &all {
+        match answer {
+            Answer::Once { .. }
+            | Answer::Always(_)
+            | Answer::AlwaysAndSave(_)
+            | Answer::Reject
+            | Answer::RejectSaying(_)
+            | Answer::Cancel
+            | Answer::Unclear(_)
+            | Answer::Nobody(_) => {}
+        }
+    }
+    all
+}
+
+fn contents() -> Vec<Content> {
+    let diff = FileDiff { path: "a".to_owned(), old: Some("1\n".into()), new: "2\n".into() };
+    let source = Source { title: "a title".to_owned(), url: "https://example.org".to_owned() };
+    let answer = ServerAnswer { text: "{}".to_owned(), structured: Some(json!({ "a": 1 })) };
+    let all = vec![
+        Content::Markdown("*a*".to_owned()),
+        Content::Output("a\n".to_owned()),
+        Content::Diff(diff),
+        Content::Todos(todos()),
+        Content::Sources(vec![source]),
+        Content::Server(Box::new(answer)),
+    ];
+    for content in &all {
+        match content {
+            Content::Markdown(_)
+            | Content::Output(_)
+            | Content::Diff(_)
+            | Content::Todos(_)
+            | Content::Sources(_)
+            | Content::Server(_) => {}
+        }
+    }
+    all
+}
+
+fn todos() -> Vec<Todo> {
+    let all = [
+        TodoStatus::Pending,
+        TodoStatus::InProgress,
+        TodoStatus::Completed,
+        TodoStatus::Cancelled,
+        TodoStatus::Blocked,
+    ];
+    let todo = |status| Todo { description: "a thing".to_owned(), status };
+    all.into_iter().map(todo).collect()
+}
+
+fn outcomes() -> Vec<ToolOutcome> {
+    let media = vec![Media::new("image/png", b"\x89PNG\r\n\x1a\nx")];
+    let done = |shown| {
+        let (text, media) = ("for the model".to_owned(), Vec::new());
+        ToolOutcome::Done(ToolOutput { text, media, shown })
+    };
+    let mut all = vec![
+        ToolOutcome::Done(ToolOutput { text: String::new(), media, shown: None }),
+        ToolOutcome::Failed(ToolError::new("internal", "why")),
+        ToolOutcome::Rejected,
+        ToolOutcome::Cancelled,
+        ToolOutcome::Interrupted,
+    ];
+    all.extend(contents().into_iter().map(|content| done(Some(content))));
+    for outcome in &all {
+        match outcome {
+            ToolOutcome::Done(_)
+            | ToolOutcome::Failed(_)
+            | ToolOutcome::Rejected
+            | ToolOutcome::Cancelled
+            | ToolOutcome::Interrupted => {}
+        }
+    }
+    all
+}
+
+fn errors() -> Vec<Error> {
+    let all = [
+        Error::NotAuthenticated,
+        Error::RateLimited,
+        Error::Refused,
+        Error::ContextTooLong,
+        Error::Rejected,
+        Error::Unavailable,
+        Error::BadAnswer,
+    ];
+    let all: Vec<Error> = all.into_iter().map(|error| error("why".to_owned())).collect();
+    for error in &all {
+        match error {
+            Error::NotAuthenticated(_)
+            | Error::RateLimited(_)
+            | Error::Refused(_)
+            | Error::ContextTooLong(_)
+            | Error::Rejected(_)
+            | Error::Unavailable(_)
+            | Error::BadAnswer(_) => {}
+        }
+    }
+    all
+}
+
+fn reasons() -> Vec<StopReason> {
+    let mut all = vec![
+        StopReason::EndTurn,
+        StopReason::Cancelled { answering: true },
+        StopReason::Closed { answering: false, why: "it is over".to_owned() },
+        StopReason::Unanswered(Duration::from_millis(1500)),
+        StopReason::MaxTokens,
+        StopReason::MaxRounds(100),
+        StopReason::MaxSessionRounds(5),
+        StopReason::Looping("the same".to_owned()),
+        StopReason::Refused("why".to_owned()),
+        StopReason::Crashed,
+        StopReason::Interrupted,
+    ];
+    all.extend(errors().into_iter().map(StopReason::Failed));
+    for reason in &all {
+        match reason {
+            StopReason::EndTurn
+            | StopReason::Cancelled { .. }
+            | StopReason::Closed { .. }
+            | StopReason::Unanswered(_)
+            | StopReason::MaxTokens
+            | StopReason::MaxRounds(_)
+            | StopReason::MaxSessionRounds(_)
+            | StopReason::Looping(_)
+            | StopReason::Refused(_)
+            | StopReason::Failed(_)
+            | StopReason::Crashed
+            | StopReason::Interrupted => {}
+        }
+    }
+    all
+}
+
+fn accesses() -> Vec<Access> {
+    let hints = Hints { trusted: true, read_only: Some(true), ..Hints::default() };
+    let mcp = Access::Mcp {
+        server: "s".to_owned(),
+        tool: "t".to_owned(),
+        display_name: "T".to_owned(),
+        hints,
+    };
+    let all = vec![
+        Access::Nothing,
+        Access::Read,
+        Access::ReadFiles { paths: vec!["/p/a".into()] },
+        Access::Edit { path: "/p/a".into() },
+        Access::Execute { command: "ls".to_owned(), directory: "/p".into() },
+        Access::Fetch { urls: vec!["https://example.org".to_owned()] },
+        mcp,
+        Access::Other { description: "Something else.".to_owned() },
+    ];
+    for access in &all {
+        match access {
+            Access::Nothing
+            | Access::Read
+            | Access::ReadFiles { .. }
+            | Access::Edit { .. }
+            | Access::Execute { .. }
+            | Access::Fetch { .. }
+            | Access::Mcp { .. }
+            | Access::Other { .. } => {}
+        }
+    }
+    all
+}
+
+fn call() -> Call {
+    Call { id: "c1".to_owned(), name: "touch".to_owned(), args: json!({ "path": "a" }) }
+}
+
+fn started(caller: Caller, kind: Kind, access: Access, question: Option<Question>) -> Event {
+    let diff = FileDiff { path: "a".to_owned(), old: None, new: "1\n".into() };
+    let place = Location { path: "/p/a".to_owned(), line: Some(3) };
+    let summary = Summary { label: "a".to_owned(), locations: vec![place], diff: Some(diff) };
+    Event::CallStarted(Arc::new(CallStarted {
+        call: call(),
+        caller,
+        kind,
+        summary,
+        access,
+        question,
+    }))
+}
+
+fn calls() -> Vec<Event> {
+    let kinds = [
+        Kind::Read,
+        Kind::List,
+        Kind::Find,
+        Kind::Search,
+        Kind::Edit,
+        Kind::Execute,
+        Kind::Fetch,
+        Kind::Think,
+        Kind::Other,
+    ];
+    let of_kind = |kind| started(Caller::Model, kind, Access::Nothing, None);
+    let mut all: Vec<Event> = kinds.into_iter().map(of_kind).collect();
+    let touching = |access| started(Caller::Model, Kind::Other, access, None);
+    all.extend(accesses().into_iter().map(touching));
+    for caller in [Caller::Prompt, Caller::Agent] {
+        all.push(started(caller, Kind::Read, Access::Read, None));
+    }
+    let question = Question {
+        why: "it writes".to_owned(),
+        rules: vec![
+            RuleName::BuiltIn("edit".to_owned()),
+            RuleName::Written("rules.toml:3".to_owned()),
+        ],
+        commands: vec!["git".to_owned()],
+        scopes: scopes(),
+        can_save: true,
+    };
+    all.push(started(Caller::Model, Kind::Edit, Access::Nothing, Some(question)));
+    all
+}
+
+fn changes() -> Vec<Event> {
+    let befores =
+        [Before::Nothing, Before::Kept(ContentId::of(b"1")), Before::Lost("too large".to_owned())];
+    let changed = |before| Event::FileChanged {
+        call: "c1".to_owned(),
+        change: FileChange {
+            path: "/p/a".into(),
+            before,
+            after: ContentId::of(b"2"),
+            directories: vec!["/p/d".into()],
+        },
+    };
+    befores.into_iter().map(changed).collect()
+}
+
+fn tasks() -> Vec<TaskEvent> {
+    let key = || "t/default".to_owned();
+    let config = PushConfig {
+        task: "t".to_owned(),
+        turn: Some(TurnId(1)),
+        protocol: "1.0".to_owned(),
+        set: json!({ "url": "https://example.org/", "token": "x" }),
+    };
+    let all = vec![
+        TaskEvent::ContextNamed { context: "mine".to_owned() },
+        TaskEvent::Cancelled { turn: TurnId(1) },
+        TaskEvent::PushConfigSet { key: key(), config },
+        TaskEvent::PushConfigDeleted { key: key() },
+    ];
+    for task in &all {
+        match task {
+            TaskEvent::ContextNamed { .. }
+            | TaskEvent::Cancelled { .. }
+            | TaskEvent::PushConfigSet { .. }
+            | TaskEvent::PushConfigDeleted { .. } => {}
+        }
+    }
+    all
+}
+
+fn modes() -> [Mode; 4] {
+    Mode::ALL.map(|(_, mode)| mode)
+}
+
+fn usage() -> Usage {
+    Usage { input: 1000, cached: 900, output: 20, thoughts: 10 }
+}
+
+fn answer_ends() -> Vec<Event> {
+    let native = Native {
+        backend: "gemini".to_owned(),
+        model: "m".to_owned(),
+        parts: vec![json!({ "text": "t", "thoughtSignature": "s" })],
+    };
+    let end = |calls: Vec<Call>, reason, native| Event::AnswerFinished {
+        calls,
+        reason,
+        usage: usage(),
+        native,
+    };
+    vec![
+        end(vec![call()], FinishReason::Stop, Some(native)),
+        end(Vec::new(), FinishReason::MaxTokens, None),
+        end(Vec::new(), FinishReason::Refused("why".to_owned()), None),
+    ]
+}
+
+/// An event of every shape.
+fn every() -> Vec<Event> {
+    let turn = TurnId(1);
+    let id = "019a0000-0000-7000-8000-000000000000".to_owned();
+    let mut all = vec![
+        Event::SessionStarted(Arc::new(SessionStarted {
+            version: FORMAT,
+            id,
+            directory: "/home/u/p".into(),
+            roots: vec!["/home/u/q".into()],
+            model: "gemini-2.5-pro".to_owned(),
+            mode: Mode::Default,
+            by: "tandem 0.1.0".to_owned(),
+        })),
+        Event::SystemPrompt("You are an agent.".into()),
+    ];
+    let queued = |prompt, origin, tags| Event::TurnQueued { turn, prompt, origin, tags };
+    let plain = PromptTags::default;
+    all.extend(prompt_parts().into_iter().map(|part| queued(vec![part], Origin::Editor, plain())));
+    all.extend(origins().into_iter().map(|origin| queued(Vec::new(), origin, plain())));
+    all.push(queued(Vec::new(), Origin::Editor, PromptTags::key("m-1")));
+    all.push(queued(Vec::new(), Origin::Editor, PromptTags { key: None, own_task: true }));
+    all.extend([
+        Event::TurnStarted { turn },
+        Event::CommandStarted { name: "stats".to_owned() },
+        Event::Output("*out*".to_owned()),
+        Event::CommandFailed("why".to_owned()),
+        Event::Asked(vec![
+            Part::Text("a".to_owned()),
+            Part::Media(Media::new("image/png", b"\x89PNG\r\n\x1a\nx")),
+        ]),
+        Event::Told { call: None, text: "a".to_owned() },
+        Event::Told { call: Some("c1".to_owned()), text: "a".to_owned() },
+        Event::ToldNext("a".to_owned()),
+        Event::Compressed(Arc::new(compressed())),
+        Event::Masked(vec![Masked { call: "c1".to_owned(), text: "short".to_owned() }]),
+        Event::Forgotten,
+        Event::ModelChanged { model: "m".to_owned() },
+    ]);
+    all.extend(modes().map(|mode| Event::ModeChanged { mode, before_plan: None }));
+    all.push(Event::ModeChanged { mode: Mode::Plan, before_plan: Some(Mode::AutoEdit) });
+    all.extend(scopes().into_iter().map(|scope| Event::AlwaysAllowed { scope }));
+    all.push(Event::AlwaysRemoved { scope: Scope::Edits });
+    all.extend([Event::Text("a \u{1f980}\n".to_owned()), Event::Thought("**A** b".to_owned())]);
+    for discard in [true, false] {
+        let (reason, delay) = ("rate limited".to_owned(), Duration::from_millis(2500));
+        all.push(Event::Retry(Retry { reason, delay, attempt: 2, of: 10, discard }));
+    }
+    all.push(Event::Notice("a notice".to_owned()));
+    all.extend(answer_ends());
+    all.extend(calls());
+    all.push(Event::CallProgress { call: "c1".to_owned(), output: "so far".to_owned() });
+    let closed = |answer| Event::QuestionClosed { call: "c1".to_owned(), answer };
+    all.push(closed(None));
+    all.extend(answers().into_iter().map(|answer| closed(Some((answer, Origin::Editor)))));
+    all.extend(changes());
+    all.push(Event::FileRestored { call: "c1".to_owned(), path: "/p/a".into() });
+    let ended = |outcome| Event::CallFinished { call: "c1".to_owned(), outcome };
+    all.extend(outcomes().into_iter().map(ended));
+    all.extend(reasons().into_iter().map(|reason| Event::TurnFinished { turn, reason }));
+    all.extend(tasks().into_iter().map(Event::Task));
+    all
+}
+
+fn compressed() -> Compressed {
+    Compressed {
+        snapshot: "<overall_goal>a</overall_goal>".to_owned(),
+        said: vec!["a".to_owned()],
+        unsaid: 1,
+        whole: vec!["/s/outputs/conversation-1.txt".into()],
+        changed: vec!["a.rs".to_owned()],
+        read: vec!["b.rs".to_owned()],
+        todos: todos(),
+        kept: 4,
+        before: 1000,
+        after: 100,
+        usage: usage(),
+    }
+}
+
+#[test]
+fn every_shape_of_an_event_is_written_as_ever() {
+    let now: Vec<String> = every().iter().map(write).collect();
+    if std::env::var_os("UPDATE_EVENTS").is_some() {
+        std::fs::write(path(GOLDEN), now.join("\n") + "\n").unwrap();
+    }
+    assert!(every().iter().all(is_listed));
+    for (n, (now, golden)) in now.iter().zip(lines(GOLDEN)).enumerate() {
+        assert_eq!(*now, golden, "line {}", n + 1);
+    }
+    assert_eq!(now.len(), lines(GOLDEN).len());
+}
+
+#[test]
+fn what_was_ever_written_is_read_and_written_again_as_it_was() {
+    for (line, expected) in lines(GOLDEN).iter().zip(every()) {
+        let event = read(line);
+        assert_eq!(event, expected);
+        assert_eq!(write(&event), *line);
+    }
+}
+
+#[test]
+fn what_a_newer_version_wrote_is_kept_to_the_byte() {
+    let mut unknown = 0;
+    for line in lines(NEWER) {
+        match read(&line) {
+            Event::Unknown(event) => {
+                assert_eq!(event.json(), line);
+                assert_eq!(write(&Event::Unknown(event)), line);
+                unknown += 1;
+            }
+            // A field that is not known takes nothing from what is.
+            known => assert!(is_listed(&known) && lines(GOLDEN).contains(&write(&known)), "{line}"),
+        }
+    }
+    assert_eq!((unknown, lines(NEWER).len()), (9, 13));
+}
+
+#[test]
+fn only_what_is_live_is_no_part_of_what_lasts() {
+    let gone: Vec<Event> = every().into_iter().filter(|event| !event.is_lasting()).collect();
+    assert!(
+        matches!(&gone[..], [Event::Retry(retry), Event::CallProgress { .. }] if !retry.discard),
+        "{gone:?}"
+    );
+}
+
+#[test]
+fn a_clients_name_is_short_and_gives_no_orders() {
+    let name = ClientName::new(1, &format!("a\u{1b}[2J{}", "ä".repeat(200))).name;
+    assert!(name.starts_with("a[2Jä") && name.len() <= 128, "{name}");
+}
+
+/// A session that has seen a bit of everything.
+async fn lived() -> Arc<Session> {
+    let tool = || Fake::new("t", Kind::Other, other());
+    let call = |id: &str| json!([{ "call": { "name": "t", "id": id } }]);
+    let said = json!([{ "text": "one" }, { "text": "two" }]);
+    let session = session(json!([call("a"), call("b"), said]), vec![tool()]);
+    session.set_mode(Mode::AutoEdit).unwrap();
+    let mut log = session.events(0);
+    let tagged = PromptTags::key("m-1");
+    session.prompt_tagged(text("go"), Origin::A2a(ClientName::new(1, "agent")), tagged);
+    let asked = until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+    let Event::CallStarted(started) = &**asked.last().unwrap() else { panic!("{asked:?}") };
+    let always = Answer::Always(Scope::Tool("t".to_owned()));
+    session.answer(&started.call.id, always, Origin::Editor).unwrap();
+    until(&mut log, is_end).await;
+    session.record(TaskEvent::Cancelled { turn: TurnId(1) });
+    session
+}
+
+#[tokio::test]
+async fn the_state_of_a_session_is_folded_from_what_was_recorded_of_it() {
+    let session = lived().await;
+    let live = SessionState::of(&mut session.events(0));
+    assert_eq!(live.id, session.id());
+    assert_eq!((live.mode, &live.model), (session.mode(), &session.model()));
+    assert_eq!(live.always, session.permissions().allowed());
+    assert_eq!((live.turns, live.running, live.waiting.len()), (1, None, 0));
+    assert_eq!(live.calls.len(), 2, "{live:?}");
+    assert!(live.open_calls.is_empty() && live.open_questions.is_empty(), "{live:?}");
+    assert!(live.system.is_some());
+    let mut log = session.events(0);
+    let events = std::iter::from_fn(|| log.try_next());
+    let recorded: Vec<String> =
+        events.filter(|event| event.is_lasting()).map(|event| write(&event)).collect();
+    let mut folded = SessionState::default();
+    recorded.iter().for_each(|line| folded.fold(&read(line)));
+    assert_eq!(folded, live);
+}
+
+#[tokio::test]
+async fn a_log_begins_with_what_the_session_began_with() {
+    let session = lived().await;
+    let first = session.events(0).try_next().unwrap();
+    let Event::SessionStarted(started) = &*first else { panic!("{first:?}") };
+    assert_eq!((started.version, started.id.as_str()), (FORMAT, session.id()));
+    assert_eq!((&started.directory, started.mode), (&session.roots()[0], Mode::Default));
+    assert_eq!(uuid::Uuid::parse_str(session.id()).unwrap().get_version_num(), 7);
+    assert!(started.by.starts_with("tandem "), "{started:?}");
+}
+
+#[test]
+fn what_was_open_when_a_log_ends_is_known() {
+    let turn = TurnId(1);
+    let mut state = SessionState::default();
+    let queued = |turn| Event::TurnQueued {
+        turn,
+        prompt: text("go"),
+        origin: Origin::Editor,
+        tags: PromptTags::default(),
+    };
+    state.fold(&queued(turn));
+    state.fold(&queued(TurnId(2)));
+    state.fold(&Event::TurnStarted { turn });
+    let question = Question {
+        why: "it writes".to_owned(),
+        rules: Vec::new(),
+        commands: Vec::new(),
+        scopes: Vec::new(),
+        can_save: false,
+    };
+    state.fold(&started(Caller::Model, Kind::Edit, Access::Nothing, Some(question)));
+    assert_eq!((state.running, &state.waiting), (Some(turn), &[TurnId(2)].into()));
+    assert_eq!((state.open_calls.len(), state.open_questions.len()), (1, 1));
+    let answer = Some((Answer::Once { edited: None }, Origin::Editor));
+    state.fold(&Event::QuestionClosed { call: "c1".to_owned(), answer });
+    assert_eq!((state.open_calls.len(), state.open_questions.len()), (1, 0));
+    let outcome = ToolOutcome::Interrupted;
+    state.fold(&Event::CallFinished { call: "c1".to_owned(), outcome });
+    state.fold(&Event::TurnFinished { turn, reason: StopReason::Interrupted });
+    assert_eq!((state.running, state.open_calls.len(), state.turns), (None, 0, 2));
+}
