@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicU64;
 use self::call::ProgressAt;
 pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
 use self::compress::UnderWay;
-pub use self::compress::{Compressed, Masked};
+pub use self::compress::{Compressed, Masked, Quote};
 pub use self::decision::Decision;
 pub use self::event::{
     Answer, CallStarted, Caller, ClientName, Event, FORMAT, Origin, PromptPart, PromptTags,
@@ -188,6 +188,8 @@ impl Session {
         let started = SessionStarted::now(roots, parts.model.id(), mode);
         let id = started.id.clone();
         log.append(Event::SessionStarted(Arc::new(started)));
+        let kept_bytes = parts.limits.kept_output_bytes;
+        let outputs = Arc::new(Outputs::new(Arc::clone(&parts.scratch), kept_bytes));
         let session = Arc::new(Self {
             id,
             gate: Gate::default(),
@@ -195,7 +197,7 @@ impl Session {
             reserved: Mutex::default(),
             consent: parts.consent,
             questions: Questions::default(),
-            transcript: Mutex::new(Transcript::new(log.read(0))),
+            transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&outputs))),
             turns: Mutex::default(),
             model: Mutex::new(parts.model),
             models: parts.models,

@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::background::UnderWay;
-pub(super) use self::beginning::{MESSAGES as BEGINNING, beginning, prompt_again};
+pub(super) use self::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
 pub use self::mask::Masked;
 pub(super) use self::mask::masked;
 use self::mask::{Reach, mask};
 use self::old::Old;
-pub use self::record::Compressed;
 pub(super) use self::record::Record;
+pub use self::record::{Compressed, Quote};
 use self::summary::{SummedUp, Writing};
 use super::Session;
 use super::event::Event;
@@ -198,9 +198,10 @@ async fn take_effect(
     (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
     short.whole = old.whole(session).await;
     (short.snapshot, short.usage) = (snapshot, usage);
-    (short.kept, short.before) = (kept.len(), size);
+    let from = old.end(&conversation).unwrap_or(session.position());
+    (short.from, short.before) = (from, size);
     let mut after = conversation.clone();
-    after.compress(&Arc::new(short.clone()));
+    after.compress(&Arc::new(short.clone()), &session.outputs);
     if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
         return Err(Failure::Useless);
     }

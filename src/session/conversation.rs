@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compress::{BEGINNING, Compressed, Masked, beginning, masked, prompt_again};
+use super::compress::{BEGINNING, Beginning, Compressed, Masked, masked, prompt_again};
 use crate::model::{Message, Usage, tokens};
+use crate::tools::outputs::Outputs;
 
 /// What a message begins with that the agent puts in, where only the user can say something.
 pub(super) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
@@ -13,13 +14,15 @@ pub(super) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
 #[derive(Clone, Default)]
 pub(super) struct Conversation {
     messages: Vec<Arc<Message>>,
+    /// Index in the log where each of them begins, never less than that of the one before.
+    indexes: Vec<usize>,
     /// How many tokens they have, estimated.
     tokens: u64,
     /// How many there were with the system instruction and the tools, as the provider counted, and
     /// what the estimate was then.
     counted: Option<(u64, u64)>,
     /// What the conversation begins with in place of what came before.
-    begins: Option<Arc<Compressed>>,
+    begins: Option<Arc<Beginning>>,
 }
 
 impl Conversation {
@@ -27,7 +30,12 @@ impl Conversation {
         &self.messages
     }
 
-    pub(super) fn begins(&self) -> Option<&Arc<Compressed>> {
+    /// Index in the log where each message begins.
+    pub(super) fn indexes(&self) -> &[usize] {
+        &self.indexes
+    }
+
+    pub(super) fn begins(&self) -> Option<&Arc<Beginning>> {
         self.begins.as_ref()
     }
 
@@ -51,9 +59,11 @@ impl Conversation {
         }
     }
 
-    pub(super) fn push(&mut self, message: Message) {
+    /// Adds a message that begins at an index in the log.
+    pub(super) fn push(&mut self, message: Message, index: usize) {
         self.tokens += tokens::of_message(&message);
         self.messages.push(Arc::new(message));
+        self.indexes.push(index);
     }
 
     /// The provider has counted what it was told and has said. Some do not.
@@ -66,6 +76,7 @@ impl Conversation {
     pub(super) fn truncate(&mut self, len: usize) {
         let gone: u64 = self.messages.iter().skip(len).map(|it| tokens::of_message(it)).sum();
         self.messages.truncate(len);
+        self.indexes.truncate(len);
         self.tokens -= gone;
         self.counted = self.counted.filter(|(_, then)| *then <= self.tokens);
     }
@@ -109,23 +120,39 @@ impl Conversation {
             .map(|(counted, then)| (counted.saturating_sub(gone), then.saturating_sub(gone)));
     }
 
-    /// Puts what has been said in short in the place of all but the newest messages; where those
-    /// began, and where they begin now.
-    pub(super) fn compress(&mut self, short: &Arc<Compressed>) -> (usize, usize) {
-        let before = self.messages.len().saturating_sub(short.kept);
+    /// Tells what came before in short, in the place of all messages but those that begin at
+    /// `short.from` in the log or later; where those began, and where they begin now.
+    pub(super) fn compress(
+        &mut self,
+        short: &Arc<Compressed>,
+        outputs: &Outputs,
+    ) -> (usize, usize) {
+        let is_kept = |index: &usize| *index >= short.from;
+        let before = self.indexes.iter().position(is_kept).unwrap_or(self.messages.len());
         let kept = self.messages.split_off(before);
-        let mut messages = beginning(short);
+        let kept_indexes = self.indexes.split_off(before);
+        let old = self.begins.as_deref();
+        let begins = Beginning::new(short, old, &self.messages, &self.indexes);
+        let mut now = Self::default();
+        for message in begins.messages(outputs) {
+            now.push(message, BY_NO_EVENT);
+        }
         // In the middle of a turn, its prompt comes before what is kept of it.
         if !matches!(kept.first().map(|first| &**first), Some(Message::User(_))) {
-            messages.push(prompt_again(self.after_beginning()));
+            let skipped = self.messages.len() - self.after_beginning().len();
+            let (prompt, place) = prompt_again(self.after_beginning());
+            let index = place.and_then(|place| self.indexes.get(skipped + place));
+            now.push(prompt, index.copied().unwrap_or(BY_NO_EVENT));
         }
-        let now = messages.len();
-        *self = Self { begins: Some(Arc::clone(short)), ..Self::default() };
-        for message in messages {
-            self.push(message);
-        }
-        self.tokens += kept.iter().map(|message| tokens::of_message(message)).sum::<u64>();
-        self.messages.extend(kept);
-        (before, now)
+        let begin = now.messages.len();
+        now.begins = Some(Arc::new(begins));
+        now.tokens += kept.iter().map(|message| tokens::of_message(message)).sum::<u64>();
+        now.messages.extend(kept);
+        now.indexes.extend(kept_indexes);
+        *self = now;
+        (before, begin)
     }
 }
+
+/// Index of a message that is made of no event of its own: before that of any other.
+const BY_NO_EVENT: usize = 0;

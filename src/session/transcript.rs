@@ -12,10 +12,14 @@ use super::decision::Decision;
 use super::event::{Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
 use super::log::Reader;
 use crate::model::{Assistant, Call, Message, Native, Part, ToolResult};
+use crate::tools::outputs::Outputs;
 
 /// What has been folded in so far.
 pub(super) struct Transcript {
     log: Reader,
+    outputs: Arc<Outputs>,
+    /// Index of the event that is folded in.
+    index: usize,
     conversation: Conversation,
     record: Record,
     /// How often the model has answered, forgotten or not.
@@ -26,6 +30,10 @@ pub(super) struct Transcript {
     running: Option<(TurnId, usize)>,
     /// The user's message, until the model is asked: what it mentions is still added.
     user: Vec<Part>,
+    /// Index of the event that the user's message, the answer, and the calls begin with.
+    user_index: usize,
+    answer_index: usize,
+    calls_index: usize,
     /// The calls that read what the prompt mentions, or run it.
     mentioned: Vec<String>,
     /// Whether the prompt is a command line.
@@ -48,9 +56,14 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn new(log: Reader) -> Self {
+    pub(super) fn new(log: Reader, outputs: Arc<Outputs>) -> Self {
         Self {
             log,
+            outputs,
+            index: 0,
+            user_index: 0,
+            answer_index: 0,
+            calls_index: 0,
             conversation: Conversation::default(),
             record: Record::default(),
             answers: 0,
@@ -98,9 +111,10 @@ impl Transcript {
     /// Folds in what has happened up to now. To be called while it happens: what is left to fold
     /// when the model is asked next holds up everybody.
     pub(super) fn catch_up(&mut self) {
-        while let Some(event) = self.log.try_next() {
-            self.record.fold(&event);
-            self.fold(&event);
+        while let Some(entry) = self.log.try_next_entry() {
+            self.index = entry.index;
+            self.record.fold(&entry.event);
+            self.fold(&entry.event);
         }
     }
 
@@ -115,15 +129,24 @@ impl Transcript {
                 let prompt = self.queued.remove(turn).unwrap_or_default();
                 self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
                 self.user = user(&prompt);
+                self.user_index = self.index;
             }
             Event::CommandStarted { .. } => self.user.clear(),
-            Event::Asked(prompt) => self.user.clone_from(prompt),
+            Event::Asked(prompt) => {
+                self.user.clone_from(prompt);
+                self.user_index = self.index;
+            }
             Event::Told { call, text } => self.tell(call.as_deref(), text),
             Event::ToldNext(text) => self.next.push(text.clone()),
             Event::Compressed(short) => self.compress(short),
             Event::Masked(masked) => self.mask(masked),
             Event::Forgotten => self.forget(),
-            Event::Text(more) => self.text.push_str(more),
+            Event::Text(more) => {
+                if self.text.is_empty() {
+                    self.answer_index = self.index;
+                }
+                self.text.push_str(more);
+            }
             Event::Retry(retry) if retry.discard => self.text.clear(),
             Event::AnswerFinished { calls, native, usage, .. } => {
                 self.answered(calls, native.clone());
@@ -174,9 +197,14 @@ impl Transcript {
     fn answered(&mut self, calls: &[Call], native: Option<Native>) {
         self.answers += 1;
         self.flush_user();
+        if self.text.is_empty() {
+            self.answer_index = self.index;
+        }
         let text = mem::take(&mut self.text);
         let answer = Assistant { text, calls: calls.to_vec(), native };
-        self.conversation.push(Message::Assistant(answer));
+        self.conversation.push(Message::Assistant(answer), self.answer_index);
+        // None is told without its results.
+        self.calls_index = self.answer_index;
         self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
     }
 
@@ -186,13 +214,21 @@ impl Transcript {
                 self.told.entry(id.to_owned()).or_default().push_str(text);
             }
             // What the prompt mentions is told with the prompt.
-            _ => self.user.push(Part::Text(text.to_owned())),
+            _ => self.add(Part::Text(text.to_owned())),
         }
+    }
+
+    /// Adds to the user's message.
+    fn add(&mut self, part: Part) {
+        if self.user.is_empty() {
+            self.user_index = self.index;
+        }
+        self.user.push(part);
     }
 
     fn compress(&mut self, short: &Arc<Compressed>) {
         self.flush();
-        let (before, now) = self.conversation.compress(short);
+        let (before, now) = self.conversation.compress(short, &self.outputs);
         if let Some((_, begins)) = &mut self.running {
             // In the middle of a turn, its prompt comes right after the new beginning.
             *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
@@ -236,7 +272,7 @@ impl Transcript {
                 ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => return,
             };
             let heading = if self.shell { OUTPUT } else { MENTIONED };
-            self.user.push(Part::Text(format!("{heading}{text}")));
+            self.add(Part::Text(format!("{heading}{text}")));
             self.user.extend(media.iter().cloned().map(Part::Media));
         }
     }
@@ -247,7 +283,7 @@ impl Transcript {
         if !self.text.is_empty() {
             let text = mem::take(&mut self.text);
             let answer = Assistant { text, ..Assistant::default() };
-            self.conversation.push(Message::Assistant(answer));
+            self.conversation.push(Message::Assistant(answer), self.answer_index);
         }
         if !self.calls.is_empty() {
             let calls = mem::take(&mut self.calls);
@@ -267,7 +303,7 @@ impl Transcript {
             if let Some(last) = results.last_mut() {
                 last.text.extend(mem::take(&mut self.next));
             }
-            self.conversation.push(Message::Results(results));
+            self.conversation.push(Message::Results(results), self.calls_index);
         }
     }
 
@@ -278,7 +314,7 @@ impl Transcript {
                 self.user.push(Part::Text(format!("{RESTORED}{files}")));
             }
             self.user.extend(self.next.drain(..).map(Part::Text));
-            self.conversation.push(Message::User(mem::take(&mut self.user)));
+            self.conversation.push(Message::User(mem::take(&mut self.user)), self.user_index);
         }
         self.mentioned.clear();
     }

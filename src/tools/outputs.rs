@@ -75,6 +75,18 @@ impl Outputs {
         })
     }
 
+    /// Names a file as one of the session's own directory: what is written down for long must not
+    /// depend on where that is.
+    pub fn name(&self, path: &Path) -> Option<String> {
+        let path = path.strip_prefix(self.scratch.dir().ok()?).ok()?;
+        path.to_str().map(ToOwned::to_owned)
+    }
+
+    /// Where a file of that name is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.dir().map_or_else(|_| name.into(), |directory| directory.join(name))
+    }
+
     /// The file that a path from the model leads to, if it is one of these.
     pub(super) fn find(&self, path: &str) -> Option<PathBuf> {
         let kept = self.kept.lock();
@@ -148,6 +160,9 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "0123456789abcdef");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(outputs.name(&path).as_deref(), Some("outputs/xy-1.txt"));
+        assert_eq!(outputs.path("outputs/xy-1.txt"), path);
+        assert_eq!(outputs.name(Path::new("/elsewhere/xy-1.txt")), None);
         assert_eq!(outputs.find(&path.display().to_string()), Some(path));
         assert_eq!(outputs.find("xy-1.txt"), None);
     }

@@ -14,9 +14,9 @@ use tandem::media::Media;
 use tandem::model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
 use tandem::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Content, Event, FORMAT, FileDiff,
-    Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question, RuleName,
-    Scope, ServerAnswer, Session, SessionStarted, SessionState, Source, StopReason, Summary,
-    TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
+    Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question, Quote,
+    RuleName, Scope, ServerAnswer, Session, SessionStarted, SessionState, Source, StopReason,
+    Summary, TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
 };
 use tandem::tools::preimages::{Before, ContentId, FileChange};
 use tandem::tools::{Hints, ToolError};
@@ -509,13 +509,13 @@ fn every() -> Vec<Event> {
 fn compressed() -> Compressed {
     Compressed {
         snapshot: "<overall_goal>a</overall_goal>".to_owned(),
-        said: vec!["a".to_owned()],
+        said: vec![Quote { at: 3, chars: None }, Quote { at: 9, chars: Some(4000) }],
         unsaid: 1,
-        whole: vec!["/s/outputs/conversation-1.txt".into()],
+        whole: vec!["outputs/conversation-1.txt".to_owned()],
         changed: vec!["a.rs".to_owned()],
         read: vec!["b.rs".to_owned()],
         todos: todos(),
-        kept: 4,
+        from: 40,
         before: 1000,
         after: 100,
         usage: usage(),

@@ -17,29 +17,40 @@ const FILES: usize = 100;
 
 /// What the model is told in place of what came before.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Compressed {
     /// What the model made of it.
     pub snapshot: String,
-    /// What the user said, word for word, oldest first.
-    pub said: Vec<String>,
+    /// The user's messages that the model is told word for word, oldest first.
+    pub said: Vec<Quote>,
     /// How many messages of the user's before those are only in the snapshot.
     pub unsaid: usize,
-    /// The files that have all of it, the oldest first.
-    pub whole: Vec<PathBuf>,
+    /// The files that have all of it, the oldest first: their names in the session's own directory.
+    pub whole: Vec<String>,
     /// The files that calls have changed, each once, the last change last.
     pub changed: Vec<String>,
     /// The files that calls have read and not changed.
     pub read: Vec<String>,
     /// The todo list.
     pub todos: Vec<Todo>,
-    /// How many of the newest messages stay as they are.
-    pub kept: usize,
+    /// Index in the log: messages that begin there or later stay as they are.
+    pub from: usize,
     /// Tokens before, about.
     pub before: u64,
     /// Tokens after, about.
     pub after: u64,
     /// What the summary cost.
     pub usage: Usage,
+}
+
+/// A message of the user's that the log has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Quote {
+    /// Index in the log where the message begins.
+    pub at: usize,
+    /// Number of characters that it is cut to, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chars: Option<usize>,
 }
 
 impl fmt::Display for Compressed {

@@ -74,7 +74,7 @@ impl Writing {
 fn prompt(old: &Old, about: &str, room: u64) -> Prompt {
     let mut text = String::new();
     if let Some(before) = &old.before {
-        let snapshot = data(&before.snapshot);
+        let snapshot = data(&before.short.snapshot);
         text.push_str(&format!("<earlier_snapshot>\n{snapshot}\n</earlier_snapshot>\n"));
     }
     let mut left = room.saturating_sub(tokens::of_text(&text));
