@@ -6,6 +6,9 @@
 
 mod shelf;
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::mem::{self, Discriminant};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,6 +47,10 @@ struct Shared {
 
 struct Events {
     slots: Vec<Slot>,
+    /// Runs of chunks that have ended, by the index of the first.
+    runs: BTreeMap<usize, Run>,
+    /// The run that goes on: the index of its first chunk, and of which kind they are.
+    open: Option<(usize, Discriminant<Event>)>,
     /// No slot before this one is in memory.
     first: usize,
     /// Bytes of the events in memory, about.
@@ -62,10 +69,31 @@ enum Slot {
     Gone,
 }
 
+/// Chunks of one text, one after the other, as one event: whoever only wants what has come of them
+/// reads one.
+struct Run {
+    /// The index after the last chunk.
+    end: usize,
+    /// When the last came.
+    at: Millis,
+    whole: Whole,
+}
+
+/// The one event of a run.
+enum Whole {
+    /// With how many bytes it takes, about.
+    Here(Arc<Event>, usize),
+    Shelved(Place),
+}
+
+/// Chunks that a run has at least.
+const LEAST_CHUNKS: usize = 8;
+
 impl Log {
     /// A log that puts its oldest events there.
     pub(super) fn new(shelf: Shelf) -> Self {
-        let events = Events { slots: Vec::new(), first: 0, bytes: 0, shelf };
+        let (slots, runs) = (Vec::new(), BTreeMap::new());
+        let events = Events { slots, runs, open: None, first: 0, bytes: 0, shelf };
         let (events, count) = (Mutex::new(events), watch::Sender::default());
         Self { shared: Arc::new(Shared { events, count }) }
     }
@@ -112,14 +140,41 @@ impl Log {
 
 impl Events {
     fn push(&mut self, event: Arc<Event>) {
+        let is_chunk = matches!(*event, Event::Text(_) | Event::Thought(_));
+        let kind = mem::discriminant(&*event);
+        if self.open.is_none_or(|(_, open)| open != kind) {
+            self.close_run();
+            self.open = is_chunk.then_some((self.slots.len(), kind));
+        }
         let size = size(&event);
         self.bytes += size;
         self.slots.push(Slot::Here(now(), event, size));
         self.make_room();
     }
 
+    /// Puts the chunks of the run that ends here together. Those that are in the file already stay
+    /// as they are.
+    fn close_run(&mut self) {
+        let Some((start, _)) = self.open.take() else { return };
+        let end = self.slots.len();
+        if end - start < LEAST_CHUNKS {
+            return;
+        }
+        let (mut text, mut thinks, mut last) = (String::new(), false, 0);
+        for slot in &self.slots[start..end] {
+            let Slot::Here(at, event, _) = slot else { return };
+            let (Event::Text(chunk) | Event::Thought(chunk)) = &**event else { return };
+            text.push_str(chunk);
+            (thinks, last) = (matches!(**event, Event::Thought(_)), *at);
+        }
+        let whole = Arc::new(if thinks { Event::Thought(text) } else { Event::Text(text) });
+        let size = size(&whole);
+        self.bytes += size;
+        self.runs.insert(start, Run { end, at: last, whole: Whole::Here(whole, size) });
+    }
+
     fn forget(&mut self, index: usize) {
-        if let Slot::Here(.., size) = std::mem::replace(&mut self.slots[index], Slot::Gone) {
+        if let Slot::Here(.., size) = mem::replace(&mut self.slots[index], Slot::Gone) {
             self.bytes -= size;
         }
     }
@@ -141,8 +196,23 @@ impl Events {
             }
             end += 1;
         }
+        let slots = oldest.len();
+        for run in self.runs.range(self.first..end).map(|(_, run)| run) {
+            if let Whole::Here(whole, size) = &run.whole {
+                left -= size;
+                oldest.push(Arc::clone(whole));
+            }
+        }
         match self.shelf.put(&oldest) {
-            Ok(places) => {
+            Ok(mut places) => {
+                let mut of_runs = places.split_off(slots).into_iter();
+                for run in self.runs.range_mut(self.first..end).map(|(_, run)| run) {
+                    if let Whole::Here(..) = run.whole
+                        && let Some(place) = of_runs.next()
+                    {
+                        run.whole = Whole::Shelved(place);
+                    }
+                }
                 let mut places = places.into_iter();
                 for slot in &mut self.slots[self.first..end] {
                     if let Slot::Here(at, ..) = slot
@@ -218,12 +288,27 @@ impl Reader {
             }
         };
         drop(events);
-        let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
-            shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
-        });
-        let unread =
-            |why| Event::Notice(format!("Something that has happened is not shown: {why}"));
-        Some(Entry { index, at, event: Arc::new(event.unwrap_or_else(unread)) })
+        Some(Entry { index, at, event: from_shelf(file, place) })
+    }
+
+    /// The next event with its place, if there is one already. Chunks of a text that has ended come
+    /// as one, at the place of the first and with the time of the last.
+    pub fn try_next_run(&mut self) -> Option<Entry> {
+        let events = self.shared.events.lock();
+        let Some(run) = events.runs.get(&self.next) else {
+            drop(events);
+            return self.try_next_entry();
+        };
+        let (index, at) = (self.next, run.at);
+        self.next = run.end;
+        let (place, file) = match &run.whole {
+            Whole::Here(whole, _) => {
+                return Some(Entry { index, at, event: Arc::clone(whole) });
+            }
+            Whole::Shelved(place) => (*place, events.shelf.file()),
+        };
+        drop(events);
+        Some(Entry { index, at, event: from_shelf(file, place) })
     }
 
     /// The event that [`Reader::try_next`] would give, left where it is.
@@ -244,6 +329,15 @@ impl Reader {
     pub fn position(&self) -> usize {
         self.next
     }
+}
+
+/// Reads an event from the file, or says in its place why that cannot be done.
+fn from_shelf(file: Option<Arc<File>>, place: Place) -> Arc<Event> {
+    let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
+        shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
+    });
+    let unread = |why| Event::Notice(format!("Something that has happened is not shown: {why}"));
+    Arc::new(event.unwrap_or_else(unread))
 }
 
 fn now() -> Millis {
@@ -308,6 +402,68 @@ mod tests {
         assert_eq!(places(&log), (0, 3));
         log.supersede(Some(1), said(3));
         assert_eq!(all(&mut log.read(0)), [(0, said(0)), (2, said(2)), (3, said(3))]);
+    }
+
+    fn runs(reader: &mut Reader) -> Vec<(usize, Event)> {
+        let entries = std::iter::from_fn(|| reader.try_next_run());
+        entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
+    }
+
+    #[test]
+    fn a_text_that_has_ended_is_read_as_one_however_many_chunks_it_came_in() {
+        let dir = tempfile::tempdir().unwrap();
+        // In memory, and in the file.
+        for max_bytes in [usize::MAX, 2000] {
+            let log = log(Scratch::new(Some(dir.path().to_owned())), max_bytes);
+            log.append(Event::Forgotten);
+            for _ in 0..5 {
+                log.append(Event::Thought("t".to_owned()));
+            }
+            for _ in 0..1000 {
+                log.append(Event::Text("x".to_owned()));
+            }
+            // It may go on.
+            if max_bytes == usize::MAX {
+                assert_eq!(runs(&mut log.read(0)).len(), 1006);
+            }
+            log.append(Event::Forgotten);
+            let whole = runs(&mut log.read(0));
+            if max_bytes == usize::MAX {
+                let thoughts = (1..6).map(|at| (at, Event::Thought("t".to_owned())));
+                let mut expected = vec![(0, Event::Forgotten)];
+                expected.extend(thoughts);
+                expected.push((6, Event::Text("x".repeat(1000))));
+                expected.push((1006, Event::Forgotten));
+                assert_eq!(whole, expected);
+            }
+            // Whoever stands in the middle goes on from there, and every cursor is good.
+            assert_eq!(runs(&mut log.read(1000)).len(), 7);
+            assert_eq!(all(&mut log.read(0)).len(), 1007);
+            let text: String = whole
+                .iter()
+                .filter_map(|(_, event)| match event {
+                    Event::Text(text) => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(text.len(), 1000);
+        }
+    }
+
+    #[test]
+    fn a_text_that_has_ended_is_one_in_the_file_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 16_000);
+        for _ in 0..20 {
+            log.append(Event::Text("x".to_owned()));
+        }
+        for _ in 0..200 {
+            log.append(Event::Notice("y".repeat(100)));
+        }
+        let (here, shelved) = places(&log);
+        assert!(here < 200 && shelved > 20, "{here} {shelved}");
+        let first = log.read(0).try_next_run().unwrap();
+        assert_eq!((first.index, &*first.event), (0, &Event::Text("x".repeat(20))));
     }
 
     #[test]

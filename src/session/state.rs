@@ -45,8 +45,8 @@ impl SessionState {
     /// Folds all events that a reader has now.
     pub fn of(log: &mut Reader) -> Self {
         let mut state = Self::default();
-        while let Some(event) = log.try_next() {
-            state.fold(&event);
+        while let Some(entry) = log.try_next_run() {
+            state.fold(&entry.event);
         }
         state
     }
@@ -126,8 +126,8 @@ impl StateReader {
     }
 
     fn catch_up(&mut self) -> &SessionState {
-        while let Some(event) = self.log.try_next() {
-            self.state.fold(&event);
+        while let Some(entry) = self.log.try_next_run() {
+            self.state.fold(&entry.event);
         }
         &self.state
     }

@@ -111,7 +111,7 @@ impl Transcript {
     /// Folds in what has happened up to now. To be called while it happens: what is left to fold
     /// when the model is asked next holds up everybody.
     pub(super) fn catch_up(&mut self) {
-        while let Some(entry) = self.log.try_next_entry() {
+        while let Some(entry) = self.log.try_next_run() {
             self.index = entry.index;
             self.record.fold(&entry.event);
             self.fold(&entry.event);

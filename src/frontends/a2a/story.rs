@@ -151,7 +151,7 @@ impl Story {
     }
 
     fn fold_next(&mut self) -> bool {
-        let Some(entry) = self.log.try_next_entry() else { return false };
+        let Some(entry) = self.log.try_next_run() else { return false };
         self.fold(&entry);
         true
     }
