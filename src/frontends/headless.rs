@@ -100,7 +100,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
     let mut log = session.events(session.position());
     let mut projection = Projection::default();
     let mut view = View {
-        shape: Shape::new(options.format, &session.model()),
+        shape: Shape::new(options.format, session.id(), &session.model()),
         notes: Notes::new(outputs.notes, options.progress),
         answer: outputs.answer,
         session,
@@ -129,7 +129,9 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
     outputs: Outputs<'_, W>,
 ) -> io::Result<()> {
     let Outputs { mut answer, notes } = outputs;
-    let end = Shape::new(format, "").end(Some(failure));
+    // There is no session, and still an id for programs that want one.
+    let id = uuid::Uuid::now_v7().to_string();
+    let end = Shape::new(format, &id, "").end(Some(failure));
     Notes::new(notes, false).failed(failure);
     write(&mut answer, &end).await
 }
@@ -191,11 +193,11 @@ enum Shape {
 }
 
 impl Shape {
-    fn new(format: Format, model: &str) -> Self {
+    fn new(format: Format, id: &str, model: &str) -> Self {
         match format {
             Format::Text => Self::Text(Text::default()),
-            Format::Json => Self::Json(Box::new(Json::new(model))),
-            Format::StreamJson => Self::Stream(Box::new(Stream::new(model))),
+            Format::Json => Self::Json(Box::new(Json::new(id, model))),
+            Format::StreamJson => Self::Stream(Box::new(Stream::new(id, model))),
         }
     }
 

@@ -16,9 +16,9 @@ pub(super) struct Json {
 }
 
 impl Json {
-    pub(super) fn new(model: &str) -> Self {
+    pub(super) fn new(id: &str, model: &str) -> Self {
         Self {
-            id: uuid::Uuid::new_v4().to_string(),
+            id: id.to_owned(),
             stats: Stats::new(model),
             answer: LastAnswer::default(),
             output: String::new(),

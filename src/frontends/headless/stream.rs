@@ -18,9 +18,9 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(model: &str) -> Self {
+    pub(super) fn new(id: &str, model: &str) -> Self {
         Self {
-            id: uuid::Uuid::new_v4().to_string(),
+            id: id.to_owned(),
             model: model.to_owned(),
             stats: Stats::new(model),
             at: None,
