@@ -18,7 +18,7 @@ fn stats(request: &Request<'_>) -> String {
     let session = request.turn.session();
     let mut stats = Stats::default();
     let mut log = session.events(0);
-    while let Some(entry) = log.try_next_entry() {
+    while let Some(entry) = log.try_next_run() {
         // What counts begins with the first prompt.
         if !matches!(*entry.event, Event::SessionStarted(_)) {
             stats.pass(entry.at);

@@ -59,8 +59,8 @@ pub(super) fn changes(log: &Log) -> Vec<Change> {
     let mut prompts: HashMap<TurnId, Arc<[PromptPart]>> = HashMap::new();
     let mut running = TurnId(0);
     let mut log = log.read(0);
-    while let Some(event) = log.try_next() {
-        match &*event {
+    while let Some(entry) = log.try_next_run() {
+        match &*entry.event {
             Event::TurnQueued { turn, prompt, .. } => {
                 prompts.insert(*turn, prompt.clone().into());
             }

@@ -90,7 +90,7 @@ impl Conversation {
         match self {
             Self::Here(_, log) => {
                 log.ready().await;
-                let entries = std::iter::from_fn(|| log.try_next_entry()).take(BATCH);
+                let entries = std::iter::from_fn(|| log.try_next_run()).take(BATCH);
                 News::Entries(entries.collect())
             }
             Self::There(remote) => remote.news().await,
