@@ -184,12 +184,10 @@ impl Session {
         let permissions = Permissions::new(parts.mode, parts.policy, host.workspace.roots());
         let permissions = Arc::new(permissions);
         let servers = Arc::clone(&parts.servers);
-        let (roots, mode) = (parts.workspace.roots(), permissions.mode());
+        let (roots, mode) = (host.workspace.roots(), permissions.mode());
         let started = SessionStarted::now(roots, parts.model.id(), mode);
         let id = started.id.clone();
         log.append(Event::SessionStarted(Arc::new(started)));
-        let kept_bytes = parts.limits.kept_output_bytes;
-        let outputs = Arc::new(Outputs::new(Arc::clone(&parts.scratch), kept_bytes));
         let session = Arc::new(Self {
             id,
             gate: Gate::default(),
@@ -197,7 +195,7 @@ impl Session {
             reserved: Mutex::default(),
             consent: parts.consent,
             questions: Questions::default(),
-            transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&outputs))),
+            transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&host.outputs))),
             turns: Mutex::default(),
             model: Mutex::new(parts.model),
             models: parts.models,

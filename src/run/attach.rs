@@ -34,7 +34,7 @@ pub async fn attach(attach: &Attach) -> anyhow::Result<End> {
         None => Wanted::Only(here),
     };
     let remote = match tui::attach(agent, wanted).await? {
-        Attached::To(remote) => remote,
+        Attached::To(remote) => *remote,
         Attached::Choose(sessions) => {
             choose(attach, &sessions);
             return Ok(End::Failed(CHOOSE));

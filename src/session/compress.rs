@@ -201,7 +201,7 @@ async fn take_effect(
     let from = old.end(&conversation).unwrap_or(session.position());
     (short.from, short.before) = (from, size);
     let mut after = conversation.clone();
-    after.compress(&Arc::new(short.clone()), &session.outputs);
+    after.compress(&Arc::new(short.clone()), &session.host.outputs);
     if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
         return Err(Failure::Useless);
     }

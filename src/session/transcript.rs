@@ -9,7 +9,9 @@ use std::sync::Arc;
 use super::compress::{BEGINNING, Compressed, Masked, Record};
 use super::conversation::Conversation;
 use super::decision::Decision;
-use super::event::{Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId};
+use super::event::{
+    Answer, CallStarted, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId,
+};
 use super::log::Reader;
 use crate::model::{Assistant, Call, Message, Native, Part, ToolResult};
 use crate::tools::outputs::Outputs;
@@ -152,23 +154,10 @@ impl Transcript {
                 self.answered(calls, native.clone());
                 self.conversation.count(*usage);
             }
-            Event::CallStarted(started) if started.caller == Caller::Prompt => {
-                self.mentioned.push(started.call.id.clone());
+            Event::CallStarted(started) => self.call_started(started),
+            Event::QuestionClosed { call, answer: Some((answer, _)) } => {
+                self.question_closed(call, answer);
             }
-            Event::CallStarted(started)
-                if started.caller == Caller::Model && started.question.is_none() =>
-            {
-                self.begun.insert(started.call.id.clone());
-            }
-            Event::QuestionClosed { call, answer: Some((answer, _)) } => match answer.decision() {
-                Decision::Reject(Some(why)) => {
-                    self.objections.insert(call.clone(), why.to_owned());
-                }
-                decision if decision.runs() => {
-                    self.begun.insert(call.clone());
-                }
-                _ => {}
-            },
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
             Event::FileRestored { call, path } => {
                 self.restored.push(format!("{} (your call {call})", path.display()));
@@ -183,7 +172,6 @@ impl Transcript {
             | Event::CommandFailed(_)
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. }
-            | Event::CallStarted(_)
             | Event::CallProgress { .. }
             | Event::FileChanged { .. }
             | Event::QuestionClosed { .. }
@@ -191,6 +179,28 @@ impl Transcript {
             | Event::AlwaysRemoved { .. }
             | Event::Task(_)
             | Event::Unknown(_) => {}
+        }
+    }
+
+    fn call_started(&mut self, started: &CallStarted) {
+        match started.caller {
+            Caller::Prompt => self.mentioned.push(started.call.id.clone()),
+            Caller::Model if started.question.is_none() => {
+                self.begun.insert(started.call.id.clone());
+            }
+            Caller::Model | Caller::Agent => {}
+        }
+    }
+
+    fn question_closed(&mut self, call: &str, answer: &Answer) {
+        match answer.decision() {
+            Decision::Reject(Some(why)) => {
+                self.objections.insert(call.to_owned(), why.to_owned());
+            }
+            decision if decision.runs() => {
+                self.begun.insert(call.to_owned());
+            }
+            _ => {}
         }
     }
 

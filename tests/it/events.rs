@@ -611,7 +611,9 @@ async fn the_state_of_a_session_is_folded_from_what_was_recorded_of_it() {
     let recorded: Vec<String> =
         events.filter(|event| event.is_lasting()).map(|event| write(&event)).collect();
     let mut folded = SessionState::default();
-    recorded.iter().for_each(|line| folded.fold(&read(line)));
+    for line in &recorded {
+        folded.fold(&read(line));
+    }
     assert_eq!(folded, live);
 }
 

@@ -205,22 +205,9 @@ impl Story {
     fn fold(&mut self, entry: &Entry) {
         match &*entry.event {
             Event::TurnQueued { turn, prompt, origin, tags } => {
-                self.queued(origin, tags);
-                self.turns.push(Turn {
-                    id: *turn,
-                    prompt: prompt.iter().map(PromptPart::to_string).collect(),
-                    origin: origin.clone(),
-                    own_task: tags.own_task,
-                    queued: entry.index,
-                    queued_at: entry.at,
-                    started: false,
-                    ended: None,
-                    ended_at: None,
-                    at: entry.at,
-                    said: Vec::new(),
-                    asking: Vec::new(),
-                    speaking: false,
-                });
+                self.count(origin, tags);
+                let prompt = prompt.iter().map(PromptPart::to_string).collect();
+                self.turns.push(Turn::queued(*turn, prompt, origin, tags, entry));
             }
             Event::TurnStarted { turn } => {
                 self.runs.push((entry.index, *turn));
@@ -273,7 +260,7 @@ impl Story {
     }
 
     /// Counts the prompts of a terminal.
-    fn queued(&mut self, origin: &Origin, tags: &PromptTags) {
+    fn count(&mut self, origin: &Origin, tags: &PromptTags) {
         let Origin::Attached(ClientName { name, number }) = origin else { return };
         let terminal = self.terminals.entry(name.clone()).or_default();
         let prompt = tags.key.as_ref().and_then(|key| key.parse().ok()).unwrap_or(0);
@@ -317,6 +304,30 @@ impl Story {
 }
 
 impl Turn {
+    fn queued(
+        id: TurnId,
+        prompt: String,
+        origin: &Origin,
+        tags: &PromptTags,
+        entry: &Entry,
+    ) -> Self {
+        Self {
+            id,
+            prompt,
+            origin: origin.clone(),
+            own_task: tags.own_task,
+            queued: entry.index,
+            queued_at: entry.at,
+            started: false,
+            ended: None,
+            ended_at: None,
+            at: entry.at,
+            said: Vec::new(),
+            asking: Vec::new(),
+            speaking: false,
+        }
+    }
+
     fn say(&mut self, text: &str) {
         match self.said.last_mut() {
             Some(said) if self.speaking => said.push_str(text),

@@ -13,7 +13,8 @@ use crate::protocol::development_tool::{
     AgentThought, CODER_AGENT, Kind, ToolCall, ToolCallStatus, URI,
 };
 use crate::session::{
-    Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome, ToolOutput, TurnId,
+    CallStarted, Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome,
+    ToolOutput, TurnId,
 };
 
 /// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.
@@ -147,15 +148,17 @@ impl Telling<'_> {
                     self.call(&tool_call(started, ToolCallStatus::Executing));
                 }
             }
-            Event::CallFinished { call, outcome } => {
-                // A call that never began is not told of.
-                if let Some(started) = started(call) {
-                    self.call(&ended(started, outcome));
-                }
-                self.cite(outcome);
-            }
+            Event::CallFinished { call, outcome } => self.call_finished(started(call), outcome),
             Event::TurnFinished { reason, .. } => self.finished(story, reason),
         }
+    }
+
+    fn call_finished(&mut self, started: Option<&CallStarted>, outcome: &ToolOutcome) {
+        // A call that never began is not told of.
+        if let Some(started) = started {
+            self.call(&ended(started, outcome));
+        }
+        self.cite(outcome);
     }
 
     fn queued(&mut self, story: &Story, origin: &Origin) {

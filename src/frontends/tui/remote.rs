@@ -54,7 +54,7 @@ impl fmt::Display for Agent {
 /// Result of an attempt to attach.
 pub enum Attached {
     /// The session.
-    To(Remote),
+    To(Box<Remote>),
     /// It is not clear which session is meant: a list of all.
     Choose(Vec<Listed>),
 }
@@ -76,7 +76,7 @@ pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
     let ask = Open { session: Wanted::Id(opened.session.clone()), ..ask };
     let link = Link::new(agent.clone(), ask, news, Arc::clone(&input_limit));
     let task = tokio::spawn(link.run(connection, asked));
-    Ok(Attached::To(Remote {
+    Ok(Attached::To(Box::new(Remote {
         agent,
         opened,
         terminal,
@@ -85,7 +85,7 @@ pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
         prompts: AtomicU64::new(0),
         input_limit,
         _task: AbortOnDropHandle::new(task),
-    }))
+    })))
 }
 
 /// A session that is attached to.

@@ -74,7 +74,7 @@ impl Agent {
             "mode": "default", "frameBytes": 1000,
         });
         self.answer(&call, json!({ "opened": opened }));
-        self.terminal = call["params"]["terminal"].as_str().unwrap().to_owned();
+        call["params"]["terminal"].as_str().unwrap().clone_into(&mut self.terminal);
         call["params"].clone()
     }
 
