@@ -81,7 +81,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::Trust::{self, Never, Trusted, Unjudged};
-    use super::{judge, rule};
+    use super::{Env, judge, rule, trust};
 
     fn check(rules: &[(&str, &str)], directory: &str, expected: Trust) {
         let rules: Vec<(PathBuf, Trust)> =
@@ -122,5 +122,14 @@ mod tests {
     #[test]
     fn rules_that_make_no_sense_say_nothing() {
         check(&[("a", "TRUST_FOLDER"), ("/a", "TRUST"), ("/", "TRUST_PARENT")], "/a", Unjudged);
+    }
+
+    #[test]
+    fn trust_in_unjudged_folders_counts_only_where_the_settings_say_so() {
+        let [here, there] = ["/a", "/b"].map(Path::new);
+        let mut env = Env::new([], here);
+        env.trust_unjudged();
+        assert_eq!(trust(&env, here), Trusted);
+        assert_eq!(trust(&env.in_directory(there), there), Unjudged);
     }
 }

@@ -1,6 +1,7 @@
 //! Changing files: what is asked about, what is written, and what is left alone.
 
 mod bytes;
+mod editor;
 mod files;
 mod replace;
 mod write;
@@ -104,6 +105,11 @@ fn write_args(content: &str) -> Value {
 
 fn replace_args(old: &str, new: &str) -> Value {
     json!({ "file_path": "a.txt", "instruction": "test", "old_string": old, "new_string": new })
+}
+
+/// The model's report without the change itself.
+fn report(said: &str) -> &str {
+    said.split_once(" What changed:\n").expect("no change is shown").0
 }
 
 /// What people are shown of what was done: the texts before and after.
