@@ -1,9 +1,10 @@
 //! `replace`, as the model calls it.
 
+use expect_test::expect;
 use serde_json::json;
 use tandem::tools::{Access, Location};
 
-use super::{Place, replace_args, shown};
+use super::{Place, replace_args, report, shown};
 
 /// Replaces in a file; what is there then, and what the model is told.
 fn check(before: &str, old: &str, new: &str, after: &str) -> String {
@@ -64,13 +65,19 @@ fn wrong_indentation_is_forgiven_and_the_new_text_indented() {
     let after = "fn a() {\n\tif b {\n\t\td();\n\t\te();\n\t}\n}\n";
     let said =
         check(before, "  if b {\n    c();\n  }\n", "  if b {\n    d();\n    e();\n  }\n", after);
-    assert!(said.contains("indentation"), "{said}");
+    expect![
+        "Replaced 1 occurrence in a.txt (the indentation of old_string was not that of the file)."
+    ]
+    .assert_eq(report(&said));
 }
 
 #[test]
 fn wrong_white_space_between_words_is_forgiven() {
     let said = check("  call( a,\n        b );\n", "call(a, b);", "call(a);", "  call(a);\n");
-    assert!(said.contains("white space"), "{said}");
+    expect![
+        "Replaced 1 occurrence in a.txt (the white space of old_string was not that of the file)."
+    ]
+    .assert_eq(report(&said));
 }
 
 #[test]
@@ -80,7 +87,10 @@ fn a_slight_error_is_forgiven_and_said() {
     let old = "    # Computes the sum.\n    return x + 1\n";
     let new = "    # Computes the sum.\n    return x + 2\n";
     let said = check(before, old, new, after);
-    assert!(said.contains("very much like it"), "{said}");
+    expect![
+        "Replaced 1 occurrence in a.txt (old_string is not in the file; what was replaced is very much like it. Check that it is what you meant)."
+    ]
+    .assert_eq(report(&said));
 }
 
 #[test]
@@ -146,9 +156,10 @@ fn an_edit_that_was_made_already_is_recognised() {
 fn several_occurrences_are_an_error_that_says_where() {
     let kind = "edit_expected_occurrence_mismatch";
     let message = check_failing("a\nb\na\n", "a\n", "c\n", kind);
-    assert!(message.contains("found 2 occurrences of old_string"), "{message}");
-    assert!(message.contains("expected 1"), "{message}");
-    assert!(message.contains("lines 1, 3"), "{message}");
+    expect![
+        "Nothing was changed: found 2 occurrences of old_string in a.txt, expected 1. They begin at lines 1, 3. To change one, include more of the lines around it in old_string; to change all, copy it exactly and set allow_multiple to true."
+    ]
+    .assert_eq(&message);
 }
 
 #[test]
@@ -169,7 +180,10 @@ fn a_placeholder_in_the_new_text_is_refused() {
 fn an_edit_of_a_file_that_is_not_there_says_how_to_make_it() {
     let place = Place::new(&[]);
     let message = place.check_failing("replace", replace_args("a", "b"), "file_not_found");
-    assert!(message.contains("leave old_string empty"), "{message}");
+    expect![
+        "a.txt does not exist. Look for the right path with glob; to create the file, leave old_string empty."
+    ]
+    .assert_eq(&message);
 }
 
 #[test]
@@ -186,8 +200,15 @@ fn what_the_user_makes_of_the_proposal_is_written_and_said() {
     let call = place.prepare("replace", replace_args("c", "d")).unwrap();
     let output = place.run(call, Some("a\nb\nd!\n")).unwrap();
     assert_eq!(place.read("a.txt"), b"a\r\nb\nd!\r\n");
-    assert!(output.text.contains("the user changed"), "{}", output.text);
-    assert!(output.text.ends_with("-d\n+d!\n"), "{}", output.text);
+    expect![[r#"
+        Replaced 1 occurrence in a.txt. But before it was written, the user changed the text you proposed. Keep to what the user wrote. From your proposal to what is in the file now:
+        @@ -1,3 +1,3 @@
+         a
+         b
+        -d
+        +d!
+    "#]]
+    .assert_eq(&output.text);
 }
 
 #[test]

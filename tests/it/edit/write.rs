@@ -1,5 +1,6 @@
 //! `write_file`, as the model calls it.
 
+use expect_test::expect;
 use serde_json::json;
 use tandem::tools::{Access, Location};
 
@@ -48,7 +49,7 @@ fn content_that_is_there_already_is_not_asked_about_nor_written() {
     let call = place.prepare("write_file", write_args("same\n")).unwrap();
     assert_eq!((&call.access, &call.summary.diff), (&Access::Read, &None));
     let output = place.run(call, None).unwrap();
-    assert!(output.text.contains("already"), "{}", output.text);
+    expect!["a.txt has exactly this content already; nothing to do."].assert_eq(&output.text);
     assert_eq!(place.read("a.txt"), b"same\r\n");
 }
 
@@ -68,8 +69,13 @@ fn what_the_user_makes_of_the_proposal_is_written_and_said() {
     let call = place.prepare("write_file", write_args("new\n")).unwrap();
     let output = place.run(call, Some("new\nmine\n")).unwrap();
     assert_eq!(place.read("a.txt"), b"new\r\nmine\r\n");
-    assert!(output.text.contains("the user changed"), "{}", output.text);
-    assert!(output.text.ends_with("@@ -1 +1,2 @@\n new\n+mine\n"), "{}", output.text);
+    expect![[r#"
+        Wrote a.txt. But before it was written, the user changed the text you proposed. Keep to what the user wrote. From your proposal to what is in the file now:
+        @@ -1 +1,2 @@
+         new
+        +mine
+    "#]]
+    .assert_eq(&output.text);
     assert_eq!(shown(&output), (Some("old\r\n"), "new\r\nmine\r\n"));
 }
 
@@ -78,7 +84,13 @@ fn a_proposal_that_comes_back_as_it_was_is_not_said_to_be_changed() {
     let place = Place::new(&[("a.txt", b"old\r\n")]);
     let call = place.prepare("write_file", write_args("new\n")).unwrap();
     let output = place.run(call, Some("new\n")).unwrap();
-    assert!(!output.text.contains("user"), "{}", output.text);
+    expect![[r#"
+        Wrote a.txt. What changed:
+        @@ -1 +1 @@
+        -old
+        +new
+    "#]]
+    .assert_eq(&output.text);
     assert_eq!(place.read("a.txt"), b"new\r\n");
 }
 
@@ -87,7 +99,13 @@ fn a_user_who_puts_the_old_content_back_leaves_the_file_alone() {
     let place = Place::new(&[("a.txt", b"old\n")]);
     let call = place.prepare("write_file", write_args("new\n")).unwrap();
     let output = place.run(call, Some("old\n")).unwrap();
-    assert!(output.text.contains("the user changed"), "{}", output.text);
+    expect![[r#"
+        Wrote a.txt. But before it was written, the user changed the text you proposed. Keep to what the user wrote. From your proposal to what is in the file now:
+        @@ -1 +1 @@
+        -new
+        +old
+    "#]]
+    .assert_eq(&output.text);
     assert_eq!(shown(&output), (Some("old\n"), "old\n"));
     assert_eq!(place.read("a.txt"), b"old\n");
 }
@@ -118,5 +136,5 @@ fn arguments_that_are_missing_are_named() {
     let place = Place::new(&[]);
     let error = place.prepare("write_file", json!({ "content": "" })).err().unwrap();
     assert_eq!(error.kind, "invalid_tool_params");
-    assert!(error.message.contains("file_path"), "{error}");
+    expect!["missing field `file_path`"].assert_eq(&error.message);
 }
