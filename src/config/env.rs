@@ -53,6 +53,7 @@ impl Env {
 
     /// Returns the same for work in another directory. Paths in it lead where they did. Folders of
     /// which nobody has said anything are not trusted: the settings there say anew.
+    #[must_use]
     pub fn in_directory(&self, directory: &Path) -> Self {
         let directory = directory.to_owned();
         let mut env = Self { directory, trusts_unjudged: false, ..self.clone() };

@@ -40,7 +40,9 @@ pub struct Terminals {
 }
 
 /// Environment variables of this process that commands do not get.
-pub struct EnvironmentFilter(Box<dyn Fn(&str, &str) -> bool + Send + Sync>);
+pub struct EnvironmentFilter(Box<IsHidden>);
+
+type IsHidden = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl EnvironmentFilter {
     /// Takes away the variables (name, value) that `hides` returns `true` for.

@@ -200,14 +200,14 @@ fn what_the_user_makes_of_the_proposal_is_written_and_said() {
     let call = place.prepare("replace", replace_args("c", "d")).unwrap();
     let output = place.run(call, Some("a\nb\nd!\n")).unwrap();
     assert_eq!(place.read("a.txt"), b"a\r\nb\nd!\r\n");
-    expect![[r#"
+    expect![[r"
         Replaced 1 occurrence in a.txt. But before it was written, the user changed the text you proposed. Keep to what the user wrote. From your proposal to what is in the file now:
         @@ -1,3 +1,3 @@
          a
          b
         -d
         +d!
-    "#]]
+    "]]
     .assert_eq(&output.text);
 }
 

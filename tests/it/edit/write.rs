@@ -69,12 +69,12 @@ fn what_the_user_makes_of_the_proposal_is_written_and_said() {
     let call = place.prepare("write_file", write_args("new\n")).unwrap();
     let output = place.run(call, Some("new\nmine\n")).unwrap();
     assert_eq!(place.read("a.txt"), b"new\r\nmine\r\n");
-    expect![[r#"
+    expect![[r"
         Wrote a.txt. But before it was written, the user changed the text you proposed. Keep to what the user wrote. From your proposal to what is in the file now:
         @@ -1 +1,2 @@
          new
         +mine
-    "#]]
+    "]]
     .assert_eq(&output.text);
     assert_eq!(shown(&output), (Some("old\r\n"), "new\r\nmine\r\n"));
 }
@@ -84,12 +84,12 @@ fn a_proposal_that_comes_back_as_it_was_is_not_said_to_be_changed() {
     let place = Place::new(&[("a.txt", b"old\r\n")]);
     let call = place.prepare("write_file", write_args("new\n")).unwrap();
     let output = place.run(call, Some("new\n")).unwrap();
-    expect![[r#"
+    expect![[r"
         Wrote a.txt. What changed:
         @@ -1 +1 @@
         -old
         +new
-    "#]]
+    "]]
     .assert_eq(&output.text);
     assert_eq!(place.read("a.txt"), b"new\r\n");
 }
@@ -99,12 +99,12 @@ fn a_user_who_puts_the_old_content_back_leaves_the_file_alone() {
     let place = Place::new(&[("a.txt", b"old\n")]);
     let call = place.prepare("write_file", write_args("new\n")).unwrap();
     let output = place.run(call, Some("old\n")).unwrap();
-    expect![[r#"
+    expect![[r"
         Wrote a.txt. But before it was written, the user changed the text you proposed. Keep to what the user wrote. From your proposal to what is in the file now:
         @@ -1 +1 @@
         -new
         +old
-    "#]]
+    "]]
     .assert_eq(&output.text);
     assert_eq!(shown(&output), (Some("old\n"), "old\n"));
     assert_eq!(place.read("a.txt"), b"old\n");
