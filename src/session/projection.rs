@@ -173,7 +173,7 @@ impl Projection {
         }
         self.voice = activity::voice_after(self.voice, event);
         match event {
-            Event::TurnQueued { turn, prompt, origin } => {
+            Event::TurnQueued { turn, prompt, origin, .. } => {
                 let queued = TurnRecord {
                     prompt: prompt_text(prompt),
                     origin: Some(origin.clone()),

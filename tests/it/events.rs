@@ -18,7 +18,7 @@ use tandem::session::{
     RuleName, Scope, ServerAnswer, Session, SessionStarted, SessionState, Source, StopReason,
     Summary, TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
 };
-use tandem::tools::preimages::{Before, ContentId, FileChange};
+use tandem::tools::preimages::{ContentId, FileChange, Preimage};
 use tandem::tools::{Hints, ToolError};
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
@@ -376,8 +376,11 @@ fn calls() -> Vec<Event> {
 }
 
 fn changes() -> Vec<Event> {
-    let befores =
-        [Before::Nothing, Before::Kept(ContentId::of(b"1")), Before::Lost("too large".to_owned())];
+    let befores = [
+        Preimage::Nothing,
+        Preimage::Kept(ContentId::of(b"1")),
+        Preimage::Lost("too large".to_owned()),
+    ];
     let changed = |before| Event::FileChanged {
         call: "c1".to_owned(),
         change: FileChange {

@@ -19,12 +19,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(id: &str, model: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            model: model.to_owned(),
-            stats: Stats::new(model),
-            at: None,
-        }
+        Self { id: id.to_owned(), model: model.to_owned(), stats: Stats::new(model), at: None }
     }
 
     pub(super) fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {

@@ -79,9 +79,6 @@ pub(super) struct State {
     pub(super) answer: LastAnswer,
 }
 
-/// Text in place of an event that this version does not know.
-const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";
-
 impl State {
     pub(super) fn new(about: About, me: Origin) -> Self {
         Self { about, me: Some(me), ..Self::default() }

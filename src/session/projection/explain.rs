@@ -27,7 +27,10 @@ impl TurnResult {
             StopReason::Cancelled { .. }
             | StopReason::Closed { .. }
             | StopReason::Unanswered(_) => Self::Cancelled,
-            StopReason::Refused(_) | StopReason::Failed(_) | StopReason::Crashed => Self::Failed,
+            StopReason::Refused(_)
+            | StopReason::Failed(_)
+            | StopReason::Interrupted
+            | StopReason::Crashed => Self::Failed,
         }
     }
 }
@@ -65,6 +68,10 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
              conversation; say it another way."
         ),
         StopReason::Failed(error) => explain_error(error),
+        StopReason::Interrupted => {
+            "The agent was stopped before this turn had ended. Say \"continue\" to go on."
+                .to_owned()
+        }
         StopReason::Crashed => {
             "The turn ended because of a fault in the agent; its log (`--log-file`) says more."
                 .to_owned()

@@ -92,6 +92,8 @@ pub enum CallStatus {
     Rejected,
     /// The turn was cancelled first.
     Cancelled,
+    /// The agent was stopped first.
+    Interrupted,
 }
 
 impl CallStatus {
@@ -117,6 +119,7 @@ impl CallStatus {
             ToolOutcome::Failed(_) => Self::Failed,
             ToolOutcome::Rejected => Self::Rejected,
             ToolOutcome::Cancelled => Self::Cancelled,
+            ToolOutcome::Interrupted => Self::Interrupted,
         }
     }
 }

@@ -9,6 +9,9 @@ use crate::permission::Mode;
 use crate::session::event::{Answer, CallStarted, Event, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::{Entry, Millis};
 
+/// Note in place of an event that this version does not know.
+const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";
+
 /// Meaning of one entry of the log for people.
 #[derive(Debug, Clone)]
 pub struct Update<'a> {
@@ -128,11 +131,17 @@ fn kind<'a>(projection: &Projection, entry: &'a Entry) -> Option<UpdateKind<'a>>
         Event::TurnFinished { reason, .. } => UpdateKind::TurnFinished(reason),
         Event::Forgotten => UpdateKind::Forgotten,
         Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
-        Event::ModeChanged { mode } => UpdateKind::ModeChanged(*mode),
-        // For the model, or for `/undo`: people are told by the call or the command.
+        Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
+        Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },
+        // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
         Event::Told { .. }
         | Event::ToldNext(_)
         | Event::Masked(_)
+        | Event::SessionStarted(_)
+        | Event::SystemPrompt(_)
+        | Event::AlwaysAllowed { .. }
+        | Event::AlwaysRemoved { .. }
+        | Event::Task(_)
         | Event::FileChanged { .. }
         | Event::FileRestored { .. } => return None,
     })

@@ -77,7 +77,7 @@ fn head(card: &Card, counts: Vec<Span<'static>>, columns: usize) -> Line<'static
         CallStatus::Running => ("•", CODE),
         CallStatus::Succeeded => ("✓", GOOD),
         CallStatus::Failed | CallStatus::Rejected => ("✗", BAD),
-        CallStatus::Cancelled => ("–", DIM),
+        CallStatus::Cancelled | CallStatus::Interrupted => ("–", DIM),
     };
     let remark = remark(card);
     let room = columns.saturating_sub(2 + width_of(&counts));
