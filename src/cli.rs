@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde_json::Value;
 
-use crate::config::limits::{self, Change};
-use crate::config::settings::{Given, Origin};
-use crate::frontends::headless::Format;
-use crate::model::provider::Provider;
-use crate::permission::Mode;
+use tandem_agent::permission::Mode;
+use tandem_headless::Format;
+use tandem_model::provider::Provider;
+use tandem_settings::limits::{self, Change};
+use tandem_settings::settings::{Given, Origin};
 
 /// A coding agent for your editor and your terminal.
 ///
@@ -22,20 +22,20 @@ use crate::permission::Mode;
 /// anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]
 #[command(name = "tandem", version, disable_version_flag = true, max_term_width = 100)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do instead of serving an editor.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
     /// How the agent works.
     #[command(flatten)]
-    pub agent: Agent,
+    pub(crate) agent: Agent,
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
-    pub log_file: Option<PathBuf>,
+    pub(crate) log_file: Option<PathBuf>,
     /// Log what happens, in detail, unless the environment says what to log. In a terminal the logs
     /// go to a file, which is named
     #[arg(short, long, global = true)]
-    pub debug: bool,
+    pub(crate) debug: bool,
     /// Print version
     #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
@@ -44,7 +44,7 @@ pub struct Cli {
 /// What to do instead of serving an editor. What a command takes is put together when it is given.
 #[derive(Subcommand)]
 #[command(defer = true)]
-pub enum Command {
+pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
         /// Whose: gemini, openai, anthropic, ollama
@@ -77,73 +77,73 @@ pub enum Command {
 /// A record to play, and against whom. The agent really runs the commands of the record's script: play
 /// only records that you trust.
 #[derive(Args)]
-pub struct Replay {
+pub(crate) struct Replay {
     /// What --record has written, or a file of fixtures/acp. Paths in a record are compared as they
     /// are, so play it where it was made; one that begins with a setup brings its workspace
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Write the lines of both sides: > from the client, < from the agent
     #[arg(long)]
-    pub show: bool,
+    pub(crate) show: bool,
     /// How long each line of the agent may take
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The agent to play against [default: this program, as the record's setup says, else with
     /// --acp]. {script} stands for the file of what its model says, in the form that --model
     /// replay:FILE takes
     #[arg(last = true, value_name = "COMMAND")]
-    pub agent: Vec<String>,
+    pub(crate) agent: Vec<String>,
 }
 
 /// Which session a terminal attaches to.
 #[derive(Args)]
-pub struct Attach {
+pub(crate) struct Attach {
     /// The port, or the address as the agent says it
     #[arg(value_name = "PORT", value_parser = port)]
-    pub port: u16,
+    pub(crate) port: u16,
     /// The session's id, or its beginning, if there are several
     #[arg(long, value_name = "ID", conflicts_with = "new")]
-    pub session: Option<String>,
+    pub(crate) session: Option<String>,
     /// Begin a new session in the working directory (`tandem serve` only)
     #[arg(long)]
-    pub new: bool,
+    pub(crate) new: bool,
     /// The token in this file, if the agent wants one; or `TANDEM_A2A_TOKEN`
     #[arg(long, value_name = "FILE")]
     pub a2a_token_file: Option<PathBuf>,
     /// Change a limit; may be repeated. What counts here is line-bytes
     #[arg(long = "limit", value_name = "NAME=VALUE")]
-    pub limits: Vec<Change>,
+    pub(crate) limits: Vec<Change>,
 }
 
 /// What is set, and where.
 #[derive(Args)]
-pub struct Config {
+pub(crate) struct Config {
     /// Write one JSON object
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// With what, and how freely.
     #[command(flatten)]
-    pub work: Work,
+    pub(crate) work: Work,
 }
 
 /// How the agent works for an editor, or for one prompt.
 #[derive(Args)]
-pub struct Agent {
+pub(crate) struct Agent {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
     /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass it, or the older names --experimental-acp and
     /// --experimental-zed-integration
     #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
-    pub acp: bool,
+    pub(crate) acp: bool,
     /// With what, and how freely.
     #[command(flatten)]
-    pub work: Work,
+    pub(crate) work: Work,
     /// The first prompt: in a terminal the conversation goes on from there, anywhere else it is run
     /// as with -p
     #[arg(value_name = "PROMPT", group = "one_prompt", conflicts_with_all = ["acp", "prompt", "prompt_interactive"])]
-    pub query: Vec<String>,
+    pub(crate) query: Vec<String>,
     /// The first prompt of a conversation in the terminal
     #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["acp", "prompt"])]
-    pub prompt_interactive: Option<String>,
+    pub(crate) prompt_interactive: Option<String>,
     /// Run one prompt and end: the answer goes to standard output. What comes on standard input, if
     /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused,
     /// unless others can join and answer (--a2a-port)
@@ -155,21 +155,21 @@ pub struct Agent {
         conflicts_with = "acp",
         group = "one_prompt"
     )]
-    pub prompt: Option<String>,
+    pub(crate) prompt: Option<String>,
     /// What -p writes: text, json (one object at the end), stream-json (an object a line, as things
     /// happen)
     #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
-    pub output_format: Format,
+    pub(crate) output_format: Format,
     /// More directories that the agent may work in
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
-    pub include_directories: Vec<PathBuf>,
+    pub(crate) include_directories: Vec<PathBuf>,
     /// Write every line of the connection into a file, as JSON Lines
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
-    pub record: Option<PathBuf>,
+    pub(crate) record: Option<PathBuf>,
     /// How long what was asked for may still take when standard input has ended; and when a signal
     /// comes while others have joined (--a2a-port), unless another comes
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, conflicts_with = "prompt")]
-    pub drain_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any that
     /// is free; it is said on standard error, or in the terminal's last row). Other users of this
     /// machine can reach the port too: see --a2a-token-file
@@ -182,25 +182,25 @@ pub struct Agent {
 
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
-pub struct Serve {
+pub(crate) struct Serve {
     /// The port, on 127.0.0.1; 0 takes any that is free, and says which on standard error. Other
     /// users of this machine can reach it too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
-    pub port: u16,
+    pub(crate) port: u16,
     /// The directories that sessions may work in or below: each client says where; who does not
     /// say works in the first [default: the working directory]
     #[arg(long, value_name = "DIR")]
-    pub workspace_root: Vec<PathBuf>,
+    pub(crate) workspace_root: Vec<PathBuf>,
     /// Let clients ask for sessions in which nothing is asked (`autoExecute`)
     #[arg(long)]
-    pub allow_auto_execute: bool,
+    pub(crate) allow_auto_execute: bool,
     /// How long what runs may still take when a signal comes; another signal ends it at once. Less
     /// than what ends the process by force may wait, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
-    pub drain_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     /// With what, and how freely.
     #[command(flatten)]
-    pub work: Work,
+    pub(crate) work: Work,
     /// Who may use the port.
     #[command(flatten)]
     pub a2a: A2a,
@@ -208,7 +208,7 @@ pub struct Serve {
 
 /// Who may reach the agent over A2A, and whom it may reach.
 #[derive(Args)]
-pub struct A2a {
+pub(crate) struct A2a {
     /// Serve only those who send the token in this file (`Authorization: Bearer ...`, or `?token=`
     /// for a WebSocket); `TANDEM_A2A_TOKEN` has the same effect
     #[arg(long, value_name = "FILE")]
@@ -224,41 +224,41 @@ pub struct A2a {
 
 /// With what, and how freely, the agent works.
 #[derive(Args, Clone)]
-pub struct Work {
+pub(crate) struct Work {
     /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
     /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
     /// and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// How much the model thinks, if it can be told: a level such as LOW, MEDIUM or HIGH [default:
     /// the model's own]
     #[arg(long, value_name = "LEVEL")]
-    pub thinking: Option<String>,
+    pub(crate) thinking: Option<String>,
     /// What needs no question: default (reading), `auto_edit` (also changing files), yolo
     /// (everything), plan (reading, and all else is refused) [default: default]
     #[arg(long, value_name = "MODE")]
-    pub approval_mode: Option<Mode>,
+    pub(crate) approval_mode: Option<Mode>,
     /// The same as --approval-mode yolo
     #[arg(short, long, conflicts_with = "approval_mode")]
-    pub yolo: bool,
+    pub(crate) yolo: bool,
     /// More files of policy rules, or directories of them; commas between, or repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    pub policy: Vec<PathBuf>,
+    pub(crate) policy: Vec<PathBuf>,
     /// The same, and these rules outrank all of your own
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    pub admin_policy: Vec<PathBuf>,
+    pub(crate) admin_policy: Vec<PathBuf>,
     /// Tools, or beginnings of commands, that need no question: `run_shell_command(git status)`
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
-    pub allowed_tools: Vec<String>,
+    pub(crate) allowed_tools: Vec<String>,
     /// Trust the workspace, this time: what its own settings say counts
     #[arg(long)]
-    pub skip_trust: bool,
+    pub(crate) skip_trust: bool,
     /// Use no MCP servers but these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub allowed_mcp_server_names: Vec<String>,
+    pub(crate) allowed_mcp_server_names: Vec<String>,
     /// Change a limit; may be repeated. The limits are listed below
     #[arg(long = "limit", value_name = "NAME=VALUE")]
-    pub limits: Vec<Change>,
+    pub(crate) limits: Vec<Change>,
 }
 
 const EXAMPLES: &str = "\
@@ -304,7 +304,7 @@ Environment:
 ";
 
 /// Whether arguments that cannot be read ask for one prompt to be run.
-pub fn wants_prompt() -> bool {
+pub(crate) fn wants_prompt() -> bool {
     std::env::args_os().skip(1).any(|arg| {
         let arg = arg.to_string_lossy();
         match arg.strip_prefix("--") {
@@ -318,7 +318,7 @@ pub fn wants_prompt() -> bool {
 }
 
 /// Reads the arguments. The error prints itself, and is no failure for `--help`.
-pub fn parse() -> Result<Cli, clap::Error> {
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     // Long, and put together for those who read it.
     if std::env::args_os().any(|arg| arg == "--help" || arg == "help") {
@@ -339,12 +339,12 @@ pub fn parse() -> Result<Cli, clap::Error> {
 
 impl Agent {
     /// Whether one prompt is run and no more, even in a terminal.
-    pub fn one_prompt(&self) -> bool {
+    pub(crate) fn one_prompt(&self) -> bool {
         self.prompt.is_some() || self.output_format != Format::default()
     }
 
     /// What is asked first.
-    pub fn first_prompt(&self) -> Option<String> {
+    pub(crate) fn first_prompt(&self) -> Option<String> {
         let query = (!self.query.is_empty()).then(|| self.query.join(" "));
         [&self.prompt, &self.prompt_interactive].into_iter().find_map(Clone::clone).or(query)
     }
@@ -352,7 +352,7 @@ impl Agent {
 
 impl Work {
     /// What the flags say that settings can say too.
-    pub fn given(&self) -> Vec<Given> {
+    pub(crate) fn given(&self) -> Vec<Given> {
         let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
         let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
         let text = |text: &Option<String>| text.clone().map(Value::String);

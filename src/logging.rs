@@ -22,11 +22,11 @@ use self::queue::Queue;
 
 /// What is logged. When it is dropped, what waits is written, if that takes no longer than a
 /// moment.
-pub struct Logs(Option<Queue>);
+pub(crate) struct Logs(Option<Queue>);
 
 /// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for. If neither does: warnings, and with
 /// `debug` also what this program itself does.
-pub fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
+pub(crate) fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
     let set = |name| std::env::var(name).ok().filter(|filter| !filter.is_empty());
     let filter = ["TANDEM_LOG", "RUST_LOG"].into_iter().find_map(set);
     let filter = match &filter {
@@ -62,7 +62,7 @@ fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Logs nothing, where there is no place that people could read it in.
-pub fn none() -> Logs {
+pub(crate) fn none() -> Logs {
     std::panic::set_hook(Box::new(|_| ()));
     Logs(None)
 }

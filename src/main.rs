@@ -1,12 +1,18 @@
 //! Command line, logging, run, exit code; nothing else.
 
+mod cli;
+mod logging;
+mod record;
+mod run;
+
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::process::ExitCode;
 
-use tandem::cli::{self, Cli, Command};
-use tandem::logging::{self, Logs};
-use tandem::run::{self, BAD_INPUT, End};
-use tandem::visible::visible;
+use tandem_content::visible::visible;
+
+use crate::cli::{Cli, Command};
+use crate::logging::Logs;
+use crate::run::{BAD_INPUT, End};
 
 fn main() -> ExitCode {
     run::keep_others_out();

@@ -16,8 +16,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::rpc::{Direction, Tap};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_wire::rpc::{Direction, Tap};
 
 /// A line of the record.
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ struct Entry<'a> {
 }
 
 /// Begins a record that only its owner may read; what the file held before is gone.
-pub fn to_file(path: &Path) -> anyhow::Result<Tap> {
+pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
     let file = open(path).with_context(|| format!("cannot record to {}", path.display()))?;
     let file = Mutex::new(BufWriter::new(file));
     let begun = Instant::now();
@@ -62,27 +62,27 @@ pub fn to_file(path: &Path) -> anyhow::Result<Tap> {
 
 /// A record, read.
 #[derive(Debug, PartialEq)]
-pub struct Record {
+pub(crate) struct Record {
     /// Setup that the agent is started with, if the record says so.
-    pub setup: Option<Setup>,
+    pub(crate) setup: Option<Setup>,
     /// Events of the connection, in order, each with the number of its line.
-    pub steps: Vec<(usize, Step)>,
+    pub(crate) steps: Vec<(usize, Step)>,
 }
 
 /// Setup that the agent of a record is started with.
 #[derive(Debug, PartialEq)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Its arguments.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// The files of its workspace. A name that ends in `/` is a directory.
-    pub files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, String>,
     /// Answers of its model: the lines of a script for `--model replay:FILE`.
-    pub script: Vec<Value>,
+    pub(crate) script: Vec<Value>,
 }
 
 /// Event in a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// The client wrote a line.
     Client(String),
     /// The agent wrote a line.
@@ -116,7 +116,7 @@ where
 }
 
 /// Reads a record.
-pub fn read(path: &Path) -> anyhow::Result<Record> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Record> {
     let file = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
     let mut record = Record { setup: None, steps: Vec::new() };

@@ -23,36 +23,39 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::a2a::Joined;
-pub use self::a2a::serve;
-pub use self::attach::attach;
-pub use self::headless::headless;
+pub(crate) use self::a2a::serve;
+pub(crate) use self::attach::attach;
+pub(crate) use self::headless::headless;
 use self::models::Choice;
-pub use self::replay::replay;
+pub(crate) use self::replay::replay;
 use self::search::GoogleSearch;
-pub use self::terminal::terminal;
+pub(crate) use self::terminal::terminal;
 use crate::cli::{Agent, Config, Work};
-use crate::commands::Registry;
-use crate::config::limits::Limits;
-use crate::config::{self, Check, Credentials, Env, Input, Settings, settings};
-use crate::frontends::a2a::CLOSING;
-use crate::frontends::acp;
-use crate::model::Model;
-use crate::model::provider::Provider;
-use crate::net;
-use crate::permission::Mode;
-use crate::session::{Origin, Parts, Session, Upkeep};
-use crate::tools::Host;
-use crate::tools::mcp::{self, Hub};
-use crate::tools::scratch::Scratch;
-use crate::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
-use crate::tools::workspace::Workspace;
-use crate::{record, rpc, stdio};
+use tandem_wire::stdio;
+
+use crate::record;
+use tandem_a2a::CLOSING;
+use tandem_acp as acp;
+use tandem_agent::commands::Registry;
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Origin, Parts, Session, Upkeep};
+use tandem_mcp::{self as mcp, Hub};
+use tandem_model::Model;
+use tandem_model::provider::Provider;
+use tandem_net as net;
+use tandem_settings::limits::Limits;
+use tandem_settings::{self as config, Check, Credentials, Env, Input, Settings, settings};
+use tandem_tools::Host;
+use tandem_tools::scratch::Scratch;
+use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_tools::workspace::Workspace;
+use tandem_wire::rpc;
 
 /// How long the last answers may take when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Exit code of a run that cannot be done as asked for.
-pub const BAD_INPUT: i32 = 42;
+pub(crate) const BAD_INPUT: i32 = 42;
 
 /// Message to people who pipe a prompt to where an editor's messages are expected.
 const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the messages of an editor; to run \
@@ -63,7 +66,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// The editor hung up, and all that it asked for is answered.
     Done,
     /// The editor hung up, and what it asked for took too long.
@@ -79,7 +82,7 @@ pub enum End {
 /// Keeps other programs of the same user from reading this process's environment and memory, which
 /// have keys in them. To be called first. Only Linux has this; the programs that are started here
 /// can be looked into as ever, and are given no key.
-pub fn keep_others_out() {
+pub(crate) fn keep_others_out() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -89,7 +92,7 @@ pub fn keep_others_out() {
 }
 
 /// Serves an editor over standard input and output.
-pub async fn editor(agent: &Agent) -> anyhow::Result<End> {
+pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let session = making.agents_session(agent, &settings)?;
@@ -328,7 +331,7 @@ async fn unread() {
 }
 
 /// Where logs go if they are wanted and there is no place for them. Its directory is made.
-pub fn debug_log() -> anyhow::Result<PathBuf> {
+pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
     let dir = env()?.state_dir().context("there is no home directory: set HOME, or --log-file")?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     made.with_context(|| format!("cannot make {}", dir.display()))?;
@@ -336,7 +339,7 @@ pub fn debug_log() -> anyhow::Result<PathBuf> {
 }
 
 /// Shows what is set, and where.
-pub fn config(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn config(config: &Config) -> anyhow::Result<()> {
     let (env, settings) = set_up(&config.work, env()?);
     let text = if config.json {
         format!("{:#}\n", settings::show::json(&settings))
@@ -347,7 +350,7 @@ pub fn config(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Asks for a provider's API key, checks it, and stores it.
-pub async fn login(provider: Provider) -> anyhow::Result<()> {
+pub(crate) async fn login(provider: Provider) -> anyhow::Result<()> {
     let credentials = credentials()?;
     config::login(&credentials, &check(), provider, Input::stdin(provider), &mut stderr())
         .await
@@ -355,7 +358,7 @@ pub async fn login(provider: Provider) -> anyhow::Result<()> {
 }
 
 /// Forgets a provider's stored key.
-pub fn logout(provider: Provider) -> anyhow::Result<()> {
+pub(crate) fn logout(provider: Provider) -> anyhow::Result<()> {
     config::logout(&*credentials()?, provider, &mut stderr()).map_err(|why| anyhow!(why))
 }
 

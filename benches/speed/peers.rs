@@ -9,8 +9,8 @@ use agent_client_protocol::{Stdio, UntypedMessage, UntypedRole};
 use futures::stream::{self, StreamExt as _};
 use lsp_server::{Connection, Message, Request};
 use serde_json::{Value, json};
-use tandem::protocol::jsonrpc::Params;
-use tandem::{rpc, stdio};
+use tandem_wire::jsonrpc::Params;
+use tandem_wire::{rpc, stdio};
 
 use crate::process::myself;
 use crate::{messages, round, stream as streaming};

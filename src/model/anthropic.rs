@@ -29,7 +29,7 @@ use super::report::Report;
 use super::request_loop::{self, Api, Client, Verdict, follows_results};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// A model behind Anthropic's API.
 pub struct Anthropic {

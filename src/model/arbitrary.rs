@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
-use crate::media::Media;
+use tandem_content::media::Media;
 
 /// Model of most native answers.
 pub(super) const MODEL: &str = "gemini-3.8-flash";

@@ -27,7 +27,7 @@ use super::report::Report;
 use super::request_loop::{self, Api, Client, Verdict, follows_results};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// A model behind the Gemini API.
 pub struct Gemini(Arc<Inner>);

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::Error;
 use super::retry::Failure;
-use crate::net::{self, AGENT};
+use tandem_net::{self as net, AGENT};
 
 /// Maximum size in bytes of an error's body, and maximum time to read it.
 pub(super) const ERROR_BODY: usize = 64 * 1024;

@@ -24,7 +24,7 @@ use super::report::{Report, RequestInfo};
 use super::request_loop::{self, Api, Client, Verdict};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// A model that Ollama runs.
 pub struct Ollama {

@@ -28,7 +28,7 @@ use super::report::{Report, RequestInfo};
 use super::request_loop::{self, Api, Client, Verdict};
 use super::retry::{Failure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// Host that does not publish context windows.
 const SILENT: &str = "api.openai.com";

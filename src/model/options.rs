@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::retry::Policy;
-use crate::net::Backoff;
+use tandem_net::Backoff;
 
 /// Options and limits of requests to a model.
 #[derive(Debug, Clone)]

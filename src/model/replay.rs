@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{
     Call, Chunk, Error, Finish, FinishReason, Message, Model, Part, Prompt, Retry, Usage, tokens,
 };
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// The demonstration, played without a script: it reads a file, proposes an edit, and runs a
 /// command.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Error;
-use crate::net::Backoff;
+use tandem_net::Backoff;
 
 /// Retry policy: the number of attempts and the waits between them.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Estimates of tokens.
 
 use super::{Message, Part, Prompt, ToolDeclaration, ToolResult};
-use crate::media::Media;
+use tandem_content::media::Media;
 
 const IMAGE: u64 = 3000;
 /// A PDF of a hundred pages; a few minutes of sound or film are about as much.

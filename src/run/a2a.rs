@@ -18,15 +18,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{End, Making, Signals, authenticate};
 use crate::cli::{A2a, Agent, Serve};
-use crate::config::Credentials;
-use crate::config::limits::Limits;
-use crate::frontends::a2a::{self, Open, Options, ServeAcp, Sessions, Settings};
-use crate::frontends::acp;
-use crate::model::Secret;
-use crate::permission::Mode;
-use crate::rpc;
-use crate::session::Session;
-use crate::tools::workspace::Workspace;
+use tandem_a2a::{self as a2a, Open, Options, ServeAcp, Sessions, Settings};
+use tandem_acp as acp;
+use tandem_agent::permission::Mode;
+use tandem_agent::session::Session;
+use tandem_model::Secret;
+use tandem_settings::Credentials;
+use tandem_settings::limits::Limits;
+use tandem_tools::workspace::Workspace;
+use tandem_wire::rpc;
 
 /// What names the token in the environment.
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
@@ -100,7 +100,7 @@ impl Joined {
 
 /// Serves sessions to other agents and tools, until a signal comes. What runs then has some time to
 /// end, or until another signal comes.
-pub async fn serve(serve: &Serve) -> anyhow::Result<End> {
+pub(crate) async fn serve(serve: &Serve) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&serve.work)?;
     let supervisor = Arc::clone(&making.supervisor);

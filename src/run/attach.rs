@@ -6,10 +6,10 @@ use std::path::Path;
 use super::a2a::token;
 use super::{End, Signals, credentials, terminal};
 use crate::cli::Attach;
-use crate::config::limits::Limits;
-use crate::config::settings::Settings;
-use crate::frontends::tui::{self, Agent, Attached, Conversation, Listed, Wanted};
-use crate::visible::visible_line;
+use tandem_content::visible::visible_line;
+use tandem_settings::limits::Limits;
+use tandem_settings::settings::Settings;
+use tandem_tui::{self as tui, Agent, Attached, Conversation, Listed, Wanted};
 
 /// What it ends with if the person has to say which session.
 const CHOOSE: i32 = 2;
@@ -18,7 +18,7 @@ const CHOOSE: i32 = 2;
 const ID: usize = 8;
 
 /// Serves a person in the terminal, until they quit or the agent ends.
-pub async fn attach(attach: &Attach) -> anyhow::Result<End> {
+pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let credentials = credentials()?;
     let env = credentials.env();

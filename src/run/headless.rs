@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use super::a2a::Joined;
 use super::{End, LAST_WORDS, Making, Signals, unread};
 use crate::cli::Agent;
-use crate::config::Settings;
-use crate::frontends::a2a::CLOSING;
-use crate::frontends::headless::{self, Failure, Format, Options, Outputs};
-use crate::session::{PromptPart, Session};
-use crate::stdio;
+use tandem_a2a::CLOSING;
+use tandem_agent::session::{PromptPart, Session};
+use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
+use tandem_settings::Settings;
+use tandem_wire::stdio;
 
 /// How long it is waited for standard input without a word.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Runs the prompt of `-p`, with standard input before it.
-pub async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
+pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let limits = making.limits(&settings);

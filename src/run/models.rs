@@ -5,19 +5,19 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::settings::Origin;
-use crate::config::{Credentials, Settings};
-use crate::model::anthropic::{self, Anthropic};
-use crate::model::catalog::{self, Catalog};
-use crate::model::endpoint::{Connect, Endpoint};
-use crate::model::gemini::{self, Gemini};
-use crate::model::lazy::Lazy;
-use crate::model::ollama::{self, Ollama};
-use crate::model::openai::{self, OpenAi};
-use crate::model::options::Options;
-use crate::model::provider::Provider;
-use crate::model::replay::Replay;
-use crate::model::{Error, Model, Models};
+use tandem_model::anthropic::{self, Anthropic};
+use tandem_model::catalog::{self, Catalog};
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::gemini::{self, Gemini};
+use tandem_model::lazy::Lazy;
+use tandem_model::ollama::{self, Ollama};
+use tandem_model::openai::{self, OpenAi};
+use tandem_model::options::Options;
+use tandem_model::provider::Provider;
+use tandem_model::replay::Replay;
+use tandem_model::{Error, Model, Models};
+use tandem_settings::settings::Origin;
+use tandem_settings::{Credentials, Settings};
 
 /// The models that the user's keys are for, and those that play a script.
 pub(super) struct Choice {

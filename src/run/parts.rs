@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::commands::{Custom, Limits, Owner, Place};
-use crate::config::{self, Credentials, Env, Settings, Trust};
-use crate::net::{self, Reach};
-use crate::session::{Memory, Places};
-use crate::tools::workspace::IgnoreSettings;
-use crate::tools::{self, Search, Tool, WebSetup};
+use tandem_agent::commands::{Custom, Limits, Owner, Place};
+use tandem_agent::session::{Memory, Places};
+use tandem_net::{self as net, Reach};
+use tandem_settings::{self as config, Credentials, Env, Settings, Trust};
+use tandem_tools::workspace::IgnoreSettings;
+use tandem_tools::{self as tools, Search, Tool, WebSetup};
 
 /// What the model may call, but for what servers offer.
 pub(super) fn tools(

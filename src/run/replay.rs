@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::End;
 use crate::cli::Replay;
 use crate::record::{self, Record, Setup, Step};
-use crate::visible::visible_line;
+use tandem_content::visible::visible_line;
 
 /// Path of the workspace in records with a setup.
 const WORKSPACE: &str = "/workspace";
@@ -27,7 +27,7 @@ const WORKSPACE: &str = "/workspace";
 const SCRIPT: &str = "{script}";
 
 /// Plays a record against an agent; a difference is told to people.
-pub async fn replay(replay: &Replay) -> anyhow::Result<End> {
+pub(crate) async fn replay(replay: &Replay) -> anyhow::Result<End> {
     let record = record::read(&replay.file)?;
     let mut player = Player::start(&record, replay)?;
     let outcome = player.play(&record.steps).await?;

@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 
-use crate::config::Credentials;
-use crate::model::catalog::Catalog;
-use crate::model::gemini::Gemini;
-use crate::model::options::Options;
-use crate::model::provider::Provider;
-use crate::tools::{Search, SearchAnswer, Source};
+use tandem_model::catalog::Catalog;
+use tandem_model::gemini::Gemini;
+use tandem_model::options::Options;
+use tandem_model::provider::Provider;
+use tandem_settings::Credentials;
+use tandem_tools::{Search, SearchAnswer, Source};
 
 pub(super) struct GoogleSearch {
     credentials: Arc<Credentials>,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::config::settings::{McpServer, Settings};
-use crate::tools::mcp::{OAuth, Reach, ServerConfig};
-use crate::tools::terminals::Program;
+use tandem_mcp::{OAuth, Reach, ServerConfig};
+use tandem_settings::settings::{McpServer, Settings};
+use tandem_tools::terminals::Program;
 
 /// The servers that count, for a session in this directory.
 pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {

@@ -10,18 +10,18 @@ use futures::future::BoxFuture;
 use super::a2a::Joined;
 use super::{End, Making, Signals, check, models};
 use crate::cli::Agent;
-use crate::config::{self, Credentials, Env, Settings};
-use crate::frontends::a2a::CLOSING;
-use crate::frontends::tui;
-use crate::model::ollama;
-use crate::model::provider::Provider;
-use crate::session::{Origin, PromptPart};
+use tandem_a2a::CLOSING;
+use tandem_agent::session::{Origin, PromptPart};
+use tandem_model::ollama;
+use tandem_model::provider::Provider;
+use tandem_settings::{self as config, Credentials, Env, Settings};
+use tandem_tui as tui;
 
 /// Maximum time for an Ollama of this machine to say which models it has.
 const OLLAMA: Duration = Duration::from_millis(500);
 
 /// Serves a person in the terminal, until they quit.
-pub async fn terminal(agent: &Agent) -> anyhow::Result<End> {
+pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let env = making.env();

@@ -7,7 +7,7 @@ use super::ToolError;
 use super::workspace::Respect;
 
 /// Reads a call's arguments. The error names the field.
-pub(super) fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {
+pub fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(args).map_err(|err| match err.path().to_string().as_str() {
         "." => ToolError::invalid_args(err.inner()),
         path => ToolError::invalid_args(format_args!("`{path}`: {}", err.inner())),

@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::Limits;
 use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// Time to wait for output when a command has ended and something that it started
 /// holds on to it.

@@ -7,7 +7,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Limits;
 use super::text::normalise;
-use crate::visible::visible;
+use tandem_content::visible::visible;
 
 /// Lines that are shown around each change.
 const CONTEXT: usize = 5;

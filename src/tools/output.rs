@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::diff::{self, LineDiff};
-use crate::media::Media;
-use crate::visible::visible_line;
+use tandem_content::media::Media;
+use tandem_content::visible::visible_line;
 
 /// Time to compare two texts while somebody waits to be shown the difference.
 const SHOWING: Duration = Duration::from_millis(20);

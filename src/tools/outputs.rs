@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::preimages::ContentId;
 use super::scratch::Scratch;
 use super::shorten::{shorten, shorten_with};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// Name of the directory of the files, in the session's own.
 const DIRECTORY: &str = "outputs";

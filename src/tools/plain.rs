@@ -17,7 +17,7 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Without escape sequences and control characters; what a carriage return overwrote is gone, as
 /// on a screen.
-pub(super) fn plain(bytes: &[u8]) -> String {
+pub fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = ESCAPES.replace_all(&text, "");
     let mut plain = String::with_capacity(text.len());

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::files::Files;
 use super::off_thread::off_thread;
 use super::scratch::Scratch;
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// A file that a tool has changed, and what it takes to take that back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use super::{
     Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
     parse, text,
 };
-use crate::media::Media;
+use tandem_content::media::Media;
 
 /// Bytes of an SVG image that are given as text.
 const SVG_BYTES: u64 = 1 << 20;

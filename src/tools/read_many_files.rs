@@ -17,7 +17,7 @@ use super::{
     Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
     parse,
 };
-use crate::media::Media;
+use tandem_content::media::Media;
 
 /// Characters of the patterns in a label.
 const PATTERNS_CHARS: usize = 500;

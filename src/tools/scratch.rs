@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// Prefix of the names of such directories, before a random part.
 const PREFIX: &str = "session-";

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::visible::visible_line;
+use tandem_content::visible::visible_line;
 
 /// At most `max_chars` characters of a text, and a line that says how much is missing: the first
 /// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
@@ -36,7 +36,7 @@ pub(super) fn shorten_with(
 /// Returns one line of at most about `max_chars` characters, whatever is in the text: line ends and
 /// tabs become spaces, other hidden characters are written out. A path goes through
 /// [`visible_line`] first, since a line end in it is a part of a name.
-pub(super) fn one_line(text: &str, max_chars: usize) -> String {
+pub fn one_line(text: &str, max_chars: usize) -> String {
     let cut = nth(text, max_chars);
     let line = text[..cut].replace("\r\n", " ").replace(['\n', '\t'], " ");
     let mut line = visible_line(&line).into_owned();

@@ -9,7 +9,7 @@ use super::off_thread::off_thread;
 use super::shorten::one_line;
 use super::workspace::Respect;
 use super::{Access, Summary, ToolContext, ToolError};
-use crate::visible::visible_line;
+use tandem_content::visible::visible_line;
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;

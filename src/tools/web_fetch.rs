@@ -23,7 +23,7 @@ use super::{
     Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
     args, parse,
 };
-use crate::media::Media;
+use tandem_content::media::Media;
 
 /// Addresses of one call at most, and how many of them are read at once.
 const MOST: usize = 20;

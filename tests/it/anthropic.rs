@@ -10,11 +10,11 @@ mod whole;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tandem::model::anthropic::Anthropic;
-use tandem::model::catalog::Catalog;
-use tandem::model::endpoint::{Connect, Endpoint};
-use tandem::model::options::Options;
-use tandem::model::{Prompt, Secret};
+use tandem_model::anthropic::Anthropic;
+use tandem_model::catalog::Catalog;
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::options::Options;
+use tandem_model::{Prompt, Secret};
 
 use crate::api::server::{Reply, Server};
 use crate::api::{self, ask, options, prompt, user};

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use tandem::model::options::Options;
-use tandem::model::retry::Policy;
-use tandem::model::{
+use tandem_model::options::Options;
+use tandem_model::retry::Policy;
+use tandem_model::{
     Chunk, Finish, FinishReason, Message, Model, Native, Part, Prompt, ToolDeclaration, Usage,
 };
-use tandem::net::Backoff;
+use tandem_net::Backoff;
 
 use self::server::{Reply, Server};
 

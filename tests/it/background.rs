@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{Access, Limits, ToolContext, ToolError, all};
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{Access, Limits, ToolContext, ToolError, all};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use tandem::model::{Call, Chunk, Error, Finish, Usage};
-use tandem::session::{
+use tandem_agent::session::{
     Answer, ClientName, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason,
     TurnId,
 };
-use tandem::tools::{self, Access, Kind, Tool};
+use tandem_model::{Call, Chunk, Error, Finish, Usage};
+use tandem_tools::{self as tools, Access, Kind, Tool};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tandem::config::{self, Env};
-use tandem::model::replay::Replay;
-use tandem::permission::consent::{Consent, ConsentStatus, Executable, Review};
-use tandem::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
+use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_agent::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
+use tandem_model::replay::Replay;
+use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 
 use crate::fakes::{Spy, is_end, parts, text, until};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use expect_test::{expect, expect_file};
 use serde_json::json;
-use tandem::model::{Call, Chunk};
-use tandem::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
-use tandem::tools::workspace::{IgnoreSettings, Workspace};
-use tandem::tools::{self, Limits};
+use tandem_agent::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
+use tandem_model::{Call, Chunk};
+use tandem_tools::workspace::{IgnoreSettings, Workspace};
+use tandem_tools::{self as tools, Limits};
 use tempfile::TempDir;
 
 use crate::fakes::{Spy, host, host_with, is_end, parts, text, until};
@@ -32,7 +32,7 @@ fn write_files(fixture: &str, home: &Path) {
 }
 
 /// Reads files, then says something: one answer each.
-fn reads(files: &[&str]) -> Vec<Vec<Result<Chunk, tandem::model::Error>>> {
+fn reads(files: &[&str]) -> Vec<Vec<Result<Chunk, tandem_model::Error>>> {
     let read = |file: &&str| {
         let args = json!({ "file_path": file });
         let call = Call { id: (*file).to_owned(), name: "read_file".to_owned(), args };

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tandem::config::{Credentials, Env};
-use tandem::model::Secret;
-use tandem::model::endpoint::Endpoint;
-use tandem::model::provider::Provider::{Anthropic, Gemini, Ollama, OpenAi};
+use tandem_model::Secret;
+use tandem_model::endpoint::Endpoint;
+use tandem_model::provider::Provider::{Anthropic, Gemini, Ollama, OpenAi};
+use tandem_settings::{Credentials, Env};
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
 

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{Access, Content, Invocation, Limits, ToolContext, ToolError, ToolOutput, all};
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{Access, Content, Invocation, Limits, ToolContext, ToolError, ToolOutput, all};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use tandem::model::provider::Provider::Gemini;
+use tandem_model::provider::Provider::Gemini;
 
 use crate::credentials::{Place, check, check_error, words};
 

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tandem::media::Media;
-use tandem::model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
-use tandem::session::{
+use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Content, Event, FORMAT, FileDiff,
     Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question, Quote,
     RuleName, Scope, ServerAnswer, Session, SessionStarted, SessionState, Source, StopReason,
     Summary, TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
 };
-use tandem::tools::preimages::{ContentId, FileChange, Preimage};
-use tandem::tools::{Hints, ToolError};
+use tandem_content::media::Media;
+use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
+use tandem_tools::preimages::{ContentId, FileChange, Preimage};
+use tandem_tools::{Hints, ToolError};
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
 

@@ -8,17 +8,17 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
-use tandem::commands::Registry;
-use tandem::model::replay::Replay;
-use tandem::model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
-use tandem::permission::consent::Consent;
-use tandem::permission::{Mode, PolicySetup};
-use tandem::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
-use tandem::tools::mcp::{self, Hub};
-use tandem::tools::scratch::Scratch;
-use tandem::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{
+use tandem_agent::commands::Registry;
+use tandem_agent::permission::consent::Consent;
+use tandem_agent::permission::{Mode, PolicySetup};
+use tandem_agent::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
+use tandem_mcp::{self as mcp, Hub};
+use tandem_model::replay::Replay;
+use tandem_model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
+use tandem_tools::scratch::Scratch;
+use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{
     Access, Host, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
     ToolSpec,
 };
@@ -152,7 +152,7 @@ pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::Setup {
         limits: mcp::Limits::default(),
         load: Arc::new(Vec::new),
         logins: logins(),
-        lookup: tandem::net::system_lookup(),
+        lookup: tandem_net::system_lookup(),
     }
 }
 
@@ -268,7 +268,7 @@ fn line(message: &Message) -> String {
             format!("assistant: {} [{}]", said.text, calls.join(", "))
         }
         Message::Results(results) => {
-            let result = |it: &tandem::model::ToolResult| {
+            let result = |it: &tandem_model::ToolResult| {
                 let failed = if it.failed { "!" } else { "" };
                 format!("{}{failed} {}", it.call, it.text)
             };

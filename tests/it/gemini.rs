@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde_json::Value;
-use tandem::model::catalog::Catalog;
-use tandem::model::endpoint::{Connect, Endpoint};
-use tandem::model::gemini::Gemini;
-use tandem::model::options::Options;
-use tandem::model::retry::Policy;
-use tandem::model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
+use tandem_model::catalog::Catalog;
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::gemini::Gemini;
+use tandem_model::options::Options;
+use tandem_model::retry::Policy;
+use tandem_model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
 
 use self::server::{Reply, Server};
 use crate::api::{ask, assert_lines, options, prompt, user};

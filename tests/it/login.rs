@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tandem::config::{Check, Credentials, Input, login, logout};
-use tandem::model::Error;
-use tandem::model::endpoint::Endpoint;
-use tandem::model::provider::Provider::Gemini;
+use tandem_model::Error;
+use tandem_model::endpoint::Endpoint;
+use tandem_model::provider::Provider::Gemini;
+use tandem_settings::{Check, Credentials, Input, login, logout};
 
 use crate::credentials::{Place, STORED, words};
 

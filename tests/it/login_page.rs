@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use tandem::config::{Credentials, authenticate};
-use tandem::model::Secret;
-use tandem::model::provider::Provider::Gemini;
+use tandem_model::Secret;
+use tandem_model::provider::Provider::Gemini;
+use tandem_settings::{Credentials, authenticate};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::unix::pipe;

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
-use tandem::media::Media;
-use tandem::model::history::{INTERRUPTED, harden};
-use tandem::model::replay::Replay;
-use tandem::model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
-use tandem::session::{
+use tandem_agent::session::{
     Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason, TurnId,
 };
-use tandem::tools::{self, Tool, ToolOutput};
+use tandem_content::media::Media;
+use tandem_model::history::{INTERRUPTED, harden};
+use tandem_model::replay::Replay;
+use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
+use tandem_tools::{self as tools, Tool, ToolOutput};
 
 use crate::fakes::{Fake, is_end, parts, text, until};
 

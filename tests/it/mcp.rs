@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tandem::model::{Call, Chunk, Error};
-use tandem::net::{Lookup, system_lookup};
-use tandem::session::{
+use tandem_agent::session::{
     Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
 };
-use tandem::tools::Host;
-use tandem::tools::mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
-use tandem::tools::scratch::Scratch;
-use tandem::tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
-use tandem::tools::workspace::Workspace;
+use tandem_mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
+use tandem_model::{Call, Chunk, Error};
+use tandem_net::{Lookup, system_lookup};
+use tandem_tools::Host;
+use tandem_tools::scratch::Scratch;
+use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_tools::workspace::Workspace;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -147,7 +147,7 @@ impl Stage {
                 workspace,
                 terminals,
                 Scratch::new(None),
-                tandem::tools::Limits::default(),
+                tandem_tools::Limits::default(),
             ),
             ..parts(Arc::clone(&spy) as _)
         });

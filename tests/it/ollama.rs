@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tandem::media::Media;
-use tandem::model::catalog::Catalog;
-use tandem::model::endpoint::{Connect, Endpoint};
-use tandem::model::ollama::{Ollama, check, models};
-use tandem::model::options::Options;
-use tandem::model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
+use tandem_content::media::Media;
+use tandem_model::catalog::Catalog;
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::ollama::{Ollama, check, models};
+use tandem_model::options::Options;
+use tandem_model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
 
 use crate::api::server::{Reply, Server};
 use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};

@@ -11,11 +11,11 @@ mod streams;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tandem::model::catalog::Catalog;
-use tandem::model::endpoint::{Connect, Endpoint};
-use tandem::model::openai::OpenAi;
-use tandem::model::options::Options;
-use tandem::model::{Finish, Message, Prompt, Secret, ToolDeclaration};
+use tandem_model::catalog::Catalog;
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::openai::OpenAi;
+use tandem_model::options::Options;
+use tandem_model::{Finish, Message, Prompt, Secret, ToolDeclaration};
 
 use crate::api::server::{Reply, Server};
 use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
@@ -108,7 +108,7 @@ fn messages(server: &Server, request: usize) -> Vec<Value> {
 
 /// What the model said, as a session puts it into the conversation, and what came of its calls.
 fn after(finish: &Finish, text: &str, calls: &[(&str, &str, Value)]) -> Vec<Arc<Message>> {
-    use tandem::model::{Assistant, Call, ToolResult};
+    use tandem_model::{Assistant, Call, ToolResult};
     let call = |(id, name, args): &(&str, &str, Value)| Call {
         id: (*id).to_owned(),
         name: (*name).to_owned(),

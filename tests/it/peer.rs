@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tandem::protocol::jsonrpc::Params;
-use tandem::rpc::{self, Handler, Options, Peer, Responder};
+use tandem_wire::jsonrpc::Params;
+use tandem_wire::rpc::{self, Handler, Options, Peer, Responder};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

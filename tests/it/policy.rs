@@ -17,8 +17,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use tandem::permission::risk::{AssessedCommand, Environment, assess};
-use tandem::tools::secrets::Secrets;
+use tandem_agent::permission::risk::{AssessedCommand, Environment, assess};
+use tandem_tools::secrets::Secrets;
 use tempfile::TempDir;
 
 /// The environment of this process.

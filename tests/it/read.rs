@@ -16,8 +16,8 @@ use std::task::Poll;
 use std::{fmt, fs};
 
 use serde_json::{Value, json};
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{
     Access, Content, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, all,
 };
 use tempfile::TempDir;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tandem::model::{Chunk, Error};
-use tandem::session::{
+use tandem_agent::session::{
     Answer, AnswerError, Event, Origin, Scope, Session, StopReason, ToolOutcome, TurnId,
 };
-use tandem::tools::{Access, Kind, ToolOutput};
+use tandem_model::{Chunk, Error};
+use tandem_tools::{Access, Kind, ToolOutput};
 use tokio::sync::Barrier;
 
 use crate::fakes::{Fake, Spy, is_end, other, session, text, until, with_model};

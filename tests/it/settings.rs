@@ -5,9 +5,9 @@ mod whole;
 mod wrong;
 
 use serde_json::{Value, json};
-use tandem::config::Settings;
-use tandem::config::settings::{Concealed, Given, Layer, Origin};
-use tandem::permission::Mode;
+use tandem_agent::permission::Mode;
+use tandem_settings::Settings;
+use tandem_settings::settings::{Concealed, Given, Layer, Origin};
 
 use crate::credentials::Place;
 

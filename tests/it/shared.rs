@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
-use tandem::frontends::acp;
-use tandem::rpc::Options;
-use tandem::session::{
+use tandem_acp as acp;
+use tandem_agent::session::{
     Answer, AnswerError, ClientName, Event, Origin, Session, ToolOutcome, TurnId,
 };
-use tandem::tools::{Access, Kind};
+use tandem_tools::{Access, Kind};
+use tandem_wire::rpc::Options;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tandem::model::{Call, Chunk, Error, Finish, FinishReason, Retry};
-use tandem::session::{Answer, Event, Origin, StopReason};
-use tandem::tools::{Access, Kind, ToolOutput};
+use tandem_agent::session::{Answer, Event, Origin, StopReason};
+use tandem_model::{Call, Chunk, Error, Finish, FinishReason, Retry};
+use tandem_tools::{Access, Kind, ToolOutput};
 
 use crate::fakes::{Fake, Spy, is_end, other, text, until, with_model};
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tandem::model::{Call, Chunk, Finish};
-use tandem::permission::Mode;
-use tandem::session::{Answer, Event, Origin, Parts, PromptPart, Session, StopReason, ToolOutcome};
-use tandem::tools;
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{
+    Answer, Event, Origin, Parts, PromptPart, Session, StopReason, ToolOutcome,
+};
+use tandem_model::{Call, Chunk, Finish};
+use tandem_tools as tools;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
@@ -51,7 +53,7 @@ async fn a_command_line_runs_unasked_and_the_model_sees_its_output_with_the_next
 async fn a_rejection_can_say_why() {
     let call = Call { id: "c1".to_owned(), name: "touch".to_owned(), args: json!({}) };
     let answers = vec![vec![Chunk::Call(call)], vec![Chunk::Text("sorry".to_owned())]];
-    let tool = Fake::new("touch", tandem::tools::Kind::Other, other());
+    let tool = Fake::new("touch", tandem_tools::Kind::Other, other());
     let (session, told) = session(answers, |parts| Parts { tools: vec![Arc::new(tool)], ..parts });
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Terminal);
@@ -71,7 +73,7 @@ async fn a_rejection_can_say_why() {
 async fn another_mode_counts_at_once_and_is_seen() {
     let call = Call { id: "c1".to_owned(), name: "touch".to_owned(), args: json!({}) };
     let answers = vec![vec![Chunk::Call(call)], vec![Chunk::Text("done".to_owned())]];
-    let tool = Fake::new("touch", tandem::tools::Kind::Other, other());
+    let tool = Fake::new("touch", tandem_tools::Kind::Other, other());
     let (session, _) = session(answers, |parts| Parts { tools: vec![Arc::new(tool)], ..parts });
     session.set_mode(Mode::Yolo).unwrap();
     assert_eq!(session.mode(), Mode::Yolo);

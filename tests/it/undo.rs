@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use tandem::model::{Call, Chunk, Error};
-use tandem::permission::Mode;
-use tandem::session::{Event, Origin, Parts, Session};
-use tandem::tools::scratch::Scratch;
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{self, Host, Limits};
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Event, Origin, Parts, Session};
+use tandem_model::{Call, Chunk, Error};
+use tandem_tools::scratch::Scratch;
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{self as tools, Host, Limits};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

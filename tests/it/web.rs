@@ -8,9 +8,9 @@ pub(crate) mod search;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tandem::net::{Lookup, Reach, system_lookup};
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{Access, Content, Limits, ToolError, ToolOutput, WebSetup, web_fetch};
+use tandem_net::{Lookup, Reach, system_lookup};
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{Access, Content, Limits, ToolError, ToolOutput, WebSetup, web_fetch};
 use tokio::time::timeout;
 
 use crate::agent::HANG;

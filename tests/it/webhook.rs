@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use tandem::frontends::a2a::webhook::Limits;
+use tandem_a2a::webhook::Limits;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tracing::level_filters::LevelFilter;

@@ -4,9 +4,9 @@ mod list;
 
 use std::sync::Arc;
 
-use tandem::model::{Model, Models};
-use tandem::session::{Event, Origin, Parts, Session, ToolOutcome};
-use tandem::tools::{Access, Kind, Tool};
+use tandem_agent::session::{Event, Origin, Parts, Session, ToolOutcome};
+use tandem_model::{Model, Models};
+use tandem_tools::{Access, Kind, Tool};
 
 use self::list::{WIRES, Wire};
 use crate::api::server::Server;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use tandem::tools::workspace::{Respect, Workspace};
+use tandem_tools::workspace::{Respect, Workspace};
 use tempfile::TempDir;
 
 /// `work` and `outside` beside each other, with some files.

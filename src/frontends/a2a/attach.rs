@@ -12,19 +12,20 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::super::offered;
 use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
 use super::story::Story;
-use crate::protocol::attach::{
-    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
-    Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
-    Version, Wanted,
+use tandem_agent::session::{
+    Answer, ClientName, Origin, PromptPart, PromptTags, Reader, Session, TurnId,
 };
-use crate::protocol::jsonrpc::{Error, Params};
-use crate::rpc::{self, Responder};
-use crate::session::{Answer, ClientName, Origin, PromptPart, PromptTags, Reader, TurnId};
+use tandem_wire::attach::{
+    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
+    Opened, Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn,
+    VERSION, Version, Wanted,
+};
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::{self, Responder};
 
 /// How many bytes of events are told at once, unless one alone has more.
 const BATCH: usize = 256 << 10;
@@ -356,4 +357,14 @@ fn list(context: &Context) -> Listed {
 
 fn refused(why: impl std::fmt::Display) -> Error {
     Error::new(REFUSED, "Refused", why)
+}
+
+/// Commands that only this session has. May read files.
+fn offered(session: &Session) -> Vec<Offered> {
+    let offered = session.own_commands().into_iter().map(|command| Offered {
+        takes: !command.arguments.is_empty(),
+        description: command.description,
+        name: command.name,
+    });
+    offered.collect()
 }

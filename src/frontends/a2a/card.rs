@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Server;
-use crate::protocol::development_tool::URI;
+use tandem_wire::development_tool::URI;
 
 /// The card: for 1.0 alone, or one that clients of both versions can read.
 pub(super) fn card(server: &Server, v1: bool) -> Value {

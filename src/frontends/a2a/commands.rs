@@ -13,9 +13,9 @@ use super::methods::Caller;
 use super::rest::json_response;
 use super::subscription::{Span, Subscription};
 use super::{Server, read, sse, turns};
-use crate::commands::{Argument, Command, PathError, Registry};
-use crate::protocol::a2a::Error;
-use crate::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
+use tandem_agent::commands::{Argument, Command, PathError, Registry};
+use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
+use tandem_wire::a2a::Error;
 
 /// `commands/get`.
 pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {

@@ -15,10 +15,10 @@ use super::push::Push;
 use super::story::{self, Story, Turn};
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
-use crate::protocol::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
-use crate::protocol::development_tool::URI;
-use crate::session::{Session, TaskEvent, TurnId};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_agent::session::{Session, TaskEvent, TurnId};
+use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
+use tandem_wire::development_tool::URI;
 
 /// Outcome for a `contextId` that was not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::context::{Context, UnknownContext};
 use super::servers::{self, Allowed};
-use crate::protocol::a2a::Error;
-use crate::session::{ServerConfig, Session, TaskEvent, TurnId};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_agent::session::{ServerConfig, Session, TaskEvent, TurnId};
+use tandem_wire::a2a::Error;
 
 /// What a client says of the session that it wants (RFC 3.2, `AgentSettings`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::protocol::a2a::{Part, Role, TaskStatusUpdateEvent};
-use crate::protocol::development_tool::URI;
+use tandem_wire::a2a::{Part, Role, TaskStatusUpdateEvent};
+use tandem_wire::development_tool::URI;
 
 /// The update without its envelope, if those clients know such a thing.
 pub(super) fn frame(update: &TaskStatusUpdateEvent) -> Option<Value> {

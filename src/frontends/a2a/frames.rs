@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::context::Context;
 use super::updates::{self, Names, News, Update};
 use super::{flat, v1};
-use crate::session::{Entry, Event, Reader, TurnId};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_agent::session::{Entry, Event, Reader, TurnId};
 
 /// How many bytes are kept for the next reader of the same event.
 const KEPT: usize = 8 << 20;

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use super::frames::Dialect;
 use super::methods::{Caller, Reply, named};
 use super::{Server, busy, card, read, rest, sse, ws};
-use crate::protocol::a2a::Error;
-use crate::protocol::development_tool::URI;
-use crate::protocol::jsonrpc::Message;
-use crate::session::{ClientName, Origin};
+use tandem_agent::session::{ClientName, Origin};
+use tandem_wire::a2a::Error;
+use tandem_wire::development_tool::URI;
+use tandem_wire::jsonrpc::Message;
 
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);

@@ -10,8 +10,8 @@ use super::contexts::Contexts;
 use super::frames::{Dialect, object};
 use super::methods::to_value;
 use super::{read, v1};
-use crate::protocol::a2a::Error;
-use crate::session::{Millis, TurnId};
+use tandem_agent::session::{Millis, TurnId};
+use tandem_wire::a2a::Error;
 
 /// How many tasks a page has, unless the client says; and at most.
 pub(super) const PAGE: usize = 50;

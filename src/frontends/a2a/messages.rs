@@ -14,9 +14,9 @@ use super::frames::Dialect;
 use super::methods::Streaming;
 use super::read::Content;
 use super::turns;
-use crate::protocol::a2a::Error;
-use crate::session::TurnId;
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_agent::session::TurnId;
+use tandem_wire::a2a::Error;
 
 /// Number of messages that are remembered, of all sessions; the oldest are forgotten.
 const REMEMBERED: usize = 10_000;

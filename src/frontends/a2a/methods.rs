@@ -13,8 +13,8 @@ use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
 use super::turns::MessageTarget;
 use super::{card, commands, list, turns, v1};
-use crate::protocol::a2a::{Error, Task, TaskState};
-use crate::session::{Event, Origin, Session, TurnId};
+use tandem_agent::session::{Event, Origin, Session, TurnId};
+use tandem_wire::a2a::{Error, Task, TaskState};
 
 /// A method, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

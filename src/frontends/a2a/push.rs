@@ -13,9 +13,9 @@ use super::frames::{Dialect, End, Follow, json as to_json};
 use super::methods::{task_id, to_value};
 use super::webhook::{self, Delivery, Target, Webhooks};
 use super::{read, v1};
-use crate::protocol::a2a::Error;
-use crate::session::{PushConfig, Session, TaskEvent, TurnId};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_agent::session::{PushConfig, Session, TaskEvent, TurnId};
+use tandem_wire::a2a::Error;
 
 /// How many configurations a session may have.
 const MOST: usize = 32;

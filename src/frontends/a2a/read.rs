@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::contexts::Settings;
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
-use crate::protocol::a2a::Error;
-use crate::protocol::development_tool::{CODER_AGENT, URI};
-use crate::session::PromptPart;
+use tandem_agent::session::PromptPart;
+use tandem_wire::a2a::Error;
+use tandem_wire::development_tool::{CODER_AGENT, URI};
 
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]

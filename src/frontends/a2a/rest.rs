@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::{Server, commands, http, list, read};
-use crate::session::ServerStatus;
+use tandem_agent::session::ServerStatus;
 
 /// Answers one of them.
 pub(super) async fn answer(

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::read;
-use crate::net::Reach;
-use crate::session::{Program, ServerConfig, ServerReach, Session};
+use tandem_agent::session::{Program, ServerConfig, ServerReach, Session};
+use tandem_net::Reach;
 
 /// Who is said to have named them.
 const FROM: &str = "an A2A client";

@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::subscription::Subscription;
-use crate::protocol::a2a::Error;
+use tandem_wire::a2a::Error;
 
 /// How long nothing is sent: some clients hang up after five seconds of silence.
 const ALIVE: Duration = Duration::from_secs(2);

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::protocol::a2a::TaskState;
-use crate::session::{
+use parking_lot::Mutex;
+use tandem_agent::session::{
     CallStarted, ClientName, Entry, Event, Millis, Origin, PromptPart, PromptTags, PushConfig,
     Reader, StopReason, TaskEvent, TurnId,
 };
-use crate::sync::Mutex;
+use tandem_wire::a2a::TaskState;
 
 /// Number of events that are folded in before others have their turn.
 const SLICE: usize = 256;
@@ -345,7 +345,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::session::Log;
+    use tandem_agent::session::Log;
 
     /// A log of one turn that has said much.
     fn long(chunks: usize) -> Log {

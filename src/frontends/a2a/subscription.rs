@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::frames::{Dialect, End, Follow, Frame, json};
-use crate::session::TurnId;
+use tandem_agent::session::TurnId;
 
 /// Which events a stream is made of.
 pub(super) struct Span {

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::protocol::a2a::Part;
-use crate::protocol::development_tool::{
-    ConfirmationDetails, ConfirmationOption, ConfirmationRequest, ErrorDetails, FileDiff, ToolCall,
-    ToolCallStatus, ToolOutput,
-};
-use crate::session::{
+use tandem_agent::session::{
     Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ServerAnswer,
     ToolOutcome,
 };
-use crate::visible::{NOTICE, has_hidden, visible, visible_line};
+use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
+use tandem_wire::a2a::Part;
+use tandem_wire::development_tool::{
+    ConfirmationDetails, ConfirmationOption, ConfirmationRequest, ErrorDetails, FileDiff, ToolCall,
+    ToolCallStatus, ToolOutput,
+};
 
 /// How many bytes of output a running call is shown with; of more, the end.
 const LIVE: usize = 64 << 10;

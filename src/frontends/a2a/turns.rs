@@ -13,11 +13,11 @@ use super::subscription::Span;
 use super::tool_call::{
     ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE, chosen,
 };
-use crate::protocol::a2a::Error;
-use crate::session::{
+use tandem_agent::session::{
     Access, Answer, AnswerError, CallStarted, PromptPart, PromptTags, Question, Scope, Session,
     TurnId,
 };
+use tandem_wire::a2a::Error;
 
 /// How many prompts of a session may wait.
 const WAITING: usize = 1000;

@@ -5,16 +5,16 @@ use serde_json::{Map, Value, json};
 use super::frames::Dialect;
 use super::story::{self, Story};
 use super::tool_call::{ended, pending, question, running, tool_call};
-use crate::protocol::a2a::{
+use tandem_agent::session::{
+    CallStarted, Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome,
+    ToolOutput, TurnId,
+};
+use tandem_wire::a2a::{
     Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus,
     TaskStatusUpdateEvent,
 };
-use crate::protocol::development_tool::{
+use tandem_wire::development_tool::{
     AgentThought, CODER_AGENT, Kind, ToolCall, ToolCallStatus, URI,
-};
-use crate::session::{
-    CallStarted, Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome,
-    ToolOutput, TurnId,
 };
 
 /// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::protocol::a2a::Error;
+use tandem_wire::a2a::Error;
 
 /// An event of a stream, in its wrapper.
 pub(super) fn item(event: Value) -> Value {

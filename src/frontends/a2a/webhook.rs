@@ -19,8 +19,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::net::{Lookup, system_lookup};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use tandem_net::{Lookup, system_lookup};
 
 pub use attempt::check_header;
 use attempt::{Courier, Failure, wait};

@@ -27,7 +27,7 @@ use super::frames::{Dialect, Follow, Frame};
 use super::methods::{Caller, Method, Reply, Streaming, named};
 use super::subscription::Span;
 use super::{Server, attach, http, read};
-use crate::protocol::a2a::Error;
+use tandem_wire::a2a::Error;
 
 /// How long a connection stays open for a client that has sent too much to read the reason.
 const LINGER: Duration = Duration::from_millis(500);

@@ -9,16 +9,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::content::{confirmation, ended, icon, live, locations, proposal};
-use crate::protocol::acp::{
+use parking_lot::Mutex;
+use tandem_agent::session::{
+    Answer, CallStarted, Decision, Event, Origin, Question, Scope, Session,
+};
+use tandem_content::visible::visible_line;
+use tandem_wire::acp::{
     PUSH_TOOL_CALL, PushToolCallParams, PushToolCallResponse, REQUEST_TOOL_CALL_CONFIRMATION,
     RequestToolCallConfirmationParams, RequestToolCallConfirmationResponse,
     ToolCallConfirmationOutcome, ToolCallContent, ToolCallId, ToolCallStatus, UPDATE_TOOL_CALL,
     UpdateToolCallParams,
 };
-use crate::rpc::{CallError, Peer};
-use crate::session::{Answer, CallStarted, Decision, Event, Origin, Question, Scope, Session};
-use crate::sync::Mutex;
-use crate::visible::visible_line;
+use tandem_wire::rpc::{CallError, Peer};
 
 /// The calls that have not ended.
 pub(super) struct Cards {
@@ -213,7 +215,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::read_outcome;
-    use crate::session::{Answer, Question};
+    use tandem_agent::session::{Answer, Question};
 
     #[track_caller]
     fn check(outcome: &Value, allows: bool) {

@@ -5,15 +5,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use crate::protocol::acp::{
-    Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
-    ToolCallLocation, ToolCallStatus, UpdatePlanParams,
-};
-use crate::session::{
+use tandem_agent::session::{
     Access, CallStarted, Content, FileDiff, Kind, Location, Question, Source, Todo, TodoStatus,
     ToolOutcome,
 };
-use crate::visible::{escaped_json, visible, visible_line, visible_prose};
+use tandem_content::visible::{escaped_json, visible, visible_line, visible_prose};
+use tandem_wire::acp::{
+    Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
+    ToolCallLocation, ToolCallStatus, UpdatePlanParams,
+};
 
 /// The icon of a kind of tool.
 pub(super) fn icon(kind: Kind) -> Icon {

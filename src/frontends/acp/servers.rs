@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::net::Reach;
-use crate::protocol::acp::ContextServer;
-use crate::session::{Origin, Program, ServerConfig, ServerReach, Session};
+use tandem_agent::session::{Origin, Program, ServerConfig, ServerReach, Session};
+use tandem_net::Reach;
+use tandem_wire::acp::ContextServer;
 
 /// The servers among the parameters of `initialize`. Of one that cannot be read it is said why
 /// wherever servers are listed.

@@ -7,18 +7,18 @@ use std::sync::atomic::Ordering;
 use super::Client;
 use super::cards::Cards;
 use super::content::plan;
-use crate::protocol::acp::{
-    AssistantMessageChunk, STREAM_ASSISTANT_MESSAGE_CHUNK, StreamAssistantMessageChunkParams,
-    UPDATE_PLAN,
-};
-use crate::protocol::jsonrpc::Error;
-use crate::rpc::{PACKET, Peer};
-use crate::session::{
+use tandem_agent::session::{
     CallStarted, CallStep, Content, Entry, Event, ModelError, Projection, Reader, Session,
     StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Watching, explain_stop,
     origin_label,
 };
-use crate::visible::visible_prose;
+use tandem_content::visible::visible_prose;
+use tandem_wire::acp::{
+    AssistantMessageChunk, STREAM_ASSISTANT_MESSAGE_CHUNK, StreamAssistantMessageChunkParams,
+    UPDATE_PLAN,
+};
+use tandem_wire::jsonrpc::Error;
+use tandem_wire::rpc::{PACKET, Peer};
 
 /// Number of unwritten bytes from which on the view stops reading the log.
 const HIGH_WATER: usize = 64 * 1024;

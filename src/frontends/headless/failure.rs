@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::session::{ModelError, StopReason, explain_error, explain_stop};
+use tandem_agent::session::{ModelError, StopReason, explain_error, explain_stop};
 
 /// Number that a shell adds to the number of a signal.
 const SIGNALLED: i32 = 128;

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::Failure;
 use super::stats::Stats;
-use crate::session::{LastAnswer, Projection, Update, UpdateKind};
-use crate::visible::escaped_json;
+use tandem_agent::session::{LastAnswer, Projection, Update, UpdateKind};
+use tandem_content::visible::escaped_json;
 
 pub(super) struct Json {
     id: String,

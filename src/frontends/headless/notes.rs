@@ -4,8 +4,10 @@ use std::io::Write;
 
 use super::Failure;
 use super::question::allowing;
-use crate::session::{CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry};
-use crate::visible::{visible, visible_line};
+use tandem_agent::session::{
+    CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry,
+};
+use tandem_content::visible::{visible, visible_line};
 
 /// Kind of the error of a call that was refused because nobody can be asked.
 const NOBODY: &str = "nobody_to_ask";

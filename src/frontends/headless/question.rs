@@ -1,6 +1,6 @@
 //! The refusal that the model is told when it wants something that a person would have to allow.
 
-use crate::session::{Question, RuleName, Scope};
+use tandem_agent::session::{Question, RuleName, Scope};
 
 /// Tells the model why a call is not run, and what to do instead.
 pub(super) fn refusal(question: &Question) -> String {

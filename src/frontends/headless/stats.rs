@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::session::{
+use tandem_agent::session::{
     Answer, CallStep, Content, Decision, LineDiff, Millis, Projection, StopReason, ToolOutcome,
     Update, UpdateKind, Usage,
 };

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::stats::Stats;
-use crate::session::{
+use tandem_agent::session::{
     CallStep, Millis, Projection, ToolOutcome, Update, UpdateKind, explain_retry,
 };
-use crate::visible::escaped_json;
+use tandem_content::visible::escaped_json;
 
 pub(super) struct Stream {
     id: String,

@@ -1,7 +1,7 @@
 //! The format `text`: what the model says, as it comes.
 
-use crate::session::UpdateKind;
-use crate::visible::visible_prose;
+use tandem_agent::session::UpdateKind;
+use tandem_content::visible::visible_prose;
 
 #[derive(Default)]
 pub(super) struct Text {

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::session::Millis;
+use tandem_agent::session::Millis;
 
 /// Milliseconds since the beginning of 1970, as the log counts.
 pub(super) fn now() -> Millis {

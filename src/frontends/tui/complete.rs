@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use super::input::Input;
 use super::local::LOCAL;
-use crate::commands::{Command, Registry};
-use crate::protocol::attach::Offered;
+use tandem_agent::commands::{Command, Registry};
+use tandem_wire::attach::Offered;
 
 /// Maximum number of candidates.
 const MOST: usize = 8;

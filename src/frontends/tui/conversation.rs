@@ -5,11 +5,12 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::ready;
 
-use super::super::offered;
 use super::news::{News, Reply};
 use super::remote::Remote;
-use crate::protocol::attach::Offered;
-use crate::session::{Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, TurnId};
+use tandem_agent::session::{
+    Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, TurnId,
+};
+use tandem_wire::attach::Offered;
 
 /// Maximum number of entries to take in before polling the keyboard again.
 const BATCH: usize = 2000;
@@ -167,4 +168,14 @@ impl Conversation {
 
 fn at_once<T: Send + 'static>(value: T) -> Reply<T> {
     ready(Ok(value)).boxed()
+}
+
+/// Commands that only this session has. May read files.
+fn offered(session: &Session) -> Vec<Offered> {
+    let offered = session.own_commands().into_iter().map(|command| Offered {
+        takes: !command.arguments.is_empty(),
+        description: command.description,
+        name: command.name,
+    });
+    offered.collect()
 }

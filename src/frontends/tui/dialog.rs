@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::input::Input;
 use super::layout::QuestionRows;
 use super::memo::Memo;
-use crate::session::{Access, Answer, CallStarted, Millis, Question};
+use tandem_agent::session::{Access, Answer, CallStarted, Millis, Question};
 
 /// For so long after a question has come up, keys still go where they went before: nobody answers
 /// what they have not read.

@@ -18,8 +18,8 @@ use super::state::State;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::whole::{broken, wrap_words};
 use super::wrap::{Margin, cut, lines, width};
-use crate::session::{CallStatus, Millis, Origin, Todo, TodoStatus, origin_label};
-use crate::visible::visible_line;
+use tandem_agent::session::{CallStatus, Millis, Origin, Todo, TodoStatus, origin_label};
+use tandem_content::visible::visible_line;
 
 /// Rows of the todo list at most.
 const TODOS: usize = 7;

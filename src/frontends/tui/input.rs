@@ -3,7 +3,7 @@
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 use super::wrap::{played, width};
-use crate::visible::visible_line;
+use tandem_content::visible::visible_line;
 
 /// How much text may be before the cursor in a line, in bytes, so that all of it is laid out: more
 /// than the largest screen shows of a prompt.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layout::ItemRows;
 use super::markdown::Growing;
 use super::memo::Memo;
-use crate::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
+use tandem_agent::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
 
 /// One piece of the history.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Commands of the screen alone: the session knows nothing of them.
 
-use crate::commands::{Registry, unknown};
+use tandem_agent::commands::{Registry, unknown};
 
 /// A command of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

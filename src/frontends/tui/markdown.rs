@@ -15,7 +15,7 @@ use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
 use super::whole::wrap_words;
 use super::wrap::{Margin, line_as_seen, lines};
-use crate::visible::visible;
+use tandem_content::visible::visible;
 
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);

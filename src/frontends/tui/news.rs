@@ -3,7 +3,7 @@
 
 use futures::future::BoxFuture;
 
-use crate::session::Entry;
+use tandem_agent::session::Entry;
 
 /// Future result of a request; the error is for the person.
 pub(super) type Reply<T> = BoxFuture<'static, Result<T, String>>;

@@ -4,8 +4,8 @@
 
 use super::state::{LongTurn, State};
 use super::wrap::cut;
-use crate::session::Millis;
-use crate::visible::visible_line;
+use tandem_agent::session::Millis;
+use tandem_content::visible::visible_line;
 
 /// Age up to which an event is news: what is older was known before this terminal was there.
 pub(super) const RECENT: Millis = 5_000;

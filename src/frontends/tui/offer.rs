@@ -3,7 +3,7 @@
 use super::Login;
 use super::input::Input;
 use super::service::KeyProvider;
-use crate::session::Millis;
+use tandem_agent::session::Millis;
 
 /// For so long after it has come up, keys still go where they went before.
 const GRACE: Millis = 600;

@@ -1,6 +1,6 @@
 //! Typed text as a prompt: text, or a command line.
 
-use crate::session::PromptPart;
+use tandem_agent::session::PromptPart;
 
 /// The parts of a prompt; none if nothing was said.
 pub(super) fn parts(typed: &str) -> Vec<PromptPart> {

@@ -22,11 +22,11 @@ use tokio_util::task::AbortOnDropHandle;
 use self::link::{Ask, Link, open};
 use self::socket::Connection;
 use super::news::{News, Reply};
-use crate::protocol::attach::{
+use tandem_agent::session::{Answer, AnswerError, ClientName, Mode, Origin, PromptPart, TurnId};
+use tandem_wire::attach::{
     ANSWER, Answering, CANCEL, FILES, Files, Listed, Offered, Open, Opened, Opening, PROMPT,
     PROMPTS, Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
 };
-use crate::session::{Answer, AnswerError, ClientName, Mode, Origin, PromptPart, TurnId};
 
 /// Number of unread news from which on no more are requested.
 const AHEAD: usize = 2;

@@ -26,7 +26,7 @@ use super::input::Input;
 use super::screen::Screen;
 use super::state::{About, LONG_TURN_MILLIS, LongTurn, State};
 use super::whole;
-use crate::session::{Entry, Event, Millis, Origin};
+use tandem_agent::session::{Entry, Event, Millis, Origin};
 
 /// Where the scrollback ends.
 const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
@@ -143,7 +143,7 @@ fn drawn(rows: &[Line<'static>], columns: u16) -> String {
 
 #[track_caller]
 fn compare(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tui").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fixtures/tui").join(name);
     if std::env::var_os("UPDATE_SCREENS").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         return fs::write(path, text).unwrap();

@@ -15,7 +15,7 @@ use super::input::Input;
 use super::item::{Body, Card, Item, Tone};
 use super::markdown::Growing;
 use super::offer::{Offer, Then};
-use crate::session::{
+use tandem_agent::session::{
     Activity, CallStarted, CallStatus, CallStep, Entry, LastAnswer, Millis, ModelError, Origin,
     Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult, Update, UpdateKind,
     explain_retry, explain_stop,

@@ -2,7 +2,7 @@
 //! and no row is too wide.
 //!
 //! Whatever becomes a row goes through [`wrap`], [`fold`] or [`cut`], and these write out the
-//! hidden characters ([`crate::visible`]): no caller can forget to.
+//! hidden characters ([`tandem_content::visible`]): no caller can forget to.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use ratatui_core::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::visible::visible_line;
+use tandem_content::visible::visible_line;
 
 /// Width of a tab in columns.
 const TAB: usize = 4;

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::block::{Block, Kind};
 use super::messages::BACKEND;
 use super::wire::{Counts, Delta, Event, Message, Raw, Stop};
-use crate::model::retry::Failure;
-use crate::model::stream::{Assemble, StreamError};
-use crate::model::words::too_big;
-use crate::model::{Call, Chunk, Native, ToolDeclaration, Usage};
+use crate::retry::Failure;
+use crate::stream::{Assemble, StreamError};
+use crate::words::too_big;
+use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
 
 /// Memory in bytes of one JSON value, about.
 const VALUE: usize = 80;

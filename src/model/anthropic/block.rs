@@ -5,7 +5,7 @@ use std::mem;
 use serde_json::{Value, json};
 
 use super::wire::{Delta, Raw};
-use crate::model::{Call, Chunk, ToolDeclaration, names};
+use crate::{Call, Chunk, ToolDeclaration, names};
 
 /// A content block: its beginning and its deltas.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use reqwest::header::HeaderValue;
 use reqwest::{Method, Request};
 use serde::Deserialize;
 
-use crate::model::Error;
-use crate::model::endpoint::Endpoint;
-use crate::model::http::{self, Http};
-use crate::model::provider::Provider;
-use crate::model::report::{Report, RequestInfo};
-use crate::model::request_loop::Client;
-use crate::model::retry::Failure;
+use crate::Error;
+use crate::endpoint::Endpoint;
+use crate::http::{self, Http};
+use crate::provider::Provider;
+use crate::report::{Report, RequestInfo};
+use crate::request_loop::Client;
+use crate::retry::Failure;
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-api-key";

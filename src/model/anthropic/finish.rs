@@ -2,11 +2,11 @@
 
 use super::answer::Answer;
 use super::wire::Stop;
-use crate::model::request_loop::Verdict;
-use crate::model::stream::broke_off;
-use crate::model::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
-use crate::model::words::sentence;
-use crate::model::{Error, FinishReason};
+use crate::request_loop::Verdict;
+use crate::stream::broke_off;
+use crate::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::words::sentence;
+use crate::{Error, FinishReason};
 
 /// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
 /// done.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::media::Media;
-use crate::model::names::{self, Ids};
-use crate::model::{self, Assistant, Message, Native, ToolResult};
+use crate::names::{self, Ids};
+use crate::{Assistant, Message, Native, ToolResult};
+use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "anthropic";
@@ -182,10 +182,10 @@ fn is_thinking(part: &Map<String, Value>) -> bool {
     matches!(kind(part), "thinking" | "redacted_thinking")
 }
 
-fn said(part: &model::Part) -> Content<'_> {
+fn said(part: &crate::Part) -> Content<'_> {
     match part {
-        model::Part::Text(text) => Own::Text { text: text.into() }.into(),
-        model::Part::Media(media) => shown(media).into(),
+        crate::Part::Text(text) => Own::Text { text: text.into() }.into(),
+        crate::Part::Media(media) => shown(media).into(),
     }
 }
 

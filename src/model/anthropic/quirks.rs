@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::messages::{self, RefusedSignatures};
 use super::thinking;
-use crate::model::report::Report;
-use crate::model::{Error, Prompt, ToolDeclaration};
+use crate::report::Report;
+use crate::{Error, Prompt, ToolDeclaration};
 
 /// Minimum room in tokens for an answer; with less, the conversation is too long.
 const LEAST: u64 = 1024;

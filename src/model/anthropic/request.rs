@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, CacheControl, Target, Turn};
 use super::thinking::{self, Mode};
-use crate::model::{Error, Message, Prompt, ToolDeclaration, history, names};
+use crate::{Error, Message, Prompt, ToolDeclaration, history, names};
 
 /// Content of a request.
 #[derive(Debug, Clone, Copy)]

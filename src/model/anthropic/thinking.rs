@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::catalog::{self, Thinking};
+use crate::catalog::{self, Thinking};
 
 /// Minimum thinking budget in tokens.
 const LEAST: u64 = 1024;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::model::Usage;
-use crate::model::stream::lenient;
+use crate::Usage;
+use crate::stream::lenient;
 
 /// A content block as it was received.
 pub(super) type Raw = Map<String, Value>;

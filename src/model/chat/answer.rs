@@ -5,20 +5,20 @@ use serde_json::{Map, Value};
 use super::calls::Calls;
 use super::echo::Echo;
 use super::think::{self, Splitter};
-use crate::model::retry::Failure;
-use crate::model::words::{is_visible, too_big};
-use crate::model::{Chunk, Native, Usage};
+use crate::retry::Failure;
+use crate::words::{is_visible, too_big};
+use crate::{Chunk, Native, Usage};
 
 /// Memory in bytes of one JSON value, about.
 const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
-pub(in crate::model) struct Answer {
+pub(crate) struct Answer {
     text: String,
     splitter: Splitter,
     /// Parts to be echoed.
-    pub(in crate::model) echo: Echo,
+    pub(crate) echo: Echo,
     calls: Calls,
     thoughts: bool,
     /// The server's reason for the end.
@@ -31,18 +31,18 @@ pub(in crate::model) struct Answer {
     /// `true` once a chunk has been emitted.
     shown: bool,
     /// Tokens used, as far as known.
-    pub(in crate::model) usage: Usage,
+    pub(crate) usage: Usage,
 }
 
 impl Answer {
     /// An empty answer that may take up `max_size` bytes.
-    pub(in crate::model) fn new(max_size: usize) -> Self {
+    pub(crate) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
 
     /// Adds received data to the answer's size: bytes, and JSON values, which take up more memory
     /// than that. The error says that the answer is too big.
-    pub(in crate::model) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), Failure> {
+    pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), Failure> {
         self.size = self.size.saturating_add(bytes + values * VALUE);
         if self.size > self.max_size {
             return Err(Failure::terminal(too_big("The model's answer", self.max_size)));
@@ -51,13 +51,13 @@ impl Answer {
     }
 
     /// Adds text, in which there may be reasoning.
-    pub(in crate::model) fn add_text(&mut self, text: String, out: &mut Vec<Chunk>) {
+    pub(crate) fn add_text(&mut self, text: String, out: &mut Vec<Chunk>) {
         let pieces = self.splitter.take(text);
         self.take_pieces(pieces, out);
     }
 
     /// Adds reasoning to show. Reasoning to be echoed goes into [`Self::echo`].
-    pub(in crate::model) fn think(&mut self, text: String, out: &mut Vec<Chunk>) {
+    pub(crate) fn think(&mut self, text: String, out: &mut Vec<Chunk>) {
         self.thoughts = true;
         if !text.is_empty() {
             self.shown = true;
@@ -66,18 +66,18 @@ impl Answer {
     }
 
     /// Adds pieces of calls.
-    pub(in crate::model) fn add_calls(&mut self, pieces: Vec<Map<String, Value>>) {
+    pub(crate) fn add_calls(&mut self, pieces: Vec<Map<String, Value>>) {
         self.calls.take(pieces);
     }
 
     /// Ends the answer for the server's reason.
-    pub(in crate::model) fn finish_with(&mut self, reason: String, out: &mut Vec<Chunk>) {
+    pub(crate) fn finish_with(&mut self, reason: String, out: &mut Vec<Chunk>) {
         self.finish = Some(reason);
         self.end(out);
     }
 
     /// Ends the stream.
-    pub(in crate::model) fn is_over_now(&mut self, out: &mut Vec<Chunk>) {
+    pub(crate) fn is_over_now(&mut self, out: &mut Vec<Chunk>) {
         self.over = true;
         self.end(out);
     }
@@ -103,57 +103,57 @@ impl Answer {
     }
 
     /// Shows text that was held as the possible beginning of a mark.
-    pub(in crate::model) fn end(&mut self, out: &mut Vec<Chunk>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<Chunk>) {
         let rest = self.splitter.end();
         self.take_pieces(rest, out);
     }
 
     /// Returns the server's reason for the end of the answer.
-    pub(in crate::model) fn finish(&self) -> Option<&str> {
+    pub(crate) fn finish(&self) -> Option<&str> {
         self.finish.as_deref()
     }
 
     /// Returns whether the server has said that nothing more will come.
-    pub(in crate::model) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    pub(in crate::model) fn calls(&self) -> &Calls {
+    pub(crate) fn calls(&self) -> &Calls {
         &self.calls
     }
 
-    pub(in crate::model) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Returns whether there is visible text.
-    pub(in crate::model) fn has_text(&self) -> bool {
+    pub(crate) fn has_text(&self) -> bool {
         is_visible(&self.text)
     }
 
-    pub(in crate::model) fn has_thoughts(&self) -> bool {
+    pub(crate) fn has_thoughts(&self) -> bool {
         self.thoughts
     }
 
     /// Returns whether a chunk has been emitted.
-    pub(in crate::model) fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         self.shown
     }
 
     /// Empties the answer; returns the chunks that replace those emitted, which are none.
-    pub(in crate::model) fn rewind(&mut self) -> Option<Vec<Chunk>> {
+    pub(crate) fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let shown = self.shown;
         *self = Self::new(self.max_size);
         shown.then(Vec::new)
     }
 
     /// Returns whether the server has said that the answer is whole.
-    pub(in crate::model) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.finish.is_some() || self.over
     }
 
     /// Returns the parts to be echoed; `extras` are other fields of the calls.
-    pub(in crate::model) fn into_native(
+    pub(crate) fn into_native(
         self,
         said_by: (&str, &str),
         extras: Vec<Map<String, Value>>,

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::scan::Scan;
-use crate::model::Call;
+use crate::Call;
 
 /// Name of a call without one: the model is told that there is no such tool.
 const UNNAMED: &str = "unnamed_tool";
 
 /// Calls of an answer, as far as they have been received.
 #[derive(Debug, Default)]
-pub(in crate::model) struct Calls {
+pub(crate) struct Calls {
     begun: Vec<PartialCall>,
     /// Index of the last call with each number.
     by_index: HashMap<u64, usize>,
@@ -47,15 +47,15 @@ struct Piece {
 
 /// A call that is whole.
 #[derive(Debug, PartialEq)]
-pub(in crate::model) struct FinishedCall {
-    pub(in crate::model) call: Call,
+pub(crate) struct FinishedCall {
+    pub(crate) call: Call,
     /// Other fields of the call.
-    pub(in crate::model) extra: Map<String, Value>,
+    pub(crate) extra: Map<String, Value>,
 }
 
 /// Arguments that are no JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::model) enum Malformed {
+pub(crate) enum Malformed {
     /// The arguments end too early.
     Cut,
     /// The arguments are whole, and no JSON.
@@ -64,7 +64,7 @@ pub(in crate::model) enum Malformed {
 
 impl Calls {
     /// Adds the pieces of one delta.
-    pub(in crate::model) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
+    pub(crate) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
         let before = self.begun.len();
         for piece in pieces {
             let piece = Piece::read(piece);
@@ -76,17 +76,17 @@ impl Calls {
         }
     }
 
-    pub(in crate::model) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.begun.is_empty()
     }
 
     /// Returns whether all calls are whole.
-    pub(in crate::model) fn are_whole(&self) -> bool {
+    pub(crate) fn are_whole(&self) -> bool {
         self.begun.iter().all(PartialCall::is_complete)
     }
 
     /// Returns all calls, if their arguments can be parsed.
-    pub(in crate::model) fn finish(&self) -> Result<Vec<FinishedCall>, Malformed> {
+    pub(crate) fn finish(&self) -> Result<Vec<FinishedCall>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::model::Native;
+use crate::Native;
 
 /// Field for reasoning in fields of the message.
 const FIELDS: &str = "fields";
@@ -16,20 +16,20 @@ const CALLS: &str = "calls";
 
 /// Parts of an answer to be echoed, beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::model) struct Echo {
+pub(crate) struct Echo {
     /// `reasoning_content`, `reasoning` and `reasoning_details`.
-    pub(in crate::model) fields: Map<String, Value>,
+    pub(crate) fields: Map<String, Value>,
     /// Text between `<think>` and `</think>`.
-    pub(in crate::model) think: String,
+    pub(crate) think: String,
     /// Parts of Mistral's reasoning.
-    pub(in crate::model) content: Vec<Value>,
+    pub(crate) content: Vec<Value>,
     /// Other fields of each call.
-    pub(in crate::model) calls: Vec<Map<String, Value>>,
+    pub(crate) calls: Vec<Map<String, Value>>,
 }
 
 impl Echo {
     /// Adds to the text of a field.
-    pub(in crate::model) fn add_text(&mut self, field: &str, more: &str) {
+    pub(crate) fn add_text(&mut self, field: &str, more: &str) {
         match self.fields.get_mut(field) {
             Some(Value::String(text)) => text.push_str(more),
             _ => _ = self.fields.insert(field.to_owned(), more.into()),
@@ -37,7 +37,7 @@ impl Echo {
     }
 
     /// Adds pieces of `reasoning_details`, joined to the one before where they continue it.
-    pub(in crate::model) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
+    pub(crate) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
         let known = self.fields.entry("reasoning_details").or_insert_with(|| json!([]));
         let Value::Array(known) = known else { return };
         for detail in details {
@@ -49,7 +49,7 @@ impl Echo {
     }
 
     /// Adds a piece of Mistral's reasoning, joined to the one before.
-    pub(in crate::model) fn add_content(&mut self, more: Value) {
+    pub(crate) fn add_content(&mut self, more: Value) {
         let parts = |value: &Value| value.get("thinking").and_then(Value::as_array).cloned();
         let last = self.content.last_mut().and_then(|last| last.get_mut("thinking"));
         match (last, parts(&more)) {
@@ -59,7 +59,7 @@ impl Echo {
     }
 
     /// Converts to the native parts of an answer; `None` if there are none.
-    pub(in crate::model) fn into_native(self, (backend, model): (&str, &str)) -> Option<Native> {
+    pub(crate) fn into_native(self, (backend, model): (&str, &str)) -> Option<Native> {
         let extra = self.calls.iter().any(|extra| !extra.is_empty());
         if self.fields.is_empty() && self.think.is_empty() && self.content.is_empty() && !extra {
             return None;
@@ -72,7 +72,7 @@ impl Echo {
 
     /// Converts back from the native parts of an answer, or of several joined, if they are this
     /// model's.
-    pub(in crate::model) fn of(native: &Native, said_by: (&str, &str)) -> Option<Self> {
+    pub(crate) fn of(native: &Native, said_by: (&str, &str)) -> Option<Self> {
         if (native.backend.as_str(), native.model.as_str()) != said_by {
             return None;
         }

@@ -3,21 +3,21 @@
 use super::answer::Answer;
 use super::calls::Malformed;
 use super::spoken;
-use crate::model::report::{LLAMA_CPP_FLAG, VLLM_FLAG};
-use crate::model::request_loop::Verdict;
-use crate::model::retry::{Advice, Failure};
-use crate::model::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
-use crate::model::words::sentence;
-use crate::model::{Error, FinishReason, ToolDeclaration};
+use crate::report::{LLAMA_CPP_FLAG, VLLM_FLAG};
+use crate::request_loop::Verdict;
+use crate::retry::{Advice, Failure};
+use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
+use crate::words::sentence;
+use crate::{Error, FinishReason, ToolDeclaration};
 
 /// Circumstances of an answer.
 #[derive(Clone, Copy)]
-pub(in crate::model) struct Circumstances<'a> {
-    pub(in crate::model) tools: &'a [ToolDeclaration],
+pub(crate) struct Circumstances<'a> {
+    pub(crate) tools: &'a [ToolDeclaration],
     /// `true` if the prompt ends with results of calls: an empty answer is one then.
-    pub(in crate::model) after_results: bool,
+    pub(crate) after_results: bool,
     /// `true` if this server is known to make calls of what the model writes.
-    pub(in crate::model) makes_calls: bool,
+    pub(crate) makes_calls: bool,
 }
 
 const CUT_CALL: Unusable = Unusable {
@@ -31,7 +31,7 @@ const CUT_CALL: Unusable = Unusable {
 };
 
 /// Judges an answer.
-pub(in crate::model) fn judge(answer: &Answer, circumstances: Circumstances<'_>) -> Verdict {
+pub(crate) fn judge(answer: &Answer, circumstances: Circumstances<'_>) -> Verdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
         return with_calls(answer, reason);

@@ -12,7 +12,7 @@ const KEPT: &[&str] = &["type", "description", "enum", "required", "minimum", "m
 
 /// Returns the schema without references, alternatives and patterns. It allows more than before;
 /// the tool checks its arguments itself.
-pub(in crate::model) fn simple(schema: &Value) -> Value {
+pub(crate) fn simple(schema: &Value) -> Value {
     let mut simplifier = Simplifier { root: schema, left: MOST, followed: Vec::new() };
     let simple = simplifier.simplify(schema, 0);
     match simple {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::ToolDeclaration;
+use crate::ToolDeclaration;
 
 /// Marks that models put before a call.
 const MARKS: &[&str] = &[

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::contents::{BACKEND, SIGNATURE};
 use super::wire::{Candidate, PlainText, PromptFeedback, Response, UsageMetadata};
-use crate::model::retry::Failure;
-use crate::model::stream::{Assemble, StreamError};
-use crate::model::words::{is_visible, sentence, too_big};
-use crate::model::{Call, Chunk, Error, Native, Usage};
+use crate::retry::Failure;
+use crate::stream::{Assemble, StreamError};
+use crate::words::{is_visible, sentence, too_big};
+use crate::{Call, Chunk, Error, Native, Usage};
 
 /// Name of a call without one: the model is told that there is no such tool.
 const UNNAMED: &str = "unnamed_tool";

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::media::Media;
-use crate::model::{self, Assistant, Message, Native, ToolResult, names};
+use crate::{Assistant, Message, Native, ToolResult, names};
+use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "gemini";
@@ -138,10 +138,10 @@ pub(super) fn speaks(answer: &Assistant, native: &Native, target: Target<'_>) ->
     holds(native, answer) && native.parts.iter().any(|part| echo(part, native, target).is_some())
 }
 
-fn said(part: &model::Part) -> Part<'_> {
+fn said(part: &crate::Part) -> Part<'_> {
     match part {
-        model::Part::Text(text) => Part::Text { text },
-        model::Part::Media(media) => Part::Media(inline(media)),
+        crate::Part::Text(text) => Part::Text { text },
+        crate::Part::Media(media) => Part::Media(inline(media)),
     }
 }
 

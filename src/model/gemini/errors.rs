@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::model::report::{Report, RequestInfo};
-use crate::model::retry::{self, Advice, Failure, Trouble};
-use crate::model::words::{excerpt, human_duration};
-use crate::model::{Error, ToolDeclaration};
+use crate::report::{Report, RequestInfo};
+use crate::retry::{self, Advice, Failure, Trouble};
+use crate::words::{excerpt, human_duration};
+use crate::{Error, ToolDeclaration};
 
 /// Depth from which a schema is suspected when the API finds one too deep.
 const DEEP: usize = 12;

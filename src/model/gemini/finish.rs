@@ -1,11 +1,11 @@
 //! Judges answers that have ended.
 
 use super::answer::Answer;
-use crate::model::request_loop::Verdict;
-use crate::model::stream::broke_off;
-use crate::model::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
-use crate::model::words::sentence;
-use crate::model::{Error, FinishReason};
+use crate::request_loop::Verdict;
+use crate::stream::broke_off;
+use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
+use crate::words::sentence;
+use crate::{Error, FinishReason};
 
 const TOO_MANY: Unusable = Unusable {
     reason: "too many tool calls at once",
@@ -97,7 +97,7 @@ fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::stream::Assemble as _;
+    use crate::stream::Assemble as _;
 
     /// An answer of these parts with this reason.
     fn answer(parts: &str, reason: &str) -> Answer {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::contents::{self, Content, Part, Target};
-use crate::model::{Error, Message, Prompt, ToolDeclaration, history};
+use crate::{Error, Message, Prompt, ToolDeclaration, history};
 
 /// Content of a request.
 #[derive(Debug, Clone, Copy)]

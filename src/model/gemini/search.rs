@@ -8,12 +8,12 @@ use tokio::time::sleep;
 
 use super::call::{self, request_info};
 use super::errors;
-use crate::model::Error;
-use crate::model::endpoint::Endpoint;
-use crate::model::http;
-use crate::model::report::Report;
-use crate::model::request_loop::Client;
-use crate::model::retry::{Failure, Policy, Trouble};
+use crate::Error;
+use crate::endpoint::Endpoint;
+use crate::http;
+use crate::report::Report;
+use crate::request_loop::Client;
+use crate::retry::{Failure, Policy, Trouble};
 
 /// Maximum size of an answer in bytes, and of an address or a title in characters.
 const ANSWER: usize = 4 << 20;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::Usage;
-use crate::model::stream::lenient;
+use crate::Usage;
+use crate::stream::lenient;
 
 /// Data of one event.
 #[derive(Debug, Default, Deserialize)]

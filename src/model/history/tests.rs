@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::arbitrary;
+use crate::arbitrary;
 
 /// The native answers of one backend are taken to speak.
 fn speaks(_: &Assistant, native: &Native) -> bool {

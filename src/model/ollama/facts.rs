@@ -5,12 +5,12 @@ use std::time::Duration;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::model::endpoint::Endpoint;
-use crate::model::http::{self, Http};
-use crate::model::provider::Provider;
-use crate::model::report::{Report, RequestInfo};
-use crate::model::retry::Failure;
-use crate::model::{Error, catalog};
+use crate::endpoint::Endpoint;
+use crate::http::{self, Http};
+use crate::provider::Provider;
+use crate::report::{Report, RequestInfo};
+use crate::retry::Failure;
+use crate::{Error, catalog};
 
 /// Header for a key that is no bearer token.
 pub(super) const KEY_HEADER: &str = "x-api-key";

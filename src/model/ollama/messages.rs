@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::media::Media;
-use crate::model::chat::echo::Echo;
-use crate::model::{Assistant, Message, Native, Part, Prompt, ToolResult, history, names};
+use crate::chat::echo::Echo;
+use crate::{Assistant, Message, Native, Part, Prompt, ToolResult, history, names};
+use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "ollama";

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::model::chat::answer::Answer;
-use crate::model::stream::{Assemble, StreamError, lenient};
-use crate::model::{Chunk, Usage};
+use crate::chat::answer::Answer;
+use crate::stream::{Assemble, StreamError, lenient};
+use crate::{Chunk, Usage};
 
 /// An answer of this API.
 #[derive(Debug)]

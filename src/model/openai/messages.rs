@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::quirks::{Quirk, Server};
-use crate::media::Media;
-use crate::model::chat::echo::Echo;
-use crate::model::{self, Assistant, Message, Native, Prompt, ToolResult, history, names};
+use crate::chat::echo::Echo;
+use crate::{Assistant, Message, Native, Prompt, ToolResult, history, names};
+use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "openai";
@@ -119,21 +119,21 @@ impl<'a> Content<'a> {
     }
 }
 
-fn user<'a>(parts: &'a [model::Part], target: Target<'_>) -> ChatMessage<'a> {
-    if let [model::Part::Text(text)] = parts {
+fn user<'a>(parts: &'a [crate::Part], target: Target<'_>) -> ChatMessage<'a> {
+    if let [crate::Part::Text(text)] = parts {
         return ChatMessage::text("user", text);
     }
-    let is_text = |part: &model::Part| matches!(part, model::Part::Text(_));
+    let is_text = |part: &crate::Part| matches!(part, crate::Part::Text(_));
     if parts.iter().all(is_text) {
         let texts = parts.iter().filter_map(|part| match part {
-            model::Part::Text(text) => Some(text.as_str()),
-            model::Part::Media(_) => None,
+            crate::Part::Text(text) => Some(text.as_str()),
+            crate::Part::Media(_) => None,
         });
         return ChatMessage::text("user", texts.collect::<Vec<_>>().join("\n"));
     }
     let parts = parts.iter().map(|part| match part {
-        model::Part::Text(text) => json!({ "type": "text", "text": text }),
-        model::Part::Media(media) => shown(media, target),
+        crate::Part::Text(text) => json!({ "type": "text", "text": text }),
+        crate::Part::Media(media) => shown(media, target),
     });
     ChatMessage { role: "user", content: Content::Parts(parts.collect()), ..ChatMessage::default() }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::report::Report;
-use crate::model::{Message, Part, Prompt, http};
+use crate::report::Report;
+use crate::{Message, Part, Prompt, http};
 
 /// A property in which servers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

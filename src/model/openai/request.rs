@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, ChatMessage, Target};
 use super::quirks::{Quirk, Server};
-use crate::model::chat::schema;
-use crate::model::names::accepted;
-use crate::model::{Error, Prompt, ToolDeclaration};
+use crate::chat::schema;
+use crate::names::accepted;
+use crate::{Error, Prompt, ToolDeclaration};
 
 /// Content of a request.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@ use std::mem;
 use serde_json::{Map, Value};
 
 use super::wire::{Choice, Content, Delta, Event};
-use crate::model::Chunk;
-use crate::model::chat::answer::Answer;
-use crate::model::stream::{Assemble, StreamError};
+use crate::Chunk;
+use crate::chat::answer::Answer;
+use crate::stream::{Assemble, StreamError};
 
 /// An answer of this API.
 #[derive(Debug)]

@@ -7,12 +7,12 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::model::endpoint::Endpoint;
-use crate::model::http::{self, Http};
-use crate::model::provider::Provider;
-use crate::model::report::{Report, RequestInfo};
-use crate::model::retry::Failure;
-use crate::model::{Error, words};
+use crate::endpoint::Endpoint;
+use crate::http::{self, Http};
+use crate::provider::Provider;
+use crate::report::{Report, RequestInfo};
+use crate::retry::Failure;
+use crate::{Error, words};
 
 /// Header for a key that is no bearer token.
 pub(super) const KEY_HEADER: &str = "api-key";

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::model::Usage;
+use crate::Usage;
 
 type Raw<'a> = Option<&'a RawValue>;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::lines::{LineQuery, Lines, search, searcher};
-use crate::sync::Mutex;
-use crate::tools::blocking::Deadline;
+use crate::blocking::Deadline;
+use parking_lot::Mutex;
 
 /// More threads do not make a disk faster.
 const MAX_THREADS: usize = 8;
@@ -127,7 +127,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::{Hits, LineQuery, hunt};
-    use crate::tools::blocking::Deadline;
+    use crate::blocking::Deadline;
 
     fn check(lines: usize, max: usize, cancel_at: usize) -> Hits {
         let dir = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use grep_searcher::{
     SinkMatch,
 };
 
-use crate::tools::blocking::Deadline;
+use crate::blocking::Deadline;
 
 /// Characters that are kept of a line.
 const LINE_CHARS: usize = 500;

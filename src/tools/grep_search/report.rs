@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::hunt::Hits;
 use super::lines::{Line, Lines};
-use crate::tools::shorten::one_line;
-use crate::tools::target::LABEL_CHARS;
-use crate::tools::workspace::Workspace;
-use crate::tools::{Limits, ToolOutput};
+use crate::shorten::one_line;
+use crate::target::LABEL_CHARS;
+use crate::workspace::Workspace;
+use crate::{Limits, ToolOutput};
 
 /// A search, for the report.
 pub(super) struct Search {

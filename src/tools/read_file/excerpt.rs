@@ -2,46 +2,41 @@
 
 use memchr::memchr_iter;
 
-use crate::tools::Limits;
+use crate::Limits;
 
 /// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";
 
 /// Range of lines, from 1, the last one included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::tools) struct Lines {
-    pub(in crate::tools) first: usize,
+pub(crate) struct Lines {
+    pub(crate) first: usize,
     /// To the end, if it is not said.
-    pub(in crate::tools) last: Option<usize>,
+    pub(crate) last: Option<usize>,
 }
 
 impl Lines {
-    pub(in crate::tools) const ALL: Self = Self { first: 1, last: None };
+    pub(crate) const ALL: Self = Self { first: 1, last: None };
 }
 
 /// Some lines of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::tools) struct Excerpt {
+pub(crate) struct Excerpt {
     text: String,
     /// The first line in it, from 1.
-    pub(in crate::tools) first: usize,
+    pub(crate) first: usize,
     /// The last line in it; less than `first` if it is empty.
-    pub(in crate::tools) last: usize,
+    pub(crate) last: usize,
     /// Number of lines of the whole text.
-    pub(in crate::tools) total: usize,
+    pub(crate) total: usize,
     /// Number of lines that lack their end.
-    pub(in crate::tools) cut: usize,
+    pub(crate) cut: usize,
 }
 
 impl Excerpt {
     /// The lines that are wanted, as far as the limits let them through and they are together
     /// at most `max_chars` characters.
-    pub(in crate::tools) fn new(
-        text: &str,
-        lines: Lines,
-        limits: &Limits,
-        max_chars: usize,
-    ) -> Self {
+    pub(crate) fn new(text: &str, lines: Lines, limits: &Limits, max_chars: usize) -> Self {
         let first = lines.first.max(1);
         let mut excerpt =
             Self { text: String::new(), first, last: first - 1, total: count(text), cut: 0 };
@@ -69,17 +64,17 @@ impl Excerpt {
     }
 
     /// Returns whether nothing of the text is missing.
-    pub(in crate::tools) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.first == 1 && self.last == self.total && self.cut == 0
     }
 
     /// The text alone.
-    pub(in crate::tools) fn into_lines(self) -> String {
+    pub(crate) fn into_lines(self) -> String {
         self.text
     }
 
     /// The text; if something is missing, with a heading that says what, and how to go on.
-    pub(in crate::tools) fn into_text(self, limits: &Limits) -> String {
+    pub(crate) fn into_text(self, limits: &Limits) -> String {
         if self.is_whole() {
             return self.text;
         }
@@ -124,7 +119,7 @@ fn count(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Excerpt, Lines};
-    use crate::tools::Limits;
+    use crate::Limits;
 
     fn check(text: &str, lines: (usize, Option<usize>), expected: (&str, usize, usize, usize)) {
         let limits = Limits { read_lines: 3, line_chars: 4, ..Limits::default() };

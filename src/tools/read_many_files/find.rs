@@ -9,16 +9,16 @@ use ignore::{DirEntry, WalkBuilder};
 
 use serde::Deserialize;
 
-use crate::tools::args::{self, FilterArgs};
-use crate::tools::blocking::{Deadline, blocking};
-use crate::tools::files::FileKind;
-use crate::tools::pattern::Pattern;
-use crate::tools::read_file::excerpt::Lines;
-use crate::tools::shorten::one_line;
-use crate::tools::smallest::Smallest;
-use crate::tools::target::{LABEL_CHARS, Target};
-use crate::tools::workspace::Respect;
-use crate::tools::{ToolContext, ToolError};
+use crate::args::{self, FilterArgs};
+use crate::blocking::{Deadline, blocking};
+use crate::files::FileKind;
+use crate::pattern::Pattern;
+use crate::read_file::excerpt::Lines;
+use crate::shorten::one_line;
+use crate::smallest::Smallest;
+use crate::target::{LABEL_CHARS, Target};
+use crate::workspace::Respect;
+use crate::{ToolContext, ToolError};
 
 /// Names of files that nobody wants to read who does not ask for them: made by programs, or no
 /// text.

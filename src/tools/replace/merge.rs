@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::tools::text::Edit;
+use crate::text::Edit;
 
 /// Time to compare lines.
 const COMPARING: Duration = Duration::from_secs(1);

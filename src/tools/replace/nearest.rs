@@ -7,7 +7,7 @@ use memchr::memmem;
 
 use super::sequence::{lines, words};
 use super::strategies::EditRequest;
-use crate::tools::diff::cut;
+use crate::diff::cut;
 
 /// Lines that are shown at most.
 const SHOWN: usize = 20;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::sequence::{lines, occurrences, words};
 use super::{fuzzy, merge};
-use crate::tools::text::Edit;
+use crate::text::Edit;
 
 /// More are not replaced at once.
 const MAX_OCCURRENCES: usize = 100_000;
@@ -226,7 +226,7 @@ mod tests {
         let cancel = CancellationToken::new();
         let wanted = EditRequest { old, new, count, max_bytes: 1000, cancel: &cancel };
         let found = find(text, &wanted)?;
-        Ok((found.strategy, crate::tools::text::splice(text, &found.edits)))
+        Ok((found.strategy, crate::text::splice(text, &found.edits)))
     }
 
     fn check(text: &str, old: &str, new: &str, strategy: Strategy, expected: &str) {

@@ -23,7 +23,7 @@ use super::guard::Guard;
 use super::orphans;
 use super::search_path::SearchPath;
 use super::table::{self, Process};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// Time for everything to end.
 const END: Duration = Duration::from_secs(5);
@@ -323,7 +323,7 @@ mod tests {
     use std::path::Path;
 
     use super::Supervisor;
-    use crate::tools::terminals::{EnvironmentFilter, Terminals};
+    use crate::terminals::{EnvironmentFilter, Terminals};
 
     #[tokio::test]
     async fn a_group_that_has_gone_is_forgotten() {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::super::Limits;
 use super::pace::Pace;
-use crate::net::{self, Lookup, Reach};
+use tandem_net::{self as net, Lookup, Reach};
 
 /// Content types in the order of preference.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";

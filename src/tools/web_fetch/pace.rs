@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// The time in which requests are counted.
 const MINUTE: Duration = Duration::from_mins(1);

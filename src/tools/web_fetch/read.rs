@@ -5,9 +5,9 @@ use memchr::memmem;
 
 use super::get::Download;
 use super::html;
-use crate::media::Media;
-use crate::tools::plain::plain;
-use crate::tools::text;
+use crate::plain::plain;
+use crate::text;
+use tandem_content::media::Media;
 
 /// Bytes at the beginning of a page in which it says its own encoding.
 const SAYS: usize = 1024;

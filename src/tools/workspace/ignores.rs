@@ -13,8 +13,8 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
 use super::{IgnoreSettings, Respect};
-use crate::sync::Mutex;
-use crate::tools::files;
+use crate::files;
+use parking_lot::Mutex;
 
 const OWN: &str = ".geminiignore";
 const GIT: &str = ".gitignore";
@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const REMEMBERED: usize = 8192;
 
 /// The rules for what is below one directory, as they were when each was first asked for.
-pub(in crate::tools) struct Ignores {
+pub(crate) struct Ignores {
     root: PathBuf,
     respect: Respect,
     /// Rules that go before all others, an earlier set before a later one.
@@ -61,7 +61,7 @@ impl Ignores {
     }
 
     /// The ignore file that covers a real path, or a directory above it.
-    pub(in crate::tools) fn cover(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
+    pub(crate) fn cover(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
         let mut above: Vec<&Path> =
             real.ancestors().skip(1).take_while(|dir| self.is_below(dir)).collect();
         above.reverse();
@@ -70,7 +70,7 @@ impl Ignores {
     }
 
     /// The ignore file that covers a real path, if none covers a directory above it.
-    pub(in crate::tools) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
+    pub(crate) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
         if !self.is_below(real) {
             return None;
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem::frontends::a2a::{Ending, Options, ServeAcp, Sessions, listen, serve};
-use tandem::session::Session;
-use tandem::tools::Kind;
+use tandem_a2a::{Ending, Options, ServeAcp, Sessions, listen, serve};
+use tandem_agent::session::Session;
+use tandem_tools::Kind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -68,7 +68,7 @@ impl Server {
 
     /// The same; questions wait for this long.
     async fn patient(answers: Value, most: usize, question: Duration) -> Self {
-        let open: tandem::frontends::a2a::Open = Arc::new(move |_| Ok(asking(answers.clone())));
+        let open: tandem_a2a::Open = Arc::new(move |_| Ok(asking(answers.clone())));
         Self::of(Sessions::Each { open, most, idle: 10 * question, question }).await
     }
 

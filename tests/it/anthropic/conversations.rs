@@ -1,6 +1,6 @@
 //! Conversations over several requests: what the model said goes back, or is left out.
 
-use tandem::model::{Assistant, Call, Chunk, Finish, FinishReason, Message, Model, Native, Part};
+use tandem_model::{Assistant, Call, Chunk, Finish, FinishReason, Message, Model, Native, Part};
 
 use super::requests::{calls, result, results};
 use super::*;

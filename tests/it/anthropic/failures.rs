@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use expect_test::expect_file;
-use tandem::model::anthropic::check;
-use tandem::model::retry::Policy;
+use tandem_model::anthropic::check;
+use tandem_model::retry::Policy;
 
 use super::*;
 use crate::api::assert_lines;

@@ -1,7 +1,7 @@
 //! What is sent: the rules of the API, one by one.
 
-use tandem::media::Media;
-use tandem::model::{Assistant, Call, Message, Model as _, Part, ToolDeclaration, ToolResult};
+use tandem_content::media::Media;
+use tandem_model::{Assistant, Call, Message, Model as _, Part, ToolDeclaration, ToolResult};
 
 use super::*;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tandem::model::{Call, Chunk, Error};
-use tandem::permission::Mode;
-use tandem::session::{Event, Kind, Origin, Parts, Session};
-use tandem::tools::{Access, Tool, ToolOutput, all};
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Event, Kind, Origin, Parts, Session};
+use tandem_model::{Call, Chunk, Error};
+use tandem_tools::{Access, Tool, ToolOutput, all};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

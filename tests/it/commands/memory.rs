@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::json;
-use tandem::session::{Answer, Event, Memory, Origin, Parts, Places};
-use tandem::tools;
+use tandem_agent::session::{Answer, Event, Memory, Origin, Parts, Places};
+use tandem_tools as tools;
 
 use super::{Stage, calls, contains, says};
 use crate::fakes::{is_end, text, until};

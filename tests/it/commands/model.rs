@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use tandem::model::{Model, Models};
-use tandem::session::{Event, Origin, Parts, StopReason};
+use tandem_agent::session::{Event, Origin, Parts, StopReason};
+use tandem_model::{Model, Models};
 
 use super::{Stage, contains, reason, says};
 use crate::fakes::{Spy, is_end, text, until};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tandem::config::{Settings, policy};
-use tandem::permission::consent::{Consent, ConsentStatus, Executable, Review};
-use tandem::permission::{PolicySetup, Scope};
-use tandem::session::Parts;
+use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_agent::permission::{PolicySetup, Scope};
+use tandem_agent::session::Parts;
+use tandem_settings::{Settings, policy};
 
 use super::{Stage, contains};
 use crate::credentials::Place;

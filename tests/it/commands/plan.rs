@@ -1,9 +1,9 @@
 //! `/plan`.
 
 use serde_json::json;
-use tandem::permission::Mode;
-use tandem::session::{Event, ToolOutcome};
-use tandem::tools;
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Event, ToolOutcome};
+use tandem_tools as tools;
 
 use super::{Stage, calls, says};
 
@@ -24,7 +24,7 @@ const NOT_BEGUN: &str = "The mode is not one that `/plan` has begun.";
 #[tokio::test]
 async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {
     let write = calls("write_file", json!({ "file_path": "a.txt", "content": "a" }));
-    let stage = Stage::with(vec![write, says("done")], |parts| tandem::session::Parts {
+    let stage = Stage::with(vec![write, says("done")], |parts| tandem_agent::session::Parts {
         tools: tools::all(),
         mode: Mode::Yolo,
         ..parts
@@ -44,7 +44,8 @@ async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {
 
 #[tokio::test]
 async fn a_mode_that_a_person_has_set_is_not_undone_by_the_command() {
-    let stage = Stage::with(vec![], |parts| tandem::session::Parts { mode: Mode::Plan, ..parts });
+    let stage =
+        Stage::with(vec![], |parts| tandem_agent::session::Parts { mode: Mode::Plan, ..parts });
     assert_eq!(said(&stage, "/plan off").await, NOT_BEGUN);
     assert_eq!(stage.session.mode(), Mode::Plan);
     stage.session.set_mode(Mode::Yolo).unwrap();
@@ -91,7 +92,7 @@ async fn the_model_is_told_when_plan_mode_begins_and_ends_and_nothing_between() 
 #[tokio::test]
 async fn a_change_of_the_mode_in_the_middle_of_a_turn_is_told_with_the_next_results() {
     let read = calls("list_directory", json!({ "path": "." }));
-    let stage = Stage::with(vec![read, says("done")], |parts| tandem::session::Parts {
+    let stage = Stage::with(vec![read, says("done")], |parts| tandem_agent::session::Parts {
         tools: tools::all(),
         mode: Mode::Plan,
         ..parts

@@ -1,6 +1,6 @@
 //! What a front end makes of the list of commands.
 
-use tandem::commands::{Command, PathError, Registry};
+use tandem_agent::commands::{Command, PathError, Registry};
 
 #[track_caller]
 fn check(path: &[&str], args: &str, expected: &str) {

@@ -1,6 +1,6 @@
 //! Prompts that look like commands and are none: answered, and not sent to a model.
 
-use tandem::commands::unknown;
+use tandem_agent::commands::unknown;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Each provider has its own key, and none is sent to another.
 
-use tandem::model::Secret;
-use tandem::model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
+use tandem_model::Secret;
+use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
 
 use super::{Place, STORED, words};
 

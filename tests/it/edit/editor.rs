@@ -5,8 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use tandem::tools::Host;
-use tandem::tools::files::{Disk, FileKind, Files};
+use tandem_tools::Host;
+use tandem_tools::files::{Disk, FileKind, Files};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::json;
-use tandem::tools::Content;
+use tandem_tools::Content;
 
 use super::{Place, replace_args, report, shown, write_args};
 

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use serde_json::json;
-use tandem::tools::{Access, Location};
+use tandem_tools::{Access, Location};
 
 use super::{Place, shown, write_args};
 

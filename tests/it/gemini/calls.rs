@@ -1,8 +1,8 @@
 //! What is sent.
 
 use serde_json::json;
-use tandem::media::Media;
-use tandem::model::{Assistant, Call, ToolResult};
+use tandem_content::media::Media;
+use tandem_model::{Assistant, Call, ToolResult};
 
 use super::*;
 

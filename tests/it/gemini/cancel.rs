@@ -1,6 +1,6 @@
 //! Dropping the stream ends everything at once.
 
-use tandem::net::Backoff;
+use tandem_net::Backoff;
 
 use super::server::event;
 use super::*;

@@ -1,6 +1,6 @@
 //! Keys: where they go, and where they never do.
 
-use tandem::model::gemini::{check, models};
+use tandem_model::gemini::{check, models};
 
 use super::*;
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tandem::frontends::headless::{self, Failure, Format, Options, Outputs};
-use tandem::model::{Call, Chunk, Error, Finish, Usage};
-use tandem::session::Session;
-use tandem::tools::{Access, Kind, ToolError};
+use tandem_agent::session::Session;
+use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
+use tandem_model::{Call, Chunk, Error, Finish, Usage};
+use tandem_tools::{Access, Kind, ToolError};
 
 use crate::fakes::{Fake, Spy, other, session, text, with_model};
 
@@ -61,7 +61,7 @@ async fn who_watches_is_told_what_goes_on() {
     assert_eq!(answer, format!("half\n\n{interrupted}\n\nwhole\nred: ␛[31m\n"));
     assert_eq!(
         notes,
-        "* empty answer, retrying in 1 s, 2/4; the answer begins again\n\
+        "* Retrying in 1 s (2 of 4): empty answer; the answer begins again\n\
          * look: look\n\
          \u{20} failed: not there ␇\n\
          tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read [built-in rule other])\n\

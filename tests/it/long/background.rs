@@ -5,8 +5,8 @@ mod given_up;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tandem::model::Retry;
-use tandem::session::Upkeep;
+use tandem_agent::session::Upkeep;
+use tandem_model::Retry;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use tandem::model::{Finish, Native};
-use tandem::permission::Mode;
-use tandem::session::{Memory, Places};
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Memory, Places};
+use tandem_model::{Finish, Native};
 
 use super::*;
 use crate::fakes::host;

@@ -1,6 +1,6 @@
 //! A model that goes round in circles.
 
-use tandem::session::{Answer, Scope, ToolOutcome, Upkeep};
+use tandem_agent::session::{Answer, Scope, ToolOutcome, Upkeep};
 
 use super::*;
 

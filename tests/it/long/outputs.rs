@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tandem::permission::Mode;
-use tandem::tools::scratch::Scratch;
-use tandem::tools::workspace::Workspace;
-use tandem::tools::{Host, Limits};
+use tandem_agent::permission::Mode;
+use tandem_tools::scratch::Scratch;
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{Host, Limits};
 use tempfile::TempDir;
 
 use super::*;

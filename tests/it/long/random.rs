@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tandem::model::{Assistant, Finish, FinishReason, Native, Retry, Usage};
-use tandem::session::Answer as Reply;
-use tandem::tools::ToolError;
+use tandem_agent::session::Answer as Reply;
+use tandem_model::{Assistant, Finish, FinishReason, Native, Retry, Usage};
+use tandem_tools::ToolError;
 use tokio::sync::watch;
 use tokio::time::timeout;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tandem::model::Retry;
+use tandem_model::Retry;
 
 use super::*;
 
@@ -94,7 +94,7 @@ struct Hanging(Arc<Says>);
 
 impl Says {
     /// Waits until a summary is asked for.
-    async fn wait_for_summary(&self, log: &mut tandem::session::Reader) {
+    async fn wait_for_summary(&self, log: &mut tandem_agent::session::Reader) {
         while !self.told.lock().unwrap().iter().any(is_summary) {
             log.next().await;
             tokio::task::yield_now().await;

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tandem::permission::Scope;
-use tandem::session::{Answer, Content, Event, Origin, ServerAnswer, StopReason, ToolOutcome};
-use tandem::tools::mcp::Limits;
-use tandem::tools::{Access, Hints};
+use tandem_agent::permission::Scope;
+use tandem_agent::session::{
+    Answer, Content, Event, Origin, ServerAnswer, StopReason, ToolOutcome,
+};
+use tandem_mcp::Limits;
+use tandem_tools::{Access, Hints};
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
 use crate::fakes::{is_end, text, until};

@@ -11,9 +11,9 @@ use axum::routing::any;
 use futures::FutureExt as _;
 use reqwest::Url;
 use serde_json::json;
-use tandem::net::{Lookup, Reach};
-use tandem::session::ServerReach;
-use tandem::tools::mcp::{Limits, ServerConfig};
+use tandem_agent::session::ServerReach;
+use tandem_mcp::{Limits, ServerConfig};
+use tandem_net::{Lookup, Reach};
 use tempfile::TempDir;
 use tokio_util::task::AbortOnDropHandle;
 

@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use serde_json::{Value, json};
-use tandem::session::{ServerReach, ToolOutcome};
-use tandem::tools::mcp::{Limits, ServerConfig};
+use tandem_agent::session::{ServerReach, ToolOutcome};
+use tandem_mcp::{Limits, ServerConfig};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says};

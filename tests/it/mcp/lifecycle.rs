@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tandem::session::{Answer, Event, Program, ServerReach, ToolOutcome};
-use tandem::tools::mcp::{Limits, ServerConfig};
+use tandem_agent::session::{Answer, Event, Program, ServerReach, ToolOutcome};
+use tandem_mcp::{Limits, ServerConfig};
 use tokio::time::timeout;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};

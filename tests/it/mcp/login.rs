@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::{Value, json};
-use tandem::config::{Credentials, Env, mcp_logins};
-use tandem::session::{Event, Origin, ServerReach, ToolOutcome};
-use tandem::tools::mcp::{Limits, Logins, OAuth, ServerConfig};
+use tandem_agent::session::{Event, Origin, ServerReach, ToolOutcome};
+use tandem_mcp::{Limits, Logins, OAuth, ServerConfig};
+use tandem_settings::{Credentials, Env, mcp_logins};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -72,7 +72,7 @@ impl Stage {
     /// All that a command says, in its order.
     pub(super) async fn says(&self, command: &str) -> String {
         let turn = self.session.prompt(text(command), Origin::Editor);
-        let events = self.follow(turn, &tandem::session::Answer::Once { edited: None }).await;
+        let events = self.follow(turn, &tandem_agent::session::Answer::Once { edited: None }).await;
         let said = events.iter().filter_map(|event| match &**event {
             Event::Output(said) | Event::CommandFailed(said) => Some(said.as_str()),
             _ => None,

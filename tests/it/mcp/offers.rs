@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
-use tandem::session::{Answer, Event, Origin, PromptPart, ToolOutcome};
-use tandem::tools::mcp::Limits;
+use tandem_agent::session::{Answer, Event, Origin, PromptPart, ToolOutcome};
+use tandem_mcp::Limits;
 
 use super::{Stage, calls, limits, outcome, says, server};
 use crate::fakes::text;

@@ -1,7 +1,7 @@
 //! How much a model can be told: asked of each server in its own words.
 
 use futures::StreamExt as _;
-use tandem::model::Model as _;
+use tandem_model::Model as _;
 use tokio::time::timeout;
 
 use super::*;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use expect_test::expect_file;
-use tandem::model::openai::{check, models};
-use tandem::model::retry::Policy;
+use tandem_model::openai::{check, models};
+use tandem_model::retry::Policy;
 
 use super::*;
 
@@ -42,7 +42,7 @@ async fn what_may_pass_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn what_the_server_asks_for_is_waited_for() {
     use futures::StreamExt as _;
-    use tandem::model::{Chunk, Model as _};
+    use tandem_model::{Chunk, Model as _};
     for (name, value, at_least) in [
         ("retry-after", "7", 7000),
         ("retry-after-ms", "2500", 2500),

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tandem::media::Media;
-use tandem::model::{Assistant, Call, Part, ToolResult};
+use tandem_content::media::Media;
+use tandem_model::{Assistant, Call, Part, ToolResult};
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! Files of rules: what is wrong in one is named, and fails on the safe side.
 
 use serde_json::{Value, json};
-use tandem::permission::policy::{Tier, parse};
-use tandem::permission::{Mode, PolicyRequest, RuleName, Verdict};
-use tandem::tools::{Access, Hints};
+use tandem_agent::permission::policy::{Tier, parse};
+use tandem_agent::permission::{Mode, PolicyRequest, RuleName, Verdict};
+use tandem_tools::{Access, Hints};
 
 use super::own_environment;
 use super::questions::{Session, call, question};

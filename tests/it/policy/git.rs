@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tandem::permission::{Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict};
-use tandem::tools::Access;
+use tandem_agent::permission::{
+    Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict,
+};
+use tandem_tools::Access;
 use tempfile::TempDir;
 
 use super::questions::SHELL;

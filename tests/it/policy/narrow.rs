@@ -1,6 +1,6 @@
 //! Calls that an "always" for the harmless form of a command does not cover.
 
-use tandem::permission::{Mode, Verdict};
+use tandem_agent::permission::{Mode, Verdict};
 
 use super::questions::{Session, commands, question};
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
-use tandem::config::{Settings, policy};
-use tandem::permission::{Mode, Permissions, PolicyRequest, Question, Saved, Scope, Verdict};
-use tandem::tools::{Access, Hints};
+use tandem_agent::permission::{Mode, Permissions, PolicyRequest, Question, Saved, Scope, Verdict};
+use tandem_settings::{Settings, policy};
+use tandem_tools::{Access, Hints};
 
 use super::questions::{call, question};
 use crate::credentials::Place;

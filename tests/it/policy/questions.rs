@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use tandem::permission::{Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict};
-use tandem::tools::{Access, Hints};
+use tandem_agent::permission::{
+    Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
+};
+use tandem_tools::{Access, Hints};
 
 use super::{Workspace, own_environment};
 

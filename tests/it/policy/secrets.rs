@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use tandem::permission::{Mode, Permissions, PolicySetup, RuleName, Verdict};
-use tandem::tools::Access;
-use tandem::tools::secrets::Secrets;
+use tandem_agent::permission::{Mode, Permissions, PolicySetup, RuleName, Verdict};
+use tandem_tools::Access;
+use tandem_tools::secrets::Secrets;
 
 use super::questions::{Session, call, question};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem::permission::policy::{Policy, Tier, parse};
-use tandem::permission::{LoadedRules, Mode, PolicySetup, RuleStore, Saved, Verdict};
+use tandem_agent::permission::policy::{Policy, Tier, parse};
+use tandem_agent::permission::{LoadedRules, Mode, PolicySetup, RuleStore, Saved, Verdict};
 
 use super::lines::{pieces, sensible};
 use super::questions::Session;

@@ -1,7 +1,7 @@
 //! Findings of the tools in files with secrets in them.
 
 use serde_json::{Value, json};
-use tandem::tools::Access;
+use tandem_tools::Access;
 
 use super::{Project, tool_named};
 

@@ -1,7 +1,7 @@
 //! How far a project is followed: trusted, unjudged, and not at all.
 
 use serde_json::{Value, json};
-use tandem::permission::Mode;
+use tandem_agent::permission::Mode;
 
 use super::{OWN, PROJECT, Place, USER, read, read_with, trusted};
 

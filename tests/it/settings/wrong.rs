@@ -6,7 +6,7 @@ use std::os::unix::fs::chown;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
 use serde_json::json;
-use tandem::permission::Mode;
+use tandem_agent::permission::Mode;
 
 use super::{Place, USER, read, read_with};
 
@@ -101,7 +101,7 @@ fn yolo_is_for_flags_and_not_if_it_is_forbidden() {
     );
     let flag = [(
         "general.defaultApprovalMode",
-        tandem::config::settings::Origin::Flag("--yolo"),
+        tandem_settings::settings::Origin::Flag("--yolo"),
         json!("yolo"),
     )];
     let place = Place::new();

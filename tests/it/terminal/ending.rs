@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::process::Stdio;
 
-use tandem::frontends::tui;
+use tandem_tui as tui;
 
 use super::*;
 use crate::fakes;

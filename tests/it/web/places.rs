@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use tandem::net::{Lookup, Reach};
+use tandem_net::{Lookup, Reach};
 
 use super::{Web, moved, page, why_not};
 use crate::api::server::{Reply, Server};

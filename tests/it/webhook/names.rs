@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use futures::FutureExt as _;
-use tandem::frontends::a2a::webhook::Webhooks;
-use tandem::net::Lookup;
+use tandem_a2a::webhook::Webhooks;
+use tandem_net::Lookup;
 use tokio::sync::mpsc;
 
 use super::server::{Reply, Server, delivery, hasty, soon, watched};

@@ -1,6 +1,6 @@
 //! Where push notifications may go, as far as an address tells.
 
-use tandem::frontends::a2a::webhook::{check as check_url, check_header};
+use tandem_a2a::webhook::{check as check_url, check_header};
 
 #[track_caller]
 fn check(url: &str, allow_loopback: bool, expected: Result<&str, &str>) {

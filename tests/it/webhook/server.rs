@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use futures::stream;
-use tandem::frontends::a2a::webhook::{Delivery, Limits, Webhooks, check};
+use tandem_a2a::webhook::{Delivery, Limits, Webhooks, check};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;

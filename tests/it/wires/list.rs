@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tandem::model::Model;
+use tandem_model::Model;
 
 use crate::api::options;
 use crate::api::server::{Reply, Server};

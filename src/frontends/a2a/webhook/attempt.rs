@@ -8,7 +8,7 @@ use reqwest::{Client, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::{Delivery, Limits};
-use crate::net::{self, Backoff, Lookup, Reach};
+use tandem_net::{self as net, Backoff, Lookup, Reach};
 
 /// How long a connection may stay open with nothing to send. Connections are kept to save the next
 /// notification a handshake; they lead to an address that has been judged.

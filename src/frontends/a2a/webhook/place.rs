@@ -4,7 +4,7 @@ use std::fmt;
 
 use reqwest::Url;
 
-use crate::net::{self, Reach};
+use tandem_net::{self as net, Reach};
 
 /// In bytes; longer addresses are refused.
 const LONGEST: usize = 4096;

@@ -1,8 +1,8 @@
 //! A client that begins with `initialize` is an ACP client, on the same socket.
 
 use super::super::{ServeAcp, Server};
-use crate::protocol::acp::INITIALIZE;
-use crate::protocol::jsonrpc;
+use tandem_wire::acp::INITIALIZE;
+use tandem_wire::jsonrpc;
 
 /// What serves the client, if its first message says that it speaks ACP.
 pub(super) fn wanted(server: &Server, text: &str) -> Option<ServeAcp> {

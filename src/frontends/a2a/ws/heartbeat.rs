@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 
 /// When a client was last heard of.
 pub(super) struct Heartbeat {

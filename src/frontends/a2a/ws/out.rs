@@ -8,7 +8,7 @@ use futures::SinkExt as _;
 use futures::stream::SplitSink;
 
 use super::super::http;
-use crate::protocol::a2a::Error;
+use tandem_wire::a2a::Error;
 
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use super::super::input::Input;
 use super::super::item::{Body, Item, Tone};
 use super::super::offer::{Cause, Choice, Offer, Stage, Then};
 use super::super::{Login, Ui, now};
-use crate::session::{Millis, ModelError, PromptPart};
+use tandem_agent::session::{Millis, ModelError, PromptPart};
 
 /// The command that changes the model.
 const SET_MODEL: &str = "/model set";

@@ -2,7 +2,7 @@
 //! its name.
 
 use super::super::Ui;
-use crate::session::Mode;
+use tandem_agent::session::Mode;
 
 /// The modes that a key goes through. Yolo is not among them: nobody is to get there by a key too
 /// many.
@@ -25,7 +25,7 @@ impl Ui {
                 self.state.hint = Some(format!("the mode is {mode}; /mode NAME: {names}"));
             }
             Err(_) => {
-                let name = crate::visible::visible_line(name);
+                let name = tandem_content::visible::visible_line(name);
                 self.state.hint = Some(format!("Unknown mode `{name}`. Modes: {names}"));
             }
         }

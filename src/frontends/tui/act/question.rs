@@ -3,7 +3,7 @@
 use super::super::dialog::{Choice, Scroll};
 use super::super::input::Input;
 use super::super::{Ui, now};
-use crate::session::{Answer, AnswerError};
+use tandem_agent::session::{Answer, AnswerError};
 
 impl Ui {
     /// Gives the question the whole screen, or no longer.

@@ -11,7 +11,9 @@ use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, cut, played, width, width_of};
 use super::diff;
-use crate::session::{Access, CallStarted, CallStatus, Content, Decision, Source, ToolOutcome};
+use tandem_agent::session::{
+    Access, CallStarted, CallStatus, Content, Decision, Source, ToolOutcome,
+};
 
 /// Rows of output that are shown while it grows, and when it has ended.
 const OUTPUT: usize = 8;

@@ -9,8 +9,8 @@ use super::super::layout::QuestionRows;
 use super::super::theme::{BOLD, CODE, DIM};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
-use crate::session::{Access, CallStarted};
-use crate::visible::{has_hidden, visible, visible_line};
+use tandem_agent::session::{Access, CallStarted};
+use tandem_content::visible::{has_hidden, visible, visible_line};
 
 /// Returns what a question is about; `full`: with everything else that the question says.
 pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> QuestionRows {

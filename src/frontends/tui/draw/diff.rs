@@ -5,7 +5,7 @@ use ratatui_core::text::{Line, Span};
 
 use super::super::theme::{BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, fold};
-use crate::session::{DiffLine, FileDiff, LineDiff, Side};
+use tandem_agent::session::{DiffLine, FileDiff, LineDiff, Side};
 
 /// Between two groups of lines, where lines that stay are left out.
 const LEFT_OUT: &str = "⋮";

@@ -9,7 +9,7 @@ use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::whole::broken;
 use super::super::wrap::{Margin, cut, width_of, wrap};
 use super::{Frame, plain, rule, spinner};
-use crate::session::Millis;
+use tandem_agent::session::Millis;
 
 /// Returns the rows of an offer, at most `height`: where there is less room, its title and the
 /// choices, a row each, the marked one among them.

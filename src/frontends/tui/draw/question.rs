@@ -10,8 +10,8 @@ use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, width, width_of, wrap};
 use super::content::{content, reason};
 use super::{Frame, rule};
-use crate::session::Access;
-use crate::visible;
+use tandem_agent::session::Access;
+use tandem_content::visible;
 
 /// Rows that are left for what is above a question.
 const ABOVE: usize = 2;

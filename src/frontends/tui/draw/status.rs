@@ -7,8 +7,8 @@ use super::super::clock::seconds;
 use super::super::state::State;
 use super::super::theme::{ASKS, BAD, BOLD, DIM};
 use super::super::wrap::{cut, width};
-use crate::session::{Millis, Mode};
-use crate::visible::visible_line;
+use tandem_agent::session::{Millis, Mode};
+use tandem_content::visible::visible_line;
 
 /// Between two things.
 const BETWEEN: &str = " · ";

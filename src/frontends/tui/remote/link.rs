@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::super::news::News;
 use super::Agent;
 use super::socket::{Connection, Failure};
-use crate::net::Backoff;
-use crate::protocol::attach::{self, EVENTS, Happened, OPEN, Open, Opening, REFUSED, Since};
-use crate::rpc::{CallError, Peer};
-use crate::session::{Entry, Event};
+use tandem_agent::session::{Entry, Event};
+use tandem_net::Backoff;
+use tandem_wire::attach::{self, EVENTS, Happened, OPEN, Open, Opening, REFUSED, Since};
+use tandem_wire::rpc::{CallError, Peer};
 
 /// Waits before attempts to connect again.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
@@ -210,7 +210,7 @@ fn read(entry: attach::Entry<Box<RawValue>>) -> Entry {
 }
 
 /// What an error says to a person.
-fn for_people(error: &crate::protocol::jsonrpc::Error) -> String {
+fn for_people(error: &tandem_wire::jsonrpc::Error) -> String {
     match &error.data {
         Some(data) if error.code == REFUSED => data.details.clone(),
         _ => error.to_string(),

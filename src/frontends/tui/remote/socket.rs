@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Agent;
-use crate::protocol::attach::PATH;
-use crate::protocol::jsonrpc::{Error, Params};
-use crate::rpc::{self, Peer, Responder};
+use tandem_wire::attach::PATH;
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::{self, Peer, Responder};
 
 /// How long it may take until the agent has taken a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

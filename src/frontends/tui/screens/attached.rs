@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::dialog::Dialog;
 use super::super::state::{About, Elsewhere, State};
 use super::{Stage, asked_edit, done};
-use crate::session::{ClientName, Origin};
+use tandem_agent::session::{ClientName, Origin};
 
 /// The second terminal on somebody else's session.
 pub(super) fn attached() -> Stage {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::attached::attached;
 use super::{Stage, asked, call, done, drawn};
-use crate::frontends::tui::item::{Body, Item};
-use crate::visible::{has_hidden, visible_line};
+use crate::item::{Body, Item};
+use tandem_content::visible::{has_hidden, visible_line};
 
 /// Each would hide what is before it, beside it or after it.
 const HIDING: &[&str] = &[

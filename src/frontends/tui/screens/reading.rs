@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Stage, asked, asked_command, call};
-use crate::frontends::tui::dialog::Scroll;
-use crate::frontends::tui::wrap::width_of;
+use crate::dialog::Scroll;
+use crate::wrap::width_of;
 
 /// A change of 80 lines.
 fn long() -> Value {

@@ -1,6 +1,6 @@
 //! What the last row says, apart from what the events tell.
 
-use crate::session::Mode;
+use tandem_agent::session::Mode;
 
 /// What the status line says, apart from what the events tell.
 #[derive(Debug, Clone, Default)]

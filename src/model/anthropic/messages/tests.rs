@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::anthropic::request::Request;
-use crate::model::anthropic::thinking;
-use crate::model::arbitrary::{self, MODEL};
-use crate::model::{Call, Prompt};
+use crate::anthropic::request::Request;
+use crate::anthropic::thinking;
+use crate::arbitrary::{self, MODEL};
+use crate::{Call, Prompt};
 
 static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
 
@@ -125,7 +125,7 @@ proptest! {
             }
             turns
         };
-        let says = |text: &str| Arc::new(Message::User(vec![model::Part::Text(text.to_owned())]));
+        let says = |text: &str| Arc::new(Message::User(vec![crate::Part::Text(text.to_owned())]));
         let mut more = messages;
         more.push(says("first"));
         let before = turns(&more);

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::arbitrary::{self, MODEL};
-use crate::model::gemini::request::Request;
-use crate::model::{Call, Prompt};
+use crate::arbitrary::{self, MODEL};
+use crate::gemini::request::Request;
+use crate::{Call, Prompt};
 
 static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
 static LISTENER: LazyLock<Target<'_>> = LazyLock::new(|| Target {
@@ -136,7 +136,7 @@ proptest! {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User(vec![model::Part::Text(text.to_owned())]))
+    Arc::new(Message::User(vec![crate::Part::Text(text.to_owned())]))
 }
 
 fn native(model: &str, parts: Value) -> Arc<Message> {

@@ -8,7 +8,7 @@ use expect_test::expect_file;
 use serde_json::json;
 
 use super::*;
-use crate::model::provider::Provider;
+use crate::provider::Provider;
 
 fn tools() -> Vec<ToolDeclaration> {
     let tool = |name: &str, parameters| ToolDeclaration {

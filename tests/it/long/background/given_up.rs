@@ -1,6 +1,6 @@
 //! A summary that nobody can use any more when it is there, or before.
 
-use tandem::model::Models;
+use tandem_model::Models;
 
 use super::*;
 

@@ -1,0 +1,176 @@
+//! The user's own commands: TOML files, each a prompt with gaps. `git/commit.toml` is `/git:commit`.
+
+mod load;
+mod template;
+
+use std::path::PathBuf;
+
+use self::load::{Cache, Found};
+use super::{Command, Registry, Reply, Request, first, word};
+use crate::permission::consent::Executable;
+use crate::session::{CommandArgument, Piece, SessionCommand, Template};
+use parking_lot::Mutex;
+
+/// The commands that are written in files. They are looked for whenever somebody asks, and read
+/// again when they have changed.
+pub struct Custom {
+    places: Box<dyn Fn() -> Vec<Place> + Send + Sync>,
+    limits: Limits,
+    cache: Mutex<Cache>,
+}
+
+/// A directory with such files in it, and in the directories below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+/// Whose commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The user's, for all projects.
+    User,
+    /// A project's whose folder the user trusts.
+    Project,
+    /// A project's of which the user has said nothing: they are asked before it runs anything.
+    Unjudged,
+}
+
+/// How much is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Files.
+    pub files: usize,
+    /// Bytes of one.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { files: 500, bytes: 64 << 10 }
+    }
+}
+
+impl Custom {
+    /// `places`: where they are, those that count more after the others. May read files.
+    pub fn new(places: impl Fn() -> Vec<Place> + Send + Sync + 'static, limits: Limits) -> Self {
+        Self { places: Box::new(places), limits, cache: Mutex::default() }
+    }
+
+    /// Those that there are now, in the order of their names; also files that are none.
+    fn list(&self) -> Vec<Found> {
+        let places = (self.places)();
+        self.cache.lock().look(&places, &self.limits)
+    }
+
+    /// What commands of a project that nobody has judged would run.
+    pub fn executables(&self) -> Vec<Executable> {
+        self.list().iter().filter_map(executable).collect()
+    }
+}
+
+/// What a command would run that needs the user's consent, if it does.
+fn executable(found: &Found) -> Option<Executable> {
+    let written = found.read.as_ref().as_ref().ok()?;
+    let shells = written.prompt.shells();
+    if found.owner != Owner::Unjudged || shells.is_empty() {
+        return None;
+    }
+    let name = format!("/{}", found.name);
+    Some(Executable { kind: "custom command", name, runs: shells.join("; ") })
+}
+
+impl Owner {
+    /// What a command is called whose name is taken.
+    fn whole(self, name: &str) -> String {
+        match self {
+            Self::User => format!("user.{name}"),
+            Self::Project | Self::Unjudged => format!("workspace.{name}"),
+        }
+    }
+}
+
+impl Found {
+    fn listed(&self) -> SessionCommand {
+        let description = match &*self.read {
+            Ok(written) if !written.description.is_empty() => first(&written.description),
+            Ok(_) => format!("your own, from {}", self.file_name()),
+            Err(_) => format!("cannot be used: {} is wrong", self.file_name()),
+        };
+        let takes =
+            self.read.as_ref().as_ref().is_ok_and(|written| written.prompt.takes_arguments());
+        let args = CommandArgument {
+            name: "args".to_owned(),
+            description: "what goes into the prompt".to_owned(),
+            is_required: false,
+        };
+        SessionCommand {
+            name: self.name.clone(),
+            description,
+            usage: if takes { "[ARGS]".to_owned() } else { String::new() },
+            arguments: Some(args).filter(|_| takes).into_iter().collect(),
+        }
+    }
+}
+
+impl Registry {
+    /// The user's own commands. What a built-in command is called, none of them is.
+    pub(super) fn own(&self) -> Vec<Found> {
+        let mut found = self.custom.as_ref().map(|custom| custom.list()).unwrap_or_default();
+        for it in &mut found {
+            if self.commands.iter().any(|command| command.name == it.name) {
+                it.name = it.owner.whole(&it.name);
+            }
+        }
+        found
+    }
+
+    /// The one that a prompt asks for, and what follows its name.
+    pub(super) fn own_command<'a>(&self, prompt: &'a str) -> Option<(Found, &'a str)> {
+        let (name, args) = word(prompt.trim().strip_prefix('/')?);
+        self.own().into_iter().find(|found| found.name == name).map(|found| (found, args))
+    }
+
+    /// The same, as front ends list them.
+    pub(super) fn own_listed(&self) -> Vec<SessionCommand> {
+        self.own().iter().map(Found::listed).collect()
+    }
+}
+
+/// What a command asks the model, given these arguments.
+pub(super) fn run(found: &Found, args: &str) -> Result<Reply, String> {
+    let written = found.read.as_ref().as_ref().map_err(Clone::clone)?;
+    let name = &found.name;
+    let mut pieces = written.prompt.filled(args);
+    if !args.is_empty() && !written.prompt.takes_arguments() {
+        pieces.push(Piece::Text(format!("\n\n/{name} {args}")));
+    }
+    Ok(Reply::Fill(Template { command: name.clone(), pieces, needs: executable(found) }))
+}
+
+pub(super) const COMMAND: Command = Command {
+    name: "commands",
+    description: "your own commands: the files that they are in, and what is wrong with them",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(async move { Ok(list(&request)) })),
+};
+
+const NONE: &str = "You have no commands of your own. Write one as a TOML file with `prompt = \"...\"` \
+    in it: `~/.gemini/commands/NAME.toml`, or `.gemini/commands/NAME.toml` in a project.";
+
+fn list(request: &Request<'_>) -> Reply {
+    let own = request.registry.own();
+    if own.is_empty() {
+        return Reply::Say(NONE.to_owned());
+    }
+    let line = |found: &Found| match &*found.read {
+        Ok(_) => format!("- {} ({})\n", found.listed().line(), found.file.display()),
+        Err(why) => format!("- `/{}` cannot be used: {why}\n", found.name),
+    };
+    Reply::Say(own.iter().map(line).collect())
+}

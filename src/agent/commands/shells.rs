@@ -1,0 +1,84 @@
+//! `/shells`: commands that run in the background.
+
+use std::sync::Arc;
+
+use super::{Argument, Command, Reply, Request};
+use tandem_tools::background::Job;
+
+/// Lines that are shown of what one has written.
+const LINES: usize = 100;
+
+const PID: Argument =
+    Argument { name: "pid", description: "the process, as `/shells` has it", is_required: false };
+
+pub(super) const COMMAND: Command = Command {
+    name: "shells",
+    description: "the commands that run in the background; what one of them has written",
+    arguments: &[PID],
+    sub_commands: &[Command {
+        name: "stop",
+        description: "end one of them, with all that it has started",
+        arguments: &[Argument { is_required: true, ..PID }],
+        sub_commands: &[],
+        asks_model: false,
+        run: Some(|request| Box::pin(async move { stop(&request).await })),
+    }],
+    asks_model: false,
+    run: Some(|request| {
+        Box::pin(async move {
+            match request.args {
+                "" => Ok(Reply::Say(list(&request))),
+                _ => find(&request).map(|job| Reply::Say(output(&job))),
+            }
+        })
+    }),
+};
+
+fn list(request: &Request<'_>) -> String {
+    let session = request.turn.session();
+    let line = |job: Arc<Job>| {
+        let directory = session.relative(&job.directory);
+        format!("- {} {}, in `{directory}`: {}\n", job.pid, job.state(), code(&job.command))
+    };
+    let lines: String = session.background().jobs().into_iter().map(line).collect();
+    if lines.is_empty() {
+        return "No command has been started in the background.".to_owned();
+    }
+    format!(
+        "`/shells PID` shows what one has written, `/shells stop PID` ends it. All of them end with \
+         the session.\n\n{lines}"
+    )
+}
+
+fn find(request: &Request<'_>) -> Result<Arc<Job>, String> {
+    let pid = request.args.parse().ok();
+    let job = pid.and_then(|pid| request.turn.session().background().find(pid));
+    job.ok_or_else(|| {
+        format!("There is no `{}`. `/shells` has those that there are.", request.args)
+    })
+}
+
+fn output(job: &Job) -> String {
+    let state = format!("{} {}: {}", job.pid, job.state(), code(&job.command));
+    let written = job.output(LINES);
+    if written.trim().is_empty() {
+        return format!("{state}\n\nIt has written nothing.");
+    }
+    // Indented, so that nothing in it ends the block.
+    let lines = written.trim_end().lines().map(|line| format!("    {line}\n"));
+    format!("{state}\n\n{}", lines.collect::<String>())
+}
+
+async fn stop(request: &Request<'_>) -> Result<Reply, String> {
+    let job = find(request)?;
+    job.stop().await;
+    Ok(Reply::Say(format!("{} {}.", job.pid, job.state())))
+}
+
+/// A command's first line, as code.
+fn code(command: &str) -> String {
+    let mut lines = command.trim().lines();
+    let first = lines.next().unwrap_or_default().replace('`', "'");
+    let more = if lines.next().is_some() { " …" } else { "" };
+    format!("`{first}{more}`")
+}

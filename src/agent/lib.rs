@@ -1,0 +1,6 @@
+//! The agent core: a session's events, its log and its turns, what may run without a question, and
+//! the slash commands. Uses no front end and no wire format.
+
+pub mod commands;
+pub mod permission;
+pub mod session;

@@ -1,0 +1,209 @@
+//! The policy on calls: what the mode allows, and the rules that people have written.
+
+use std::path::{Path, PathBuf};
+
+use super::policy::{
+    Effect, Policy, PolicyRequest, Rank, Rule, RuleName, Ruling, Situation, Subject,
+};
+use super::risk::{self, Environment};
+use super::scope::Always;
+use super::{Mode, Question, Scope, Verdict};
+use tandem_tools::secrets::Secrets;
+use tandem_tools::{Access, Hints};
+
+/// Message for the model in plan mode.
+pub(super) const PLAN: &str =
+    "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
+
+/// A call that is checked, with all that the policy depends on.
+pub(super) struct Check<'a> {
+    pub(super) request: &'a PolicyRequest<'a>,
+    pub(super) situation: Situation<'a>,
+    pub(super) policy: &'a Policy,
+    pub(super) always: Always,
+    /// The workspace's directories, real paths.
+    pub(super) roots: &'a [PathBuf],
+    pub(super) secrets: &'a Secrets,
+    /// Environment that commands are started with.
+    pub(super) environment: &'a Environment,
+}
+
+impl Check<'_> {
+    /// Makes a question of an allowed call that a rule which cannot be read may forbid.
+    pub(super) fn doubted(&self, verdict: Verdict) -> Verdict {
+        let doubt = self.policy.doubt(self.request);
+        match (verdict, doubt) {
+            (Verdict::Allow, Some(broken)) if *self.request.access != Access::Nothing => {
+                let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
+                Verdict::Ask(Question { why, rules: vec![broken.name.clone()], ..nothing() })
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.situation.mode
+    }
+
+    pub(super) fn ruling(&self, subject: Subject<'_>) -> Option<Ruling<'_>> {
+        self.policy.ruling(self.request, &self.situation, subject)
+    }
+
+    /// Returns the verdict on a call that is no command line.
+    pub(super) fn call(&self) -> Verdict {
+        let built_in = self.built_in();
+        let Some(Ruling { rule, effect }) = self.ruling(Subject::Call) else { return built_in };
+        match (effect, &built_in) {
+            (Effect::Deny, _) => denied(rule, self.request.tool),
+            // A rule that allows something in plan mode says so.
+            (Effect::BuiltIn, _) | (Effect::Ask, Verdict::Deny(_)) => built_in,
+            (Effect::Ask, _) => Verdict::Ask(Question {
+                why: format!("a rule asks about `{}`", self.request.tool),
+                rules: vec![rule.name.clone()],
+                ..nothing()
+            }),
+            (Effect::Allow, Verdict::Ask(asked))
+                if asked.every_time() && rule.rank < Rank::EVERY_TIME =>
+            {
+                built_in
+            }
+            (Effect::Allow, _) => Verdict::Allow,
+        }
+    }
+
+    /// Returns the verdict without any written rule.
+    fn built_in(&self) -> Verdict {
+        let (mode, tool) = (self.mode(), self.request.tool);
+        let access = self.request.access;
+        if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
+            return Verdict::Allow;
+        }
+        let whole = Scope::Tool(tool.to_owned());
+        if let Access::ReadFiles { paths } = access {
+            return match paths.iter().find_map(|path| self.secret(path)) {
+                Some(why) => ask("secrets", why, Vec::new()),
+                None => Verdict::Allow,
+            };
+        }
+        if mode == Mode::Plan {
+            return match access {
+                Access::Fetch { urls } => self.fetch(urls, whole),
+                Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
+                    self.mcp(server, *hints)
+                }
+                _ => Verdict::Deny(PLAN.to_owned()),
+            };
+        }
+        if let Access::Edit { path } = access
+            && let Some(why) = self.sensitive(path)
+        {
+            return ask("special-files", why, Vec::new());
+        }
+        if self.always.has(&whole) {
+            return Verdict::Allow;
+        }
+        match access {
+            Access::Edit { .. } if self.edits_freely() => Verdict::Allow,
+            Access::Edit { .. } => {
+                ask("edits", "this mode asks before it changes files", vec![Scope::Edits, whole])
+            }
+            Access::Fetch { urls } => self.fetch(urls, whole),
+            Access::Mcp { server, hints, .. } => self.mcp(server, *hints),
+            _ => ask("other", "this mode asks before it does more than read", vec![whole]),
+        }
+    }
+
+    /// Returns the reason why a change of this file is always asked about. Where the workspace lies does not count,
+    /// but for secrets.
+    fn sensitive(&self, path: &Path) -> Option<String> {
+        let inside = self.inside(path);
+        let why = risk::sensitive(inside);
+        let why = why.map(|why| format!("`{}` is special: {why}", inside.display()));
+        why.or_else(|| self.secret(path))
+    }
+
+    /// Returns the reason why reading this file, or this directory, is always asked about.
+    fn secret(&self, path: &Path) -> Option<String> {
+        let why = self.secrets.why(path)?;
+        Some(format!("`{}` may hold secrets: {why}", self.inside(path).display()))
+    }
+
+    /// Returns a path as seen from the workspace.
+    fn inside<'p>(&self, path: &'p Path) -> &'p Path {
+        let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
+    }
+
+    /// Returns whether files of the workspace are changed without a question.
+    pub(super) fn edits_freely(&self) -> bool {
+        self.mode() == Mode::AutoEdit || self.always.has(&Scope::Edits)
+    }
+
+    fn mcp(&self, server: &str, hints: Hints) -> Verdict {
+        let tool = Scope::Tool(self.request.tool.to_owned());
+        let server = Scope::Server(server.to_owned());
+        if hints.trusted || self.always.has(&tool) || self.always.has(&server) {
+            return Verdict::Allow;
+        }
+        // Servers need not say the truth: nothing is allowed for what they say.
+        let said = match (hints.read_only, hints.destructive) {
+            (Some(true), _) => "; the server says that this one only reads",
+            (_, Some(true)) => "; the server says that this one may destroy something",
+            _ => "",
+        };
+        ask("mcp", format!("tools of MCP servers are asked for{said}"), vec![tool, server])
+    }
+
+    fn fetch(&self, urls: &[String], whole: Scope) -> Verdict {
+        let mut hosts: Vec<String> = urls.iter().map(|url| host(url)).collect();
+        hosts.sort();
+        hosts.dedup();
+        let known = !hosts.is_empty() && hosts.iter().all(|host| self.always.covers_host(host));
+        if self.mode() == Mode::AutoEdit || known {
+            return Verdict::Allow;
+        }
+        let hosts = (!hosts.is_empty()).then_some(Scope::Hosts(hosts));
+        let scopes = hosts.into_iter().chain([whole]).collect();
+        ask("web", "this mode asks before it reads the web", scopes)
+    }
+}
+
+/// Returns a question without a reason.
+pub(super) fn nothing() -> Question {
+    Question {
+        why: String::new(),
+        rules: Vec::new(),
+        commands: Vec::new(),
+        scopes: Vec::new(),
+        can_save: false,
+    }
+}
+
+/// Returns a question of a built-in rule.
+pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
+    let rules = vec![RuleName::BuiltIn(rule.to_owned())];
+    Verdict::Ask(Question { why: why.into(), rules, scopes, ..nothing() })
+}
+
+/// Returns a denial, for the model: the call that was denied, and the rule.
+pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
+    let name = &rule.name;
+    Verdict::Deny(match &rule.message {
+        Some(message) => format!("{message} (`{what}` is denied by {name}.)"),
+        None => format!(
+            "Not run: `{what}` is denied by a rule of the user ({name}). Do not try it in another \
+             way: go on without it, or ask what they want instead."
+        ),
+    })
+}
+
+/// Returns the host of a URL, as an HTTP client reads it; all of the URL if it has none.
+fn host(url: &str) -> String {
+    let parsed = url::Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    match host {
+        Some((host, Some(port))) => format!("{host}:{port}"),
+        Some((host, None)) => host.to_owned(),
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,240 @@
+//! The policy on command lines: on each command of a line, and on all of them together.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::path::Path;
+
+use super::check::{Check, PLAN, ask, denied, nothing};
+use super::policy::{Effect, Rank, RuleName, Ruling, Subject};
+use super::risk::{self, AssessedCommand, Risk};
+use super::scope::{program, remembered};
+use super::{Mode, Question, Scope, Verdict};
+use tandem_shell::brief;
+
+/// Verdict on one command.
+enum CommandVerdict<'a> {
+    Runs,
+    Asks(Ask<'a>),
+    /// Other modes ask about it.
+    NotInPlan,
+    Denied(Verdict),
+}
+
+/// A command that is asked about.
+struct Ask<'a> {
+    command: &'a AssessedCommand,
+    rule: RuleName,
+    /// The reason, if it is not the risk.
+    why: Option<String>,
+}
+
+impl Ask<'_> {
+    /// Returns whether no "always" is offered.
+    fn every_time(&self) -> bool {
+        self.why.is_some() || matches!(self.command.risk, Risk::Forced(_))
+    }
+}
+
+/// Returns the verdict on a line, and whether the line does no more than read the workspace. Looks
+/// files up: of a very long line, thousands.
+pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> (Verdict, bool) {
+    let assess = || risk::assess(check.environment, line, directory, check.roots, check.secrets);
+    let only_read =
+        |commands: &[AssessedCommand]| commands.iter().all(|command| command.risk == Risk::None);
+    if check.mode() == Mode::Yolo && !check.policy.restricts() {
+        return (Verdict::Allow, assess().is_ok_and(|commands| only_read(&commands)));
+    }
+    let whole = check.ruling(Subject::Line(line)).filter(|ruling| ruling.rule.reads());
+    if let Some(Ruling { rule, effect: Effect::Deny }) = whole {
+        return (denied(rule, &brief(line)), false);
+    }
+    match assess() {
+        Ok(commands) => {
+            (assessed(check, (line, directory), &commands, whole), only_read(&commands))
+        }
+        Err(why) => (unclear(check, line, why), false),
+    }
+}
+
+/// Returns the verdict on a line with these commands; `whole`: the ruling on the line as written.
+fn assessed(
+    check: &Check<'_>,
+    (line, directory): (&str, &Path),
+    commands: &[AssessedCommand],
+    whole: Option<Ruling<'_>>,
+) -> Verdict {
+    // Nothing, or a way to somewhere, is for rules about the tool alone.
+    let only_goes = commands.iter().all(AssessedCommand::only_goes);
+    let tool = if only_goes { check.ruling(Subject::Call) } else { None };
+    if let Some(Ruling { rule, effect: Effect::Deny }) = tool {
+        return denied(rule, &brief(line));
+    }
+    let always = check.always.covers_line(line, directory);
+    let mut asks = Vec::new();
+    let mut planned = false;
+    for command in commands {
+        match on_command(check, command, always) {
+            CommandVerdict::Runs => {}
+            CommandVerdict::Asks(ask) => asks.push(ask),
+            CommandVerdict::NotInPlan => planned = true,
+            CommandVerdict::Denied(verdict) => return verdict,
+        }
+    }
+    if planned {
+        return Verdict::Deny(PLAN.to_owned());
+    }
+    let mut by_rule = [whole, tool].into_iter().flatten();
+    if let Some(Ruling { rule, .. }) = by_rule.find(|ruling| ruling.effect == Effect::Ask) {
+        let why = format!("a rule asks about `{}`", brief(line));
+        return Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() });
+    }
+    if asks.is_empty() {
+        return Verdict::Allow;
+    }
+    Verdict::Ask(question(check, commands, asks, (line, directory)))
+}
+
+/// Returns the verdict on a line that cannot be made out.
+fn unclear(check: &Check<'_>, line: &str, why: String) -> Verdict {
+    let ruling = check.ruling(Subject::Unclear(line));
+    match ruling {
+        Some(Ruling { rule, effect: Effect::Deny }) => denied(rule, &brief(line)),
+        Some(Ruling { rule, effect: Effect::Allow }) if rule.rank >= Rank::EVERY_TIME => {
+            Verdict::Allow
+        }
+        _ if check.mode() == Mode::Plan => Verdict::Deny(PLAN.to_owned()),
+        Some(Ruling { rule, effect: Effect::Ask }) => {
+            let why = format!("a rule may be about it; {why}");
+            Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })
+        }
+        _ if check.mode() == Mode::Yolo => Verdict::Allow,
+        _ => ask("unclear", why, Vec::new()),
+    }
+}
+
+/// Returns the verdict on one command; `always`: the whole line is always allowed.
+fn on_command<'a>(
+    check: &Check<'_>,
+    command: &'a AssessedCommand,
+    always: bool,
+) -> CommandVerdict<'a> {
+    let built_in = || built_in(check, command, always);
+    let Some(Ruling { rule, effect }) = check.ruling(Subject::Command(command)) else {
+        return built_in();
+    };
+    let name = command.forms.first().map_or_else(
+        || command.name.clone(),
+        |form| brief(&form.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ")),
+    );
+    match effect {
+        Effect::Deny => CommandVerdict::Denied(denied(rule, &name)),
+        Effect::Ask if check.mode() == Mode::Plan && command.risk != Risk::None => {
+            CommandVerdict::NotInPlan
+        }
+        Effect::Ask => {
+            let asks = if rule.effect == Effect::Deny { "may forbid" } else { "asks about" };
+            let why = Some(format!("a rule {asks} `{name}`"));
+            CommandVerdict::Asks(Ask { command, rule: rule.name.clone(), why })
+        }
+        Effect::Allow => match &command.risk {
+            Risk::Forced(_) if rule.rank < Rank::EVERY_TIME => built_in(),
+            _ if command.writes.is_some() && !rule.allow_redirection && !check.edits_freely() => {
+                built_in()
+            }
+            _ => CommandVerdict::Runs,
+        },
+        Effect::BuiltIn => built_in(),
+    }
+}
+
+/// Returns the verdict without any written rule.
+fn built_in<'a>(
+    check: &Check<'_>,
+    command: &'a AssessedCommand,
+    always: bool,
+) -> CommandVerdict<'a> {
+    let edits = check.edits_freely();
+    let asks = || {
+        CommandVerdict::Asks(Ask {
+            command,
+            rule: RuleName::BuiltIn(command.rule.to_owned()),
+            why: None,
+        })
+    };
+    match (check.mode(), &command.risk) {
+        (Mode::Yolo, _) | (_, Risk::None) => CommandVerdict::Runs,
+        (Mode::Plan, _) => CommandVerdict::NotInPlan,
+        (_, Risk::Forced(_)) => asks(),
+        (_, Risk::Writes(_)) if edits => CommandVerdict::Runs,
+        (_, Risk::Writes(_) | Risk::Runs(_)) => {
+            let tool = Scope::Tool(check.request.tool.to_owned());
+            let known = always || check.always.has(&tool) || check.always.covers(command, edits);
+            if known { CommandVerdict::Runs } else { asks() }
+        }
+    }
+}
+
+/// Returns the question about the commands that are asked about.
+fn question(
+    check: &Check<'_>,
+    assessed: &[AssessedCommand],
+    asks: Vec<Ask<'_>>,
+    (line, directory): (&str, &Path),
+) -> Question {
+    let edits = check.edits_freely();
+    let open = |command: &&AssessedCommand| {
+        matches!(command.risk, Risk::Forced(_)) || !check.always.covers(command, edits)
+    };
+    let commands = unique(assessed.iter().filter(open).map(|command| command.name.clone()));
+    let mut scopes = Vec::new();
+    if !asks.iter().any(Ask::every_time) {
+        let asked = || asks.iter().map(|ask| ask.command);
+        let prefixes = unique(asked().map(|command| remembered(command, edits)));
+        let programs: Option<Vec<_>> =
+            asked().map(|command| program(command, edits).cloned()).collect();
+        let programs = programs.map(|programs| unique(programs.into_iter()));
+        let programs = programs.filter(|programs| *programs != prefixes);
+        scopes.push(Scope::Commands(prefixes));
+        scopes.push(Scope::Line { line: line.to_owned(), directory: directory.to_owned() });
+        scopes.extend(programs.map(Scope::Programs));
+        if asked().all(|command| matches!(command.risk, Risk::Writes(_))) {
+            scopes.push(Scope::Edits);
+        }
+        scopes.push(Scope::Tool(check.request.tool.to_owned()));
+    }
+    let (why, rules) = reasons(check, asks);
+    Question { why, rules, commands, scopes, can_save: false }
+}
+
+/// Returns the reasons why these commands are asked about, and the rules that ask: the gravest reasons
+/// first, and not too many.
+fn reasons(check: &Check<'_>, mut asks: Vec<Ask<'_>>) -> (String, Vec<RuleName>) {
+    const MAX: usize = 4;
+    asks.sort_by_key(|ask| !ask.every_time());
+    let (mut reasons, mut rules) = (Vec::new(), Vec::new());
+    for ask in asks {
+        let command = ask.command;
+        if ask.every_time() || !check.always.covers(command, true) {
+            reasons.push(ask.why.unwrap_or_else(|| command.why().to_owned()));
+            rules.push(ask.rule);
+        }
+        if let Some(writes) = command.writes.clone().filter(|_| !check.edits_freely()) {
+            reasons.push(writes);
+            rules.push(RuleName::BuiltIn("redirections".to_owned()));
+        }
+    }
+    let rules = unique(rules.into_iter());
+    let mut reasons = unique(reasons.into_iter());
+    let more = reasons.len().saturating_sub(MAX);
+    reasons.truncate(MAX);
+    if more > 0 {
+        reasons.push(format!("and {more} more"));
+    }
+    (reasons.join("; "), rules)
+}
+
+/// Returns the items without repetitions, in their order.
+fn unique<T: Clone + Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.filter(|item| seen.insert(item.clone())).collect()
+}

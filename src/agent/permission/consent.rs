@@ -1,0 +1,146 @@
+//! Consent to the programs that a project's own settings would run, asked for once for its folder.
+//!
+//! A project can bring settings that start programs by themselves: MCP servers, commands with a
+//! shell in them, hooks. In a folder that is not trusted, none of them may be used before a person
+//! has agreed to these programs. The session asks at the beginning of its first turn, and
+//! `/permissions trust` answers at any time. Code that uses such settings checks
+//! [`Consent::given`], or waits for [`Consent::settled`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex as Turnstile, watch};
+
+use parking_lot::Mutex;
+
+/// A program that the project's own settings would run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Executable {
+    /// Kind of setting, for people: `MCP server`, `custom command`, `hook`.
+    pub kind: &'static str,
+    /// Name in the settings.
+    pub name: String,
+    /// Everything that decides which program runs, for people: the command line with its arguments,
+    /// a URL. If it changes, people are asked again. No secrets.
+    pub runs: String,
+}
+
+impl fmt::Display for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`: {}", self.kind, self.name, self.runs)
+    }
+}
+
+/// Answer of a person, so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsentStatus {
+    /// Nobody has answered.
+    Pending,
+    /// The settings may be used.
+    Given,
+    /// The settings may not be used.
+    Refused,
+}
+
+/// The programs to agree to, and the earlier answer.
+#[derive(Debug, Clone)]
+pub struct Review {
+    /// In a stable order.
+    pub executables: Vec<Executable>,
+    /// The earlier answer.
+    pub status: ConsentStatus,
+}
+
+type Look = Box<dyn Fn() -> Review + Send + Sync>;
+type Keep = Box<dyn Fn(&[Executable], bool) -> Result<(), String> + Send + Sync>;
+
+/// Consent to the programs of a project's own settings.
+pub struct Consent {
+    look: Look,
+    keep: Keep,
+    found: Mutex<Option<Vec<Executable>>>,
+    status: watch::Sender<ConsentStatus>,
+    /// Held while the settings are read: one reader at a time.
+    turnstile: Turnstile<()>,
+}
+
+impl Consent {
+    /// Returns a consent that nobody has been asked for. `look` reads the settings, and may read
+    /// files: it is called off the runtime's threads, when first needed. `keep` saves an answer; an
+    /// error says why the answer is not saved.
+    pub fn new(
+        look: impl Fn() -> Review + Send + Sync + 'static,
+        keep: impl Fn(&[Executable], bool) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            look: Box::new(look),
+            keep: Box::new(keep),
+            found: Mutex::default(),
+            status: watch::Sender::new(ConsentStatus::Pending),
+            turnstile: Turnstile::default(),
+        })
+    }
+
+    /// Returns the consent for a project without such settings.
+    pub fn not_needed() -> Arc<Self> {
+        let found = Review { executables: Vec::new(), status: ConsentStatus::Given };
+        let consent = Self::new(move || found.clone(), |_, _| Ok(()));
+        // There are no settings to read.
+        *consent.found.lock() = Some(Vec::new());
+        consent.status.send_replace(ConsentStatus::Given);
+        consent
+    }
+
+    /// Returns whether the settings may be used, as far as is known now.
+    pub fn given(&self) -> bool {
+        *self.status.borrow() == ConsentStatus::Given
+    }
+
+    /// Waits until somebody has answered, now or earlier. Returns whether the settings may be used.
+    pub async fn settled(self: &Arc<Self>) -> bool {
+        self.status().await;
+        let mut status = self.status.subscribe();
+        let settled = status.wait_for(|status| *status != ConsentStatus::Pending).await;
+        settled.is_ok_and(|status| *status == ConsentStatus::Given)
+    }
+
+    /// Returns the answer so far, after reading the settings.
+    pub async fn status(self: &Arc<Self>) -> ConsentStatus {
+        let _one = self.turnstile.lock().await;
+        if self.found.lock().is_none() {
+            let consent = Arc::clone(self);
+            let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
+            // A fault must not start anything.
+            let nothing = Review { executables: Vec::new(), status: ConsentStatus::Refused };
+            let Review { executables, status } = look.unwrap_or(nothing);
+            let needed = status != ConsentStatus::Pending || !executables.is_empty();
+            *self.found.lock() = Some(executables);
+            self.status.send_replace(if needed { status } else { ConsentStatus::Given });
+        }
+        *self.status.borrow()
+    }
+
+    /// Has the settings read again: they have changed.
+    pub fn look_again(&self) {
+        *self.found.lock() = None;
+    }
+
+    /// Returns the programs to agree to, as far as the settings have been read.
+    pub fn executables(&self) -> Vec<Executable> {
+        self.found.lock().clone().unwrap_or_default()
+    }
+
+    /// Takes an answer, and saves it. An error says why it counts only for this session.
+    pub async fn answer(self: &Arc<Self>, yes: bool) -> Result<(), String> {
+        self.status().await;
+        let (consent, executables) = (Arc::clone(self), self.executables());
+        let kept = tokio::task::spawn_blocking(move || (consent.keep)(&executables, yes)).await;
+        self.settle(yes);
+        kept.unwrap_or_else(|_| Err("the agent's log says more".to_owned()))
+    }
+
+    /// Takes an answer for this session alone.
+    pub fn settle(&self, yes: bool) {
+        self.status.send_replace(if yes { ConsentStatus::Given } else { ConsentStatus::Refused });
+    }
+}

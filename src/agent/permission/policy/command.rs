@@ -1,0 +1,230 @@
+//! Patterns of rules for command lines.
+//!
+//! A rule that allows is taken at its word: only a command that surely fits is allowed. A rule that
+//! denies or asks also fits the same command written in another way; where only running the command
+//! would tell, the command is asked about.
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::stable_json::stable;
+use super::{Effect, Match, Subject};
+use crate::permission::risk::AssessedCommand;
+use tandem_shell::{Dynamic, Word};
+
+/// Pattern of the commands that a rule is about.
+#[derive(Debug, Clone)]
+pub(super) enum Pattern {
+    /// Those that begin with the words of one of these.
+    Prefixes(Vec<Vec<String>>),
+    /// Those that begin with the words of none of these.
+    AllBut(Vec<Vec<String>>),
+    /// Those whose text this matches at the beginning.
+    Regex(Regex),
+}
+
+impl Pattern {
+    /// Returns whether it names the commands that are meant.
+    pub(super) fn names(&self) -> bool {
+        matches!(self, Self::Prefixes(_) | Self::Regex(_))
+    }
+
+    pub(super) fn matches(&self, subject: Subject<'_>, effect: Effect) -> Match {
+        let restricts = effect >= Effect::Ask;
+        match subject {
+            Subject::Call => Match::No,
+            Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => sure(restricts),
+            Subject::Line(line) => sure(self.matches_line(line, restricts)),
+            // Whatever it runs, that is not known to be what a rule allows.
+            Subject::Unclear(line) if !restricts || self.matches_line(line, true) => {
+                sure(restricts)
+            }
+            Subject::Unclear(_) => Match::Perhaps,
+            Subject::Command(command) if restricts => self.catches(command),
+            Subject::Command(command) => sure(self.covers(command)),
+        }
+    }
+
+    fn matches_line(&self, line: &str, restricts: bool) -> bool {
+        match self {
+            Self::Regex(regex) => regex.is_match(line),
+            // The commands are looked at one by one.
+            Self::AllBut(_) => false,
+            Self::Prefixes(_) if restricts => false,
+            Self::Prefixes(prefixes) => {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                prefixes.iter().any(|prefix| words.starts_with(&borrowed(prefix)))
+            }
+        }
+    }
+
+    /// Returns whether this is surely one of the commands.
+    fn covers(&self, command: &AssessedCommand) -> bool {
+        let Some(form) = command.forms.first() else { return false };
+        match self {
+            Self::AllBut(_) => false,
+            Self::Regex(regex) => regex.is_match(&written(form)),
+            Self::Prefixes(prefixes) => covered(form, prefixes),
+        }
+    }
+
+    /// Returns whether this is, or may be, one of the commands, however it is written.
+    fn catches(&self, command: &AssessedCommand) -> Match {
+        if let Self::AllBut(prefixes) = self {
+            return sure(!command.forms.first().is_some_and(|form| covered(form, prefixes)));
+        }
+        let caught = |form: &Vec<Word>| match self {
+            Self::Regex(regex) if texts(form).iter().any(|text| regex.is_match(text)) => Match::Yes,
+            Self::Regex(_) if is_open(form) => Match::Perhaps,
+            Self::Regex(_) | Self::AllBut(_) => Match::No,
+            Self::Prefixes(prefixes) => {
+                prefixes.iter().map(|prefix| begins(form, prefix)).max().unwrap_or(Match::No)
+            }
+        };
+        let least = if command.hides { Match::Perhaps } else { Match::No };
+        command.forms.iter().map(caught).max().unwrap_or(Match::No).max(least)
+    }
+}
+
+/// Returns whether a rule's pattern for arguments fits a call. For a command line, each of its commands
+/// stands in place of the line.
+pub(super) fn args(pattern: &Regex, args: &Value, subject: Subject<'_>, effect: Effect) -> Match {
+    let with = |command: String| {
+        let mut args = args.clone();
+        args["command"] = command.into();
+        pattern.is_match(&stable(&args))
+    };
+    let restricts = effect >= Effect::Ask;
+    match subject {
+        Subject::Call | Subject::Line(_) => sure(pattern.is_match(&stable(args))),
+        Subject::Unclear(_) if pattern.is_match(&stable(args)) => Match::Yes,
+        Subject::Unclear(_) if restricts => Match::Perhaps,
+        Subject::Unclear(_) => Match::No,
+        Subject::Command(command) if restricts => {
+            let mut texts = command.forms.iter().flat_map(|form| texts(form));
+            if texts.any(with) {
+                Match::Yes
+            } else if command.hides || command.forms.iter().any(|form| is_open(form)) {
+                Match::Perhaps
+            } else {
+                Match::No
+            }
+        }
+        Subject::Command(command) => {
+            sure(command.forms.first().is_some_and(|form| with(written(form))))
+        }
+    }
+}
+
+/// Returns whether a command surely begins with the words of one of these.
+fn covered(form: &[Word], prefixes: &[Vec<String>]) -> bool {
+    prefixes.iter().any(|prefix| {
+        let words: Option<Vec<&str>> = form.iter().take(prefix.len()).map(Word::literal).collect();
+        words.is_some_and(|words| words == borrowed(prefix))
+    })
+}
+
+fn sure(yes: bool) -> Match {
+    if yes { Match::Yes } else { Match::No }
+}
+
+fn borrowed(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+/// Returns a command as one text: where a word's text may be taken for several words, or is not known, as
+/// it was written.
+fn written(form: &[Word]) -> String {
+    form.iter().map(Word::plain).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a command in every way in which a pattern may know it: with quotes and without, with its
+/// program's directory and without.
+fn texts(form: &[Word]) -> Vec<String> {
+    let bare = form.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+    let mut texts = vec![written(form), bare];
+    let name = form.first().map_or("", |word| word.text.as_str());
+    let program = base(name);
+    if program != name {
+        texts.extend([0, 1].map(|at| match texts[at].split_once(' ') {
+            Some((_, rest)) => format!("{program} {rest}"),
+            None => program.clone(),
+        }));
+    }
+    texts
+}
+
+/// Returns whether a command has parts that only running it would tell.
+fn is_open(form: &[Word]) -> bool {
+    form.iter().any(|word| word.dynamic > Dynamic::Number)
+}
+
+/// Returns whether a command begins with these words, or may: options may stand anywhere.
+fn begins(form: &[Word], prefix: &[String]) -> Match {
+    let (Some((program, args)), Some((wanted, rest))) = (form.split_first(), prefix.split_first())
+    else {
+        return Match::No;
+    };
+    match program.literal() {
+        None => return Match::Perhaps,
+        Some(name) if !is_program(name, wanted) => return Match::No,
+        Some(_) => {}
+    }
+    // Whatever it is, it may be what is meant.
+    let known = args.iter().zip(rest).take_while(|(word, wanted)| word.literal() == Some(wanted));
+    let next = args.get(known.count().min(rest.len().saturating_sub(1)));
+    if !rest.is_empty() && next.is_some_and(|word| word.literal().is_none()) {
+        return Match::Perhaps;
+    }
+    let (options, operands): (Vec<&String>, Vec<&String>) =
+        rest.iter().partition(|word| word.starts_with('-'));
+    let given = options.into_iter().map(|option| gives(args, option)).min();
+    given.unwrap_or(Match::Yes).min(goes_on(args, &operands))
+}
+
+/// Returns whether an option is given: as it is, or its letters with others.
+fn gives(args: &[Word], option: &str) -> Match {
+    /// More letters than this are a name.
+    const LETTERS: usize = 3;
+    if args.iter().any(|word| word.text == option) {
+        return Match::Yes;
+    }
+    let letters = option.trim_start_matches('-');
+    let given = |letter: char| {
+        let has = |word: &&Word| {
+            let text = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'));
+            text.is_some_and(|text| text.contains(letter))
+        };
+        args.iter().any(|word| has(&word))
+    };
+    let is_letters = !option.starts_with("--") && (1..=LETTERS).contains(&letters.len());
+    if is_letters && letters.chars().all(given) { Match::Perhaps } else { Match::No }
+}
+
+/// Returns whether these come first, options aside. Nobody knows which of the words after an option is its
+/// value.
+fn goes_on(args: &[Word], operands: &[&String]) -> Match {
+    let is_option = |word: &&Word| word.text.starts_with('-');
+    let bare: Vec<_> = args.iter().filter(|word| !is_option(word)).map(Word::literal).collect();
+    let same = bare.iter().zip(operands).all(|(text, wanted)| *text == Some(wanted));
+    if bare.len() >= operands.len() && same {
+        return Match::Yes;
+    }
+    let mut rest = bare.iter();
+    let mut found = operands
+        .iter()
+        .map(|wanted| rest.any(|text| text.is_none_or(|text| text == wanted.as_str())));
+    let begins_with_option = args.first().is_some_and(|word| is_option(&word));
+    if begins_with_option && found.all(|found| found) { Match::Perhaps } else { Match::No }
+}
+
+/// Returns whether a program is the one that a rule names, wherever it lies and however it is spelt.
+fn is_program(text: &str, wanted: &str) -> bool {
+    text == wanted || (!wanted.contains('/') && base(text) == wanted.to_lowercase())
+}
+
+/// Returns a program's name without its directory, in small letters: some file systems take any.
+fn base(name: &str) -> String {
+    let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    base.strip_suffix(".exe").map(ToOwned::to_owned).unwrap_or(base)
+}

@@ -1,0 +1,252 @@
+//! The risk of each command of a line: which are harmless, and which are asked about every time.
+
+mod assessed;
+mod assignments;
+mod cwd;
+mod environment;
+mod git;
+mod harmless;
+mod repository;
+mod secrets;
+mod sensitive;
+mod writes;
+
+use std::path::{Path, PathBuf};
+
+pub use self::assessed::{AssessedCommand, Risk};
+use self::cwd::Cwd;
+pub use self::environment::Environment;
+pub use self::sensitive::sensitive;
+use tandem_shell::every_time::{self, Concern};
+use tandem_shell::git::Git;
+use tandem_shell::loops::Loops;
+use tandem_shell::{self as shell, Command, Redirect, Step, Word, brief, prefix};
+use tandem_tools::secrets::Secrets;
+
+/// Assesses each command of a line in an environment; an error says why the line cannot be made out.
+pub fn assess(
+    environment: &Environment,
+    line: &str,
+    directory: &Path,
+    roots: &[PathBuf],
+    secrets: &Secrets,
+) -> Result<Vec<AssessedCommand>, String> {
+    let mut cwd = Cwd::new(directory, roots);
+    let mut shells = Vec::new();
+    let mut assessed = Vec::new();
+    let (mut makers, mut patterns) = (Vec::new(), Vec::new());
+    let mut wrappers = Vec::new();
+    let steps = shell::parse(line)?;
+    let mut loops = Loops::new(line, &steps);
+    let mut steps = steps.into_iter().peekable();
+    while let Some(step) = steps.next() {
+        match step {
+            Step::Enter => {
+                shells.push(cwd.here().to_vec());
+                loops.enter();
+            }
+            Step::Leave => {
+                cwd.back(shells.pop().unwrap_or_default());
+                loops.leave();
+            }
+            Step::Bind(name, words) => loops.bind(name, words),
+            Step::Unbind(name) => loops.unbind(&name),
+            Step::Function(name) => {
+                let risk = Risk::Forced(format!("defines `{}`", brief(&name)));
+                assessed.push(AssessedCommand::nameless(name, risk, "functions"));
+            }
+            Step::Wrapper(words) => {
+                if words.first().is_some_and(|name| shell::is_shell(&name.text)) {
+                    loops.start();
+                }
+                wrappers.push(words);
+            }
+            Step::Command(command) => {
+                if every_time::makes_options(&command) {
+                    makers.push(assessed.len());
+                }
+                if has_bare_pattern(&command) {
+                    patterns.push((assessed.len(), command.brief(), command.repeated));
+                }
+                let reads = matches!(steps.peek(), Some(Step::Bind(_, None)));
+                if let Some(mut part) = assess_looped(&command, &loops, &cwd, secrets, reads) {
+                    let found = environment.risk(&command, &wrappers, &cwd);
+                    if found.level() > part.risk.level() {
+                        (part.risk, part.rule) = (found, "environment");
+                    }
+                    part.forms.append(&mut wrappers);
+                    assessed.push(part);
+                }
+                if command.name() == Some("cd") {
+                    // A redirection that fails keeps its command from running; and others may
+                    // have moved what is there now.
+                    let fails = |redirect: &Redirect| redirect.target.text != "/dev/null";
+                    let unsure = command.conditional
+                        || command.redirects.iter().any(fails)
+                        || assessed.iter().any(|part| part.risk != Risk::None);
+                    cwd.go(cd_target(&command), !unsure);
+                }
+            }
+        }
+    }
+    assessed.extend(idle_wrapper(environment, &wrappers, &cwd));
+    doubt(&mut assessed, &makers, patterns);
+    Ok(assessed)
+}
+
+/// Assesses a wrapper that was given nothing to run, and is run all the same; `None` if it is harmless.
+fn idle_wrapper(
+    environment: &Environment,
+    wrappers: &[Vec<Word>],
+    cwd: &Cwd<'_>,
+) -> Option<AssessedCommand> {
+    let risk = environment.risk(&Command::default(), wrappers, cwd);
+    let name = wrappers.first()?.first()?.source.clone();
+    (risk != Risk::None).then(|| AssessedCommand::nameless(name, risk, "environment"))
+}
+
+/// Assesses a command among loops; `reads`: it reads a line for one, and does nothing else.
+fn assess_looped(
+    command: &Command,
+    loops: &Loops,
+    cwd: &Cwd<'_>,
+    secrets: &Secrets,
+    reads: bool,
+) -> Option<AssessedCommand> {
+    let mut part = assess_one(command, cwd, secrets)?;
+    let variants = loops.variants(command);
+    let is_harmless = |variant: &Command| {
+        assess_one(variant, cwd, secrets).is_none_or(|part| part.risk == Risk::None)
+    };
+    if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
+        (part.risk, part.rule) = (Risk::None, "read-only");
+    }
+    Some(part)
+}
+
+/// Returns whether an argument is a pattern that may come to stand for a name like `--option`.
+fn has_bare_pattern(command: &Command) -> bool {
+    command.name() != Some("[[") && command.args().iter().any(|word| word.glob == Some(0))
+}
+
+/// Assesses the commands with such patterns anew (by their index, as written, and whether they run
+/// again) if another command of the line may make such a name.
+fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usize, String, bool)>) {
+    for (at, written, repeated) in patterns {
+        if let Some(part) = assessed.get_mut(at)
+            && makers.iter().any(|maker| repeated || *maker != at)
+        {
+            let why = format!("what `{written}` stands for may change before it runs");
+            if part.risk.level() < 2 {
+                (part.risk, part.rule) = (Risk::Runs(why), "patterns");
+            }
+        }
+    }
+}
+
+/// Assesses one command. None if it is not worth a word: `x=1`, `< file`.
+fn assess_one(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<AssessedCommand> {
+    let (redirect, writes) = writes::redirects_risk(&command.redirects, cwd);
+    let overwrites = writes::overwritten(&command.redirects, cwd);
+    let (variable, assignment) = assignments::risk(command);
+    let secret = (secrets::risk(command, cwd, secrets), "secrets");
+    let Some(first) = command.words.first() else {
+        let redirects = redirect.0.level() >= assignment.0.level();
+        let name = match secret.0 {
+            Risk::None if redirects => ">".to_owned(),
+            Risk::None => format!("{variable}="),
+            _ => "<".to_owned(),
+        };
+        let (risk, rule) = greatest([assignment, redirect, secret]);
+        let part =
+            AssessedCommand { writes, overwrites, ..AssessedCommand::nameless(name, risk, rule) };
+        return (part.risk != Risk::None).then_some(part);
+    };
+    let own = match command.name() {
+        None => {
+            let why = format!("which command `{}` is, only running it tells", command.brief());
+            (Risk::Forced(why), "unknown-command")
+        }
+        Some("cd") => (cd_risk(command, cwd), "cd"),
+        Some(_) => {
+            let harmless =
+                || harmless::check(command, cwd).map_or_else(Risk::Runs, |()| Risk::None);
+            let concern = concern(command, cwd).map(|why| (Risk::Forced(why), "every-time"));
+            concern.unwrap_or_else(|| (harmless(), "read-only"))
+        }
+    };
+    let name = match command.name() {
+        Some(name) => name.to_owned(),
+        None => brief(&first.source),
+    };
+    let (risk, rule) = greatest([own, assignment, redirect, secret]);
+    let repository = if name == "git" { git::other_repository(command, cwd) } else { None };
+    let mut prefix = prefix::of(command);
+    let mut program = prefix::program(command);
+    if let Some(repository) = &repository {
+        // What was always allowed in one repository may run other commands in the next.
+        let there = format!("git -C {}", repository.display());
+        prefix = prefix.replacen("git", &there, 1);
+        program = Some(there);
+    }
+    let forms = forms(command, repository.as_deref());
+    let hides = every_time::hides_commands(command);
+    Some(AssessedCommand { name, prefix, program, risk, rule, writes, overwrites, forms, hides })
+}
+
+/// Returns the reason to ask about a command every time.
+fn concern(command: &Command, cwd: &Cwd<'_>) -> Option<String> {
+    match every_time::concern(command)? {
+        Concern::Effect(why) => Some(why),
+        Concern::Writes(written, args) => {
+            writes::arguments_concern(&args, cwd).map(|why| format!("`{written}` {why}"))
+        }
+    }
+}
+
+/// Returns the gravest; of equals, the first.
+fn greatest<const N: usize>(risks: [(Risk, &'static str); N]) -> (Risk, &'static str) {
+    let graver = |found: (Risk, _), next: (Risk, _)| {
+        if next.0.level() > found.0.level() { next } else { found }
+    };
+    risks.into_iter().reduce(graver).unwrap_or((Risk::None, "read-only"))
+}
+
+/// Returns a command as rules know it; see [`AssessedCommand::forms`].
+fn forms(command: &Command, repository: Option<&Path>) -> Vec<Vec<Word>> {
+    let words = command.words.clone();
+    let git = (command.name() == Some("git")).then(|| Git::read(command.args())).flatten();
+    let Some(git) = git else {
+        return [vec![words.clone()], every_time::inner_candidates(&words)].concat();
+    };
+    let with = |more: &[Word]| [&words[..1], more, git.words].concat();
+    let plain = with(&[]);
+    let first = match repository {
+        None => plain.clone(),
+        Some(path) => with(&["-C".to_owned(), path.display().to_string()].map(Word::from)),
+    };
+    let mut forms = vec![first, plain, words];
+    forms.dedup();
+    forms
+}
+
+/// Returns the target of `cd`, if it is known.
+fn cd_target(command: &Command) -> Option<&str> {
+    let mut operands = command.args().iter().filter(|word| word.text != "--");
+    let target = operands.next()?.literal().filter(|target| !target.starts_with('-'))?;
+    if operands.next().is_some() { None } else { Some(target) }
+}
+
+fn cd_risk(command: &Command, cwd: &Cwd<'_>) -> Risk {
+    let written = command.brief();
+    let Some(target) = cd_target(command) else {
+        return Risk::Runs(format!("where `{written}` goes is not known"));
+    };
+    if command.repeated {
+        return Risk::Forced(format!("where `{written}` goes changes each time"));
+    }
+    if cwd.reaches_inside(target) {
+        return Risk::None;
+    }
+    Risk::Runs(format!("`{written}` leaves the workspace"))
+}

@@ -1,0 +1,88 @@
+//! One command of a line, with its risk.
+
+use tandem_shell::Word;
+
+/// One command of a command line, with its risk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssessedCommand {
+    /// The command's name, for people: `git`.
+    pub name: String,
+    /// Prefix that an "always" would remember: `git commit`.
+    pub prefix: String,
+    /// Program that an "always" for all its commands would remember: `git`. None where that would
+    /// allow any program.
+    pub program: Option<String>,
+    /// Risk of running it.
+    pub risk: Risk,
+    /// Name of the built-in rule that found the risk.
+    pub rule: &'static str,
+    /// Files of the workspace that it writes by redirections, for people.
+    pub writes: Option<String>,
+    /// Those of the files that can be run already, as written: an "always" for others does not
+    /// cover them.
+    pub overwrites: Option<String>,
+    /// The command as rules know it: first without what does not matter, then as it was written,
+    /// then what it is wrapped in.
+    pub forms: Vec<Vec<Word>>,
+    /// `true` if it runs commands that are not seen here.
+    pub hides: bool,
+}
+
+/// Risk of running a command, with the reason in a few words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Risk {
+    /// Known to do nothing but read inside the workspace.
+    None,
+    /// Harmless but for a file of the workspace that it writes.
+    Writes(String),
+    /// Not known to be harmless.
+    Runs(String),
+    /// To be asked about every time.
+    Forced(String),
+}
+
+impl Risk {
+    pub(super) fn level(&self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Writes(_) => 1,
+            Self::Runs(_) => 2,
+            Self::Forced(_) => 3,
+        }
+    }
+
+    /// Returns the greater of the two.
+    pub(super) fn or(self, other: Self) -> Self {
+        if other.level() > self.level() { other } else { self }
+    }
+}
+
+impl AssessedCommand {
+    /// Returns an entry for something that is no command of a name.
+    pub(super) fn nameless(name: String, risk: Risk, rule: &'static str) -> Self {
+        Self {
+            prefix: name.clone(),
+            name,
+            program: None,
+            risk,
+            rule,
+            writes: None,
+            overwrites: None,
+            forms: Vec::new(),
+            hides: false,
+        }
+    }
+
+    /// Returns whether it does no more than go somewhere in the workspace.
+    pub fn only_goes(&self) -> bool {
+        self.name == "cd" && self.risk == Risk::None
+    }
+
+    /// Returns the reason why it is asked about.
+    pub fn why(&self) -> &str {
+        match &self.risk {
+            Risk::None => "",
+            Risk::Writes(why) | Risk::Runs(why) | Risk::Forced(why) => why,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Variables that a command is given, or that a line sets.
+
+use super::Risk;
+use tandem_shell::{Command, brief, variables};
+
+/// Returns the risk of a command's assignments, and the first variable that counts.
+pub(super) fn risk(command: &Command) -> (&str, (Risk, &'static str)) {
+    let mut risk = Risk::None;
+    let mut variable = "";
+    for assignment in &command.assignments {
+        let name = assignment.name.as_str();
+        let source = brief(&assignment.source);
+        // Small letters are for the line itself, by custom, unless a command is given them.
+        let own = command.words.is_empty() && !name.contains(|c: char| c.is_ascii_uppercase());
+        // `IFS= read line` changes how that one line is split.
+        let splits = name == "IFS" && command.name() == Some("read");
+        let found = if variables::decides_what_runs(name) && !splits {
+            Risk::Forced(format!("`{source}` may change what is run"))
+        } else if own || variables::changes_looks(name) {
+            Risk::None
+        } else {
+            Risk::Runs(format!("`{source}` may change what a command does"))
+        };
+        if found.level() > risk.level() {
+            (variable, risk) = (name, found);
+        }
+    }
+    (variable, (risk, "variables"))
+}

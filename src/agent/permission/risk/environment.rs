@@ -1,0 +1,156 @@
+//! Environment of commands: the program that a name stands for, and the variables that programs obey.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Risk;
+use super::cwd::Cwd;
+use tandem_shell::environment::{self, Value};
+use tandem_shell::{Command, Word, brief};
+
+/// Directories where programs are looked for if nobody names any: bash's own default.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";
+
+/// The environment that commands are started with.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    /// These variables.
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let text = |text: OsString| text.to_string_lossy().into_owned();
+        Self(variables.into_iter().map(|(name, value)| (text(name), text(value))).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the variables that a command line is given besides its own if it only reads.
+    pub fn of_reading(&self) -> Vec<(String, String)> {
+        let known = self.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok());
+        environment::for_reading(known.unwrap_or(0))
+    }
+
+    /// Returns the risk of what a command, and the programs that it is wrapped in, may run because
+    /// of the environment.
+    pub(super) fn risk(&self, command: &Command, wrappers: &[Vec<Word>], cwd: &Cwd<'_>) -> Risk {
+        let names = command.name().into_iter();
+        let names = names.chain(wrappers.iter().filter_map(|words| words.first()?.literal()));
+        let mut why = names.filter_map(|name| self.why(name, cwd));
+        why.next().map_or(Risk::None, Risk::Runs)
+    }
+
+    /// Returns the reason why a program may be, or may run, something of the workspace.
+    fn why(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
+        // A path says itself which program it is.
+        if name.contains('/') {
+            return None;
+        }
+        let others = environment::run_by(name).map(|other| -> &str { other });
+        for name in [name].into_iter().chain(others) {
+            if let Some(why) = self.found_here(name, cwd) {
+                return Some(why);
+            }
+        }
+        let all = ["bash", "sh"].into_iter().chain([name]);
+        all.filter(|name| self.is_function(name))
+            .map(|name| format!("`{name}` is a function of the agent's environment"))
+            .next()
+            .or_else(|| self.obeyed(name, cwd))
+    }
+
+    fn is_function(&self, name: &str) -> bool {
+        let exported = [format!("BASH_FUNC_{name}%%"), format!("BASH_FUNC_{name}()")];
+        self.0.iter().any(|(known, _)| exported.contains(known))
+    }
+
+    /// Returns the reason why the program that a name stands for is one of the workspace, or may come to be.
+    fn found_here(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
+        let here = |path: &Path| {
+            Some(format!(
+                "`{name}` is `{}`, a program of the workspace",
+                brief(&path.display().to_string())
+            ))
+        };
+        for entry in self.get("PATH").unwrap_or(DEFAULT_PATH).split(':') {
+            if !entry.starts_with('/') {
+                let found = cwd.here().iter().map(|dir| dir.join(entry).join(name));
+                if let Some(path) = found.into_iter().find(|path| can_run(path)) {
+                    return here(&path);
+                }
+                if cwd.here().is_empty() {
+                    return Some(format!("which program `{name}` is depends on where it is run"));
+                }
+                continue;
+            }
+            let path = Path::new(entry).join(name);
+            if can_run(&path) {
+                return if self.is_project(&path, cwd) { here(&path) } else { None };
+            }
+        }
+        None
+    }
+
+    /// Returns the reason why a program obeys a variable that names something of the workspace.
+    fn obeyed(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
+        for row in environment::obeyed_by(name) {
+            for (variable, value) in self.0.iter().filter(|(known, _)| row.is_named(known)) {
+                let leads = match row.value {
+                    Value::Any => true,
+                    Value::Paths => value.split([':', ' ']).any(|path| self.leads_here(path, cwd)),
+                    Value::Command => self.runs_from_here(value, cwd),
+                };
+                if leads && !value.is_empty() {
+                    let value = brief(value);
+                    return Some(format!("`{name}` obeys `{variable}={value}`: {}", row.reason));
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns whether a command line names a path or a program of the workspace.
+    fn runs_from_here(&self, line: &str, cwd: &Cwd<'_>) -> bool {
+        let ends_word = |c: char| c.is_whitespace() || "'\"=,:;".contains(c);
+        line.split(ends_word).filter(|word| !word.is_empty()).any(|word| {
+            if word.contains('/') {
+                self.leads_here(word, cwd)
+            } else {
+                self.found_here(word, cwd).is_some()
+            }
+        })
+    }
+
+    /// Returns whether a path depends on where it is used, or is one of the workspace.
+    fn leads_here(&self, path: &str, cwd: &Cwd<'_>) -> bool {
+        let is_number = path.chars().all(|c| c.is_ascii_digit());
+        if path.is_empty() || is_number || path == "/dev/null" {
+            return false;
+        }
+        // A variable for tracing may be `true`, and the home directory is nobody's project.
+        if matches!(path, "true" | "false") || path.starts_with('~') {
+            return false;
+        }
+        !path.starts_with('/') || self.is_project(Path::new(path), cwd)
+    }
+
+    /// Returns whether a path is below one of the workspace's directories, links followed. The
+    /// whole machine and the user's home directory are no project, even if the agent works there.
+    fn is_project(&self, path: &Path, cwd: &Cwd<'_>) -> bool {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let home = self.get("HOME").map(|home| real(Path::new(home)));
+        let is_project = |root: &&PathBuf| root.as_os_str() != "/" && home.as_ref() != Some(*root);
+        let within = [path.to_owned(), real(path)];
+        cwd.roots()
+            .iter()
+            .filter(is_project)
+            .any(|root| within.iter().any(|path| path.starts_with(root)))
+    }
+}
+
+fn can_run(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,48 @@
+//! Calls of git that are known to do nothing but read inside the workspace.
+
+use std::path::PathBuf;
+
+use super::cwd::Cwd;
+use tandem_shell::git::Git;
+use tandem_shell::options::value;
+use tandem_shell::reading::unknown;
+use tandem_shell::{Command, Dynamic, Word, brief, prefix};
+
+/// Returns the repository that a call works in, if it is not the workspace's own.
+pub(super) fn other_repository(command: &Command, cwd: &Cwd<'_>) -> Option<PathBuf> {
+    let directory = Git::read(command.args()).and_then(|git| git.directory);
+    cwd.moved(directory).other_repository()
+}
+
+/// Returns the reason why a call is not known to be harmless.
+pub(super) fn check(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
+    let Some(git) = Git::read(command.args()).filter(|git| !git.words.is_empty()) else {
+        return Err(format!("`{}` is not known to only read", command.brief()));
+    };
+    if !git.reads() {
+        return Err(format!("`{}` is not known to only read", brief(&prefix::of(command))));
+    }
+    if command.args().iter().any(|word| word.dynamic != Dynamic::No) {
+        return Err(unknown(command));
+    }
+    let cwd = cwd.moved(git.directory);
+    let known = |word: &Word| match value(&word.text) {
+        // From the top of the repository, which may be above the workspace.
+        _ if word.text.starts_with(":/") || word.text.starts_with(":(") => false,
+        _ if word.glob.is_some() => cwd.has(word),
+        // Of an option of one letter a text as well as a path may follow at once.
+        Some(text) if word.text.starts_with('-') && !word.text.starts_with("--") => {
+            !text.contains('/') && cwd.has_glued(&word.text)
+        }
+        Some(path) => cwd.reaches_inside(path),
+        None => true,
+    };
+    if !cwd.inside() || !git.words[1..].iter().all(known) {
+        return Err(format!("`{}` may read outside the workspace", command.brief()));
+    }
+    match cwd.other_repository() {
+        Some(path) => Err(format!("the repository `{}` may run commands", path.display())),
+        None if matches!(git.words[0].text.as_str(), "version" | "--version") => Ok(()),
+        None => cwd.repositories_only_read(),
+    }
+}

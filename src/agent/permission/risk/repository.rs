@@ -1,0 +1,249 @@
+//! The repositories that git would work in, and the settings in them that could make git run programs.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tandem_shell::git_config::{PathRule, Setting, settings};
+
+/// A longer configuration file is not read, in bytes.
+const MAX_CONFIG: u64 = 1024 * 1024;
+/// A larger index is not read, in bytes.
+const MAX_INDEX: u64 = 256 * 1024 * 1024;
+/// More repositories than this are not read.
+const MAX_REPOSITORIES: usize = 500;
+
+/// A repository.
+struct Repository {
+    /// Git's own directory: `.git`, or the one that a file of this name gives.
+    git: PathBuf,
+    /// The directory that it is checked out in; none of a bare one.
+    worktree: Option<PathBuf>,
+}
+
+/// Returns the reason why git may do more than read in one of these directories.
+pub(super) fn check(directories: &[PathBuf], roots: &[PathBuf]) -> Result<(), String> {
+    let mut open = Vec::new();
+    for directory in directories {
+        open.extend(discovered(directory)?);
+    }
+    let mut seen = HashSet::new();
+    while let Some(repository) = open.pop() {
+        let new = seen.insert((repository.git.clone(), repository.worktree.clone()));
+        if seen.len() > MAX_REPOSITORIES {
+            return Err("there are too many submodules to look at".to_owned());
+        }
+        if new {
+            repository.check(roots)?;
+            // Git looks into each submodule for changes, as its configuration says.
+            open.extend(repository.submodules()?);
+        }
+    }
+    Ok(())
+}
+
+/// Returns every repository that git may find from a directory, looking upwards as git does: all of
+/// them until one that git surely takes.
+fn discovered(directory: &Path) -> Result<Vec<Repository>, String> {
+    let mut found = Vec::new();
+    for above in directory.ancestors() {
+        if let Some(repository) = checked_out(above)? {
+            let ends = above.join(".git").is_file() || repository.is_valid();
+            found.push(repository);
+            if ends {
+                break;
+            }
+        }
+        if is_bare(above) {
+            let repository = Repository { git: above.to_owned(), worktree: None };
+            let ends = repository.is_valid();
+            found.push(repository);
+            if ends {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the repository that is checked out in a directory, if there may be one.
+fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
+    let dot = directory.join(".git");
+    let git = if dot.is_file() {
+        let unclear = || format!("`{}` does not say where its repository is", dot.display());
+        let text = read(&dot, MAX_CONFIG)?.ok_or_else(unclear)?;
+        let path = text.strip_prefix("gitdir: ").ok_or_else(unclear)?;
+        directory.join(path.trim_end_matches(['\n', '\r']))
+    } else {
+        dot
+    };
+    // Without it, git takes nothing for a repository.
+    let may_be = fs::symlink_metadata(git.join("HEAD")).is_ok();
+    Ok(may_be.then(|| Repository { git, worktree: Some(directory.to_owned()) }))
+}
+
+/// Returns whether git would take a directory for a repository because of what is in it.
+pub(super) fn is_bare(dir: &Path) -> bool {
+    // Git is content with a link that leads nowhere, and with objects and refs elsewhere.
+    let has = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();
+    has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
+}
+
+impl Repository {
+    /// Returns the directory that all worktrees of the repository have in common.
+    fn common(&self) -> Result<PathBuf, String> {
+        let common = read(&self.git.join("commondir"), MAX_CONFIG)?;
+        Ok(common.map_or_else(|| self.git.clone(), |path| self.git.join(path.trim_end())))
+    }
+
+    /// Returns whether git surely takes the directory for a repository and looks no further.
+    fn is_valid(&self) -> bool {
+        let Ok(common) = self.common() else { return false };
+        let head = fs::read_to_string(self.git.join("HEAD")).unwrap_or_default();
+        let names = head.starts_with("ref: refs/")
+            || (head.trim_end().len() == 40
+                && head.trim_end().chars().all(|c| c.is_ascii_hexdigit()));
+        names && common.join("objects").is_dir() && common.join("refs").is_dir()
+    }
+
+    /// Returns the reason why git may do more than read because of the configuration.
+    fn check(&self, roots: &[PathBuf]) -> Result<(), String> {
+        let common = self.common()?;
+        let files = [
+            common.join("config"),
+            common.join("config.worktree"),
+            self.git.join("config.worktree"),
+        ];
+        for file in files {
+            let Some(text) = read(&file, MAX_CONFIG)? else { continue };
+            let unclear = || format!("`{}` cannot be made out", file.display());
+            for setting in settings(&text).ok_or_else(unclear)? {
+                if !setting
+                    .harmless_if()
+                    .any(|rule| rule.is_none_or(|it| self.holds(it, &setting, roots)))
+                {
+                    return Err(format!(
+                        "the repository's own configuration sets `{}`, which may make git run \
+                         programs ({})",
+                        setting.key,
+                        file.display()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the value of a setting is the path that a rule requires.
+    fn holds(&self, rule: PathRule, setting: &Setting, roots: &[PathBuf]) -> bool {
+        // `~` and `%(prefix)` stand for directories elsewhere.
+        if setting.value.starts_with(['~', '%']) {
+            return false;
+        }
+        let Some(worktree) = self.worktree.as_deref() else { return false };
+        let base = if rule == PathRule::Worktree { &self.git } else { worktree };
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        match (rule, real(&base.join(&setting.value))) {
+            (PathRule::Worktree, Some(path)) => real(worktree) == Some(path),
+            (PathRule::Inside, Some(path)) => roots.iter().any(|root| path.starts_with(root)),
+            // What is not there is not read.
+            (rule, None) => rule == PathRule::Inside,
+        }
+    }
+
+    /// Returns the submodules that are checked out.
+    fn submodules(&self) -> Result<Vec<Self>, String> {
+        let Some(worktree) = &self.worktree else { return Ok(Vec::new()) };
+        let file = self.git.join("index");
+        let unclear = || format!("`{}` cannot be made out", file.display());
+        let Some(index) = read_bytes(&file, MAX_INDEX)? else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for path in gitlinks(&index).ok_or_else(unclear)? {
+            found.extend(checked_out(&worktree.join(path))?);
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the paths of other repositories in an index (versions 2 to 4, with SHA-1). None if it is
+/// another one, or in several files.
+fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
+    /// Bytes of an entry before its path: times, numbers, the object's name and the path's flags.
+    const FIXED: usize = 62;
+    const MODE: usize = 24;
+    const GITLINK: u32 = 0o160_000;
+    const FLAGS: usize = 60;
+    const EXTENDED: u16 = 0x4000;
+    const CHECKSUM: usize = 20;
+    let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
+    let version = number(4)?;
+    if index.get(..4)? != b"DIRC" || !(2..=4).contains(&version) {
+        return None;
+    }
+    let (mut at, mut path, mut found) = (12, Vec::new(), Vec::new());
+    for _ in 0..number(8)? {
+        let flags = u16::from_be_bytes(index.get(at + FLAGS..at + FIXED)?.try_into().ok()?);
+        let mut name = at + FIXED + if flags & EXTENDED == 0 { 0 } else { 2 };
+        if version == 4 {
+            let (strip, after) = variable_length(index, name)?;
+            path.truncate(path.len().checked_sub(strip)?);
+            name = after;
+        } else {
+            path.clear();
+        }
+        let length = memchr::memchr(0, index.get(name..)?)?;
+        path.extend_from_slice(&index[name..name + length]);
+        if number(at + MODE)? == GITLINK {
+            found.push(PathBuf::from(String::from_utf8(path.clone()).ok()?));
+        }
+        let end = name + length;
+        // From one to eight zeros, up to a multiple of eight.
+        at = if version == 4 { end + 1 } else { at + ((end - at) / 8 + 1) * 8 };
+    }
+    let end = index.len().checked_sub(CHECKSUM)?;
+    while at < end {
+        if index.get(at..at + 4)? == b"link" {
+            return None;
+        }
+        at = at.checked_add(8)?.checked_add(number(at + 4)? as usize)?;
+    }
+    Some(found)
+}
+
+/// A number as the index writes those of any length, and where it ends.
+fn variable_length(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut number = usize::from(byte & 127);
+    while byte & 128 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        number = number.checked_add(1)?.checked_mul(128)?.checked_add(usize::from(byte & 127))?;
+    }
+    Some((number, at + 1))
+}
+
+fn read(path: &Path, max: u64) -> Result<Option<String>, String> {
+    let Some(bytes) = read_bytes(path, max)? else { return Ok(None) };
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|_| format!("`{}` is not UTF-8", path.display()))
+}
+
+/// A file's content; none if there is no such file.
+fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, String> {
+    let failed =
+        |err: &dyn std::fmt::Display| format!("`{}` cannot be read: {err}", path.display());
+    match fs::metadata(path) {
+        Err(err)
+            if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
+        Err(err) => Err(failed(&err)),
+        // Anything else than a file might never end.
+        Ok(found) if !found.is_file() || found.len() > max => {
+            Err(failed(&"it is no file, or too large"))
+        }
+        Ok(_) => fs::read(path).map(Some).map_err(|err| failed(&err)),
+    }
+}

@@ -1,0 +1,75 @@
+//! Files that commands write, by redirections or because they are given them.
+
+use super::cwd::Cwd;
+use super::{Risk, sensitive};
+use tandem_shell::options::value;
+use tandem_shell::{Direction, Dynamic, Redirect, Word, brief};
+
+/// Returns the files that redirections write and that can be run already, as written.
+pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<String> {
+    let can_run = |redirect: &&Redirect| {
+        redirect.direction == Direction::Write && cwd.can_run(&redirect.target)
+    };
+    let files: Vec<_> =
+        redirects.iter().filter(can_run).map(|redirect| redirect.target.plain()).collect();
+    (!files.is_empty()).then(|| files.join(" > "))
+}
+
+/// Returns the risk of a command's redirections, and the reason if one writes a file of the workspace.
+pub(super) fn redirects_risk(
+    redirects: &[Redirect],
+    cwd: &Cwd<'_>,
+) -> ((Risk, &'static str), Option<String>) {
+    let mut risk = Risk::None;
+    let mut writes = None;
+    for Redirect { direction, target } in redirects {
+        let file = brief(&target.source);
+        let found = match (direction, target.literal()) {
+            (Direction::Text, _) if target.dynamic <= Dynamic::Number => Risk::None,
+            (Direction::Text, _) => Risk::Runs("a text has what only running it tells".to_owned()),
+            (_, Some("/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr")) => Risk::None,
+            (Direction::Read, Some(path)) if cwd.reaches_inside(path) => Risk::None,
+            (Direction::Read, _) => {
+                Risk::Runs(format!("`< {file}` may read outside the workspace"))
+            }
+            (Direction::Write, None) => {
+                Risk::Forced(format!("which file `> {file}` is, only running it tells"))
+            }
+            (Direction::Write, Some(_)) => match cwd.inside_root(target) {
+                None => Risk::Forced(format!("writes to `{file}`, outside the workspace")),
+                Some(paths) => {
+                    let writes_it = format!("writes to `{file}`");
+                    if let Some(why) = paths.iter().find_map(|path| sensitive(path)) {
+                        Risk::Forced(format!("{writes_it}: {why}"))
+                    } else {
+                        writes.get_or_insert_with(|| writes_it.clone());
+                        Risk::Writes(writes_it)
+                    }
+                }
+            },
+        };
+        risk = risk.or(found);
+    }
+    ((risk, "redirections"), writes)
+}
+
+/// Returns the reason to ask about the arguments of a program that writes or deletes files.
+pub(super) fn arguments_concern(args: &[Word], cwd: &Cwd<'_>) -> Option<String> {
+    for word in args {
+        if word.dynamic > Dynamic::Number {
+            return Some("may change what only running it tells".to_owned());
+        }
+        let mut file = word.clone();
+        if word.glob.is_none() {
+            let Some(value) = value(&word.text) else { continue };
+            value.clone_into(&mut file.text);
+        }
+        let Some(paths) = cwd.inside_root(&file) else {
+            return Some("may change files outside the workspace".to_owned());
+        };
+        if let Some(why) = paths.iter().find_map(|path| sensitive(path)) {
+            return Some(format!("may change `{}`: {why}", brief(&word.source)));
+        }
+    }
+    None
+}

@@ -1,0 +1,395 @@
+//! A live conversation, driven and watched by any number of front ends.
+//!
+//! A front end holds an `Arc<Session>` and calls it: [`Session::prompt`], [`Session::cancel`],
+//! [`Session::answer`]. What happens it learns from [`Session::events`] alone, and so does every
+//! other front end, in one order.
+
+mod at_path;
+mod background;
+mod call;
+mod command;
+mod compress;
+mod consent;
+mod conversation;
+mod decision;
+mod event;
+mod fill;
+mod gate;
+mod instructions;
+mod log;
+mod loops;
+mod memory;
+mod mention;
+mod plan;
+mod projection;
+mod prompt;
+mod question;
+mod queue;
+mod resources;
+mod servers;
+mod state;
+mod toolbox;
+mod transcript;
+mod turn;
+mod undo;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use self::call::ProgressAt;
+pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
+use self::compress::UnderWay;
+pub use self::compress::{Compressed, Masked, Quote};
+pub use self::decision::Decision;
+pub use self::event::{
+    Answer, CallStarted, Caller, ClientName, Event, FORMAT, Origin, PromptPart, PromptTags,
+    PushConfig, SessionStarted, StopReason, TaskEvent, ToolOutcome, TurnId, UnknownEvent,
+};
+pub use self::fill::{Piece, Template};
+use self::gate::Gate;
+pub use self::gate::Watching;
+use self::instructions::Instructions;
+use self::log::Shelf;
+pub use self::log::{Entry, Log, Millis, Reader};
+pub use self::memory::{Memory, MemoryFile, Places};
+pub use self::projection::{
+    Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection, TurnRecord, TurnResult,
+    Update, UpdateKind, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
+};
+pub use self::question::AnswerError;
+use self::question::Questions;
+use self::queue::Turns;
+pub use self::state::SessionState;
+use self::state::StateReader;
+use self::toolbox::Toolbox;
+use self::transcript::Transcript;
+pub use self::undo::{Change, Selection};
+use crate::permission::consent::Consent;
+use crate::permission::{self, Permissions};
+pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};
+use parking_lot::Mutex;
+use tandem_mcp::Hub;
+pub use tandem_mcp::{
+    NamedPrompt, PromptArgument, Reach as ServerReach, ServerConfig, ServerPrompt,
+    Status as ServerStatus,
+};
+use tandem_model::{self as model, Call, Model, Models, tokens};
+pub use tandem_model::{Error as ModelError, Retry, ToolDeclaration, Usage};
+use tandem_tools::background::Background;
+pub use tandem_tools::terminals::Program;
+pub use tandem_tools::{
+    Access, Content, DiffLine, FileDiff, Kind, LineDiff, Location, ServerAnswer, Side, Source,
+    Summary, Todo, TodoStatus, ToolOutput,
+};
+use tandem_tools::{Host, Tool};
+
+/// What a session is made of.
+pub struct Parts {
+    /// Who answers.
+    pub model: Arc<dyn Model>,
+    /// Who else could.
+    pub models: Arc<dyn Models>,
+    /// What people have written for the model.
+    pub memory: Memory,
+    /// What a prompt can be but something for the model.
+    pub commands: Arc<dyn Commands>,
+    /// What it may call.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// What else it may call: what MCP servers offer.
+    pub servers: Arc<Hub>,
+    /// The files, the commands and their limits.
+    pub host: Host,
+    /// How much is allowed without a question.
+    pub mode: Mode,
+    /// What else the policy begins with.
+    pub policy: permission::PolicySetup,
+    /// Whether what the project's own settings would run may be used.
+    pub consent: Arc<Consent>,
+    /// How often the model may be asked in one turn.
+    pub max_rounds: usize,
+    /// How a conversation is kept from growing beyond use.
+    pub upkeep: Upkeep,
+    /// How often it may be asked at all, if there is an end to that.
+    pub max_session_rounds: Option<usize>,
+    /// What people should know from the beginning: they are told in the first turn.
+    pub notices: Vec<String>,
+    /// Says which day it is, for the model.
+    pub today: Today,
+}
+
+/// Says which day it is.
+pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
+
+/// How a conversation is kept from growing beyond use.
+#[derive(Debug, Clone)]
+pub struct Upkeep {
+    /// The share of the model's window, from 0 to 1, from which on it is compressed.
+    pub compress_at: f64,
+    /// Whether a model that repeats itself is told, and then stopped.
+    pub detect_loops: bool,
+    /// Bytes of the log that are kept in memory; what is older is in a file.
+    pub log_bytes: usize,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self { compress_at: 0.5, detect_loops: true, log_bytes: 16 << 20 }
+    }
+}
+
+/// A live conversation.
+pub struct Session {
+    id: String,
+    /// Changed only in a turn.
+    model: Mutex<Arc<dyn Model>>,
+    models: Arc<dyn Models>,
+    commands: Arc<dyn Commands>,
+    tools: Toolbox,
+    servers: Arc<Hub>,
+    instructions: Arc<Instructions>,
+    host: Arc<Host>,
+    max_rounds: usize,
+    upkeep: Upkeep,
+    /// How many tokens the conversation has when it is compressed next, if it is long by then.
+    compress_again: AtomicU64,
+    /// What of the conversation is being summed up beside the turns.
+    summary: UnderWay,
+    /// Held while the mode is looked up and then changed.
+    mode_changes: Mutex<()>,
+    max_session_rounds: Option<usize>,
+    /// What people have not been told yet.
+    notices: Mutex<Vec<String>>,
+    permissions: Arc<Permissions>,
+    consent: Arc<Consent>,
+    questions: Questions,
+    gate: Gate,
+    progress: ProgressAt,
+    /// The ids of calls that are not in the log yet, and of those that were dropped on the way there.
+    reserved: Mutex<HashSet<String>>,
+    /// All that has happened; the only state that lasts.
+    log: Log,
+    state: Mutex<StateReader>,
+    transcript: Mutex<Transcript>,
+    turns: Mutex<Turns>,
+}
+
+impl Session {
+    /// An empty conversation.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let host = Arc::new(parts.host);
+        let shelf = Shelf::new(Arc::clone(&host.scratch), parts.upkeep.log_bytes);
+        let log = Log::new(shelf);
+        let permissions = Permissions::new(parts.mode, parts.policy, host.workspace.roots());
+        let permissions = Arc::new(permissions);
+        let servers = Arc::clone(&parts.servers);
+        let (roots, mode) = (host.workspace.roots(), permissions.mode());
+        let started = SessionStarted::now(roots, parts.model.id(), mode);
+        let id = started.id.clone();
+        log.append(Event::SessionStarted(Arc::new(started)));
+        let session = Arc::new(Self {
+            id,
+            gate: Gate::default(),
+            progress: ProgressAt::default(),
+            reserved: Mutex::default(),
+            consent: parts.consent,
+            questions: Questions::default(),
+            transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&host.outputs))),
+            turns: Mutex::default(),
+            model: Mutex::new(parts.model),
+            models: parts.models,
+            commands: parts.commands,
+            instructions: Arc::new(Instructions::new(
+                parts.memory,
+                Arc::clone(&host.workspace),
+                host.limits.tree_entries,
+                parts.today,
+            )),
+            tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
+            servers: parts.servers,
+            permissions,
+            host,
+            max_rounds: parts.max_rounds,
+            upkeep: parts.upkeep,
+            compress_again: AtomicU64::new(0),
+            summary: UnderWay::default(),
+            mode_changes: Mutex::default(),
+            state: Mutex::new(StateReader::new(log.read(0))),
+            max_session_rounds: parts.max_session_rounds,
+            notices: Mutex::new(parts.notices),
+            log,
+        });
+        session.listen_to_servers();
+        session
+    }
+
+    /// The session's id, which no other session of any process has.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Writes down what a front end with tasks must know later.
+    pub fn record(&self, event: TaskEvent) {
+        self.log.append(Event::Task(event));
+    }
+
+    /// Whether a model can be called, as far as is known without the network.
+    pub fn ready(&self) -> Result<(), model::Error> {
+        self.answering().ready()
+    }
+
+    /// Whether a prompt is a command, which may need no model at all.
+    pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
+        command::is_one(self, prompt)
+    }
+
+    /// Returns whether a prompt cannot be answered without a model: it is no command, and does not
+    /// look like one either. May read files.
+    pub fn needs_model(&self, prompt: &[PromptPart]) -> bool {
+        !self.is_command(prompt) && command::unknown(self, prompt).is_none()
+    }
+
+    /// The commands that only this session has, as they are now. May read files.
+    pub fn own_commands(&self) -> Vec<SessionCommand> {
+        self.commands.of_session(self)
+    }
+
+    /// Answers the question about a call; the first answer counts.
+    pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
+        self.questions.answer(call, answer, by)
+    }
+
+    /// The calls that are asked about now, in no order.
+    pub fn questions(&self) -> Vec<Arc<CallStarted>> {
+        self.questions.open_now()
+    }
+
+    /// Whether the question about a call still waits for its answer.
+    pub fn asks(&self, call: &str) -> bool {
+        self.questions.is_open(call)
+    }
+
+    /// From now on, as long as the guard lives, a call that needs no question runs in turns of this
+    /// origin only when it is [shown](Self::shown), or nothing is said of it for two seconds.
+    pub fn watch_calls(self: &Arc<Self>, origin: Origin) -> Watching {
+        Watching::new(self, origin)
+    }
+
+    /// A call of the running turn that is to be shown before it runs.
+    fn gate(&self, call: &str) -> gate::Shown {
+        let turns = self.turns.lock();
+        match &turns.running {
+            Some(running) => self.gate.open(call, &running.origin),
+            None => gate::Shown::already(),
+        }
+    }
+
+    /// Tells that a call is shown to the user; or why it cannot be, and then it does not run.
+    pub fn shown(&self, call: &str, shown: Result<(), String>) {
+        self.gate.pass(call, shown);
+    }
+
+    /// All events from the index `from` on, past and to come.
+    pub fn events(&self, from: usize) -> Reader {
+        self.log.read(from)
+    }
+
+    /// The id of the model that answers.
+    pub fn model(&self) -> String {
+        self.answering().id().to_owned()
+    }
+
+    fn answering(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.model.lock())
+    }
+
+    /// What the model may call.
+    pub fn tools(&self) -> Arc<[ToolDeclaration]> {
+        self.tools.declarations()
+    }
+
+    /// The directories that the session works in; the first is the one it starts in.
+    pub fn roots(&self) -> &[PathBuf] {
+        self.host.workspace.roots()
+    }
+
+    /// Whether a directory that a client names is one of those, or below one. The error says not.
+    pub fn works_in(&self, directory: &Path) -> Result<(), String> {
+        self.host.workspace.holds(directory)
+    }
+
+    /// A path (real) as people are shown it: without the directory that the session starts in.
+    pub fn relative(&self, path: &Path) -> String {
+        self.host.workspace.relative(path)
+    }
+
+    /// How many events there are.
+    pub fn position(&self) -> usize {
+        self.log.len()
+    }
+
+    /// How much is allowed without a question.
+    pub fn mode(&self) -> Mode {
+        self.permissions.mode()
+    }
+
+    /// Which modes there can be.
+    pub fn modes(&self) -> Vec<Mode> {
+        self.permissions.modes().collect()
+    }
+
+    /// The policy.
+    pub fn permissions(&self) -> &Arc<Permissions> {
+        &self.permissions
+    }
+
+    /// Whether what the project's own settings would run may be used.
+    pub fn consent(&self) -> &Arc<Consent> {
+        &self.consent
+    }
+
+    /// How many tokens the model is told, about; without what calls that still run will say.
+    fn size(&self) -> u64 {
+        let beside = || {
+            let tools = self.tools.declarations();
+            let tools = tools.iter().map(tokens::of_tool);
+            self.instructions.tokens() + tools.sum::<u64>()
+        };
+        self.transcript.lock().size(beside)
+    }
+
+    /// The commands that run in the background.
+    pub fn background(&self) -> &Background {
+        &self.host.background
+    }
+
+    /// How many tokens the model can be told, if that is known.
+    pub fn input_limit(&self) -> Option<u64> {
+        self.answering().input_limit()
+    }
+
+    /// What prompts can mention: at most `most` files of the workspace, none that is ignored, and
+    /// the resources that MCP servers list (`server:uri`). Walks the disk.
+    pub fn mentionable(&self, most: usize) -> Vec<String> {
+        let mut names = mention::files(&self.host.workspace, most);
+        names.extend(self.servers.mentionable());
+        names
+    }
+
+    /// The call, under an id that no other call of the session has.
+    fn unique(&self, mut call: Call) -> Call {
+        let mut reserved = self.reserved.lock();
+        self.state(|state| {
+            let is_known = |id: &String| state.calls.contains(id);
+            reserved.retain(|id| !is_known(id));
+            let mut n = state.calls.len() + reserved.len();
+            while call.id.is_empty() || is_known(&call.id) || reserved.contains(&call.id) {
+                n += 1;
+                call.id = format!("{}-{n}", call.name);
+            }
+        });
+        reserved.insert(call.id.clone());
+        call
+    }
+}

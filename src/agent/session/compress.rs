@@ -1,0 +1,241 @@
+//! A conversation that has become long is told in short: the model sums up what came before, the
+//! user's own words and the newest messages stay as they are.
+
+mod background;
+mod beginning;
+mod mask;
+mod old;
+mod record;
+mod summary;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::background::UnderWay;
+pub(super) use self::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
+pub use self::mask::Masked;
+pub(super) use self::mask::masked;
+use self::mask::{Reach, mask};
+use self::old::Old;
+pub(super) use self::record::Record;
+pub use self::record::{Compressed, Quote};
+use self::summary::{SummedUp, Writing};
+use super::Session;
+use super::event::Event;
+use tandem_model::{self as model, Message};
+
+/// The share of the window that the user's earlier words may have.
+const SAID: u64 = 10;
+
+/// When it is done, or tried, again: when the conversation has grown by this share of the window.
+const AGAIN: u64 = 10;
+
+/// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
+const NEWEST: u64 = 50_000;
+
+/// Never by itself.
+const NOT_AGAIN: u64 = u64::MAX;
+
+/// Why a conversation is as long as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// There is nothing to sum up yet.
+    Nothing,
+    /// The turn is cancelled.
+    Cancelled,
+    /// The model did not answer; why.
+    Model(model::Error),
+    /// What it answered was empty, or longer than what it sums up.
+    Useless,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("there is nothing to compress yet"),
+            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::Model(error) => error.fmt(f),
+            Self::Useless => f.write_str("the summary is empty, or no shorter"),
+        }
+    }
+}
+
+/// Has the conversation compressed if it has become long for the model's window: the summary is
+/// written beside the turns, and takes effect here, before the first request that finds it written.
+/// Only a conversation that nearly fills the window waits for it. Whether it is shorter now.
+pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> bool {
+    let Some(window) = session.input_limit() else { return false };
+    let is_under_way = is_under_way(session);
+    let size = session.size();
+    let threshold = share(window, session.upkeep.compress_at);
+    // Half-way: what is left is room for the answer, and for the results of one more round.
+    let is_nearly_full = size >= threshold + window.saturating_sub(threshold) / 2;
+    let newest = NEWEST.min(window / 5);
+    let done = if is_under_way {
+        // Nothing is told in short meanwhile: the summary would be of what is not told any more.
+        if !is_nearly_full && !session.summary.is_there() {
+            return false;
+        }
+        finish(session, cancel).await
+    } else {
+        if size < threshold.max(session.compress_again.load(Ordering::Relaxed))
+            || mask(session, Reach { newest, but_last: true, least: size / 5 }).await
+        {
+            return false;
+        }
+        match Writing::begin(session) {
+            Ok(writing) if is_nearly_full => write(session, &writing, "", cancel).await,
+            Ok(writing) => {
+                session.summary.begin(writing);
+                return false;
+            }
+            Err(why) => Err(why),
+        }
+    };
+    match done {
+        Ok(_) => return true,
+        Err(Failure::Cancelled) => return false,
+        Err(Failure::Nothing) => {}
+        Err(why) => {
+            let notice = format!("The conversation could not be compressed: {why}");
+            session.log.append(Event::Notice(notice));
+            mask(session, Reach { newest: newest / 4, but_last: true, least: 0 }).await;
+            if why == Failure::Useless {
+                session.compress_again.store(NOT_AGAIN, Ordering::Relaxed);
+                return false;
+            }
+        }
+    }
+    session.compress_again.store(grown(size, window), Ordering::Relaxed);
+    false
+}
+
+/// Makes a conversation shorter that the model will not take, also after `tried` tries, which are
+/// counted here; whether it did. None if the turn is cancelled.
+pub(super) async fn as_needed(
+    session: &Session,
+    tried: &mut usize,
+    cancel: &CancellationToken,
+) -> Option<bool> {
+    let is_under_way = is_under_way(session);
+    // A summary that was begun earlier may be of too little: it is no try.
+    *tried += usize::from(!is_under_way);
+    let done = match *tried {
+        _ if is_under_way => Some(finish(session, cancel).await),
+        1 => Some(compress(session, "", cancel).await),
+        2 => None,
+        _ => return Some(false),
+    };
+    match done {
+        Some(Ok(_)) => return Some(true),
+        Some(Err(Failure::Cancelled)) => return None,
+        Some(Err(why)) => {
+            let notice = format!("The conversation is too long, and could not be summed up: {why}");
+            session.log.append(Event::Notice(notice));
+        }
+        None => {}
+    }
+    Some(mask(session, Reach { newest: 0, but_last: false, least: 0 }).await)
+}
+
+/// Compresses the conversation, and waits for the summary; one that is under way is given up, as it
+/// is of less, and not about what the user wants. That is said in `about`, if they want anything.
+pub(super) async fn compress(
+    session: &Session,
+    about: &str,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, Failure> {
+    session.summary.give_up();
+    let writing = Writing::begin(session)?;
+    write(session, &writing, about, cancel).await
+}
+
+/// Has a summary written while the turn waits.
+async fn write(
+    session: &Session,
+    writing: &Writing,
+    about: &str,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, Failure> {
+    let say = |retry| {
+        session.log.append(Event::Retry(retry));
+    };
+    let summed_up = cancel.run_until_cancelled(writing.sum_up(about, say)).await;
+    take_effect(session, &writing.old, summed_up.ok_or(Failure::Cancelled)?).await
+}
+
+/// Waits for the summary that is under way. It stays if the turn is cancelled first.
+async fn finish(session: &Session, cancel: &CancellationToken) -> Result<Arc<Compressed>, Failure> {
+    if !session.summary.is_there() {
+        session.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
+    }
+    cancel.run_until_cancelled(session.summary.there()).await.ok_or(Failure::Cancelled)?;
+    let (old, summed_up) = session.summary.take().await.ok_or(Failure::Cancelled)?;
+    take_effect(session, &old, summed_up).await
+}
+
+/// Whether a summary is under way that the conversation, as it is now, can use. Only turns change
+/// the conversation, and they run one after the other: for the one that asks it stays so.
+fn is_under_way(session: &Session) -> bool {
+    session.summary.is_for(session.transcript.lock().conversation())
+}
+
+/// Puts a summary in the place of what it is of. What came after that stays as it is.
+async fn take_effect(
+    session: &Session,
+    old: &Old,
+    summed_up: SummedUp,
+) -> Result<Arc<Compressed>, Failure> {
+    let (snapshot, usage) = summed_up.map_err(Failure::Model)?;
+    let conversation = session.transcript.lock().conversation().clone();
+    let size = session.size();
+    let window = session.input_limit();
+    let kept = old.kept(&conversation);
+    let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
+    let mut short = session.transcript.lock().record().told(&session.host.workspace);
+    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
+    short.whole = old.whole(session).await;
+    (short.snapshot, short.usage) = (snapshot, usage);
+    let from = old.end(&conversation).unwrap_or(session.position());
+    (short.from, short.before) = (from, size);
+    let mut after = conversation.clone();
+    after.compress(&Arc::new(short.clone()), &session.host.outputs);
+    if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
+        return Err(Failure::Useless);
+    }
+    short.after = size.saturating_sub(conversation.tokens() - after.tokens());
+    let again = window.map_or(0, |window| grown(short.after, window));
+    let short = Arc::new(short);
+    session.log.append(Event::Compressed(Arc::clone(&short)));
+    session.compress_again.store(again, Ordering::Relaxed);
+    // The beginning is new anyway: what people have written, all of it, is in it.
+    session.begin_anew();
+    Ok(short)
+}
+
+impl Session {
+    /// The conversation is another one, or another model's: what failed may work now, and what is
+    /// under way is not for it.
+    pub(super) fn compress_as_ever(&self) {
+        self.summary.give_up();
+        self.compress_again.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The size that a conversation of this size has when it is worth compressing again.
+fn grown(size: u64, window: u64) -> u64 {
+    size.saturating_add(window * AGAIN / 100)
+}
+
+/// A share of a window.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a token more or less does not matter"
+)]
+fn share(window: u64, share: f64) -> u64 {
+    (window as f64 * share) as u64
+}

@@ -1,0 +1,113 @@
+//! A summary that is written beside the turns. It belongs to the session, not to the turn that it was
+//! begun in: it ends with the session, or when nobody can use it any more.
+
+use std::mem;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::old::Old;
+use super::summary::{SummedUp, Writing};
+use crate::session::conversation::Conversation;
+use parking_lot::Mutex;
+use tandem_model::Error;
+
+/// The summary that is under way, if one is.
+#[derive(Default)]
+pub(in crate::session) struct UnderWay(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Running(Running),
+    /// So has the session.
+    Ended,
+}
+
+/// A summary that is being written, or is there and not used yet.
+struct Running {
+    old: Arc<Old>,
+    /// Cancelled when the task has ended, however it did.
+    ended: CancellationToken,
+    task: AbortOnDropHandle<SummedUp>,
+}
+
+impl UnderWay {
+    /// Begins to write it, in place of another one; not if the session has ended.
+    pub(super) fn begin(&self, writing: Writing) {
+        let mut state = self.0.lock();
+        if matches!(*state, State::Ended) {
+            return;
+        }
+        let (old, ended) = (Arc::clone(&writing.old), CancellationToken::new());
+        let end_on_drop = ended.clone().drop_guard();
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
+            let _end_on_drop = end_on_drop;
+            // Nobody waits for it, so nobody is told that it takes long.
+            writing.sum_up("", |_| ()).await
+        }));
+        *state = State::Running(Running { old, ended, task });
+    }
+
+    /// Whether one is under way that this conversation can use. One that it cannot is given up.
+    pub(super) fn is_for(&self, conversation: &Conversation) -> bool {
+        let mut state = self.0.lock();
+        let State::Running(running) = &*state else { return false };
+        if running.old.begins(conversation) {
+            return true;
+        }
+        *state = State::Idle;
+        false
+    }
+
+    /// Whether it is there.
+    pub(super) fn is_there(&self) -> bool {
+        self.ended().is_some_and(|ended| ended.is_cancelled())
+    }
+
+    /// Waits until it is there, or given up.
+    pub(super) async fn there(&self) {
+        if let Some(ended) = self.ended() {
+            ended.cancelled().await;
+        }
+    }
+
+    /// What it is of, and what came of it, when it is there. None if it was given up.
+    pub(super) async fn take(&self) -> Option<(Arc<Old>, SummedUp)> {
+        let running = self.replace(State::Idle)?;
+        let fault =
+            |_| Err(Error::BadAnswer("a fault in this agent; its log says more".to_owned()));
+        Some((running.old, running.task.await.unwrap_or_else(fault)))
+    }
+
+    /// Gives it up.
+    pub(in crate::session) fn give_up(&self) {
+        self.replace(State::Idle);
+    }
+
+    /// Gives it up, and none is begun any more.
+    pub(in crate::session) fn end(&self) {
+        self.replace(State::Ended);
+    }
+
+    fn ended(&self) -> Option<CancellationToken> {
+        match &*self.0.lock() {
+            State::Running(running) => Some(running.ended.clone()),
+            State::Idle | State::Ended => None,
+        }
+    }
+
+    /// What ran. An end is for good.
+    fn replace(&self, by: State) -> Option<Running> {
+        let mut state = self.0.lock();
+        if matches!(*state, State::Ended) {
+            return None;
+        }
+        match mem::replace(&mut *state, by) {
+            State::Running(running) => Some(running),
+            State::Idle | State::Ended => None,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Old results of calls that take much room: the model is told their beginning and end, and a file
+//! that has the rest. It costs nothing, and often is all that a long conversation needs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::session::Session;
+use crate::session::event::Event;
+use tandem_model::{Message, ToolResult, tokens};
+
+/// Characters from which on a result takes much room.
+const BULKY: usize = 4000;
+
+/// Characters of it that the model is still told.
+const LEFT: usize = 500;
+
+/// A result that is told in short from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Masked {
+    /// The call that it is of.
+    pub call: String,
+    /// What is told of it.
+    pub text: String,
+}
+
+/// Which results are told in short.
+pub(super) struct Reach {
+    /// Tokens of the newest results that stay as they are.
+    pub(super) newest: u64,
+    /// Whether what came of the last calls stays as it is, whatever it is.
+    pub(super) but_last: bool,
+    /// Tokens that must be won for it to be done.
+    pub(super) least: u64,
+}
+
+/// Tells old results in short, if that wins enough; whether it did.
+pub(super) async fn mask(session: &Session, reach: Reach) -> bool {
+    let conversation = session.transcript.lock().conversation().clone();
+    let found = bulky(conversation.messages(), &reach);
+    let most: u64 = found.iter().map(|result| tokens::of_result(result)).sum();
+    if found.is_empty() || most < reach.least {
+        return false;
+    }
+    let mut masked = Vec::new();
+    for result in found {
+        let mut text = session.host.outputs.fit(&result.name, result.text.clone(), LEFT).await;
+        if !result.media.is_empty() {
+            text.push_str(&format!("\n[{} attached, not told any more]", result.media.len()));
+        }
+        masked.push(Masked { call: result.call.clone(), text });
+    }
+    let mut after = conversation.clone();
+    after.mask(&masked);
+    if after.tokens() + reach.least.max(1) > conversation.tokens() {
+        return false;
+    }
+    session.log.append(Event::Masked(masked));
+    true
+}
+
+/// The results that take much room, but for the newest.
+fn bulky<'a>(messages: &'a [Arc<Message>], reach: &Reach) -> Vec<&'a ToolResult> {
+    let results = messages.iter().rev().filter_map(|message| match &**message {
+        Message::Results(results) => Some(results),
+        _ => None,
+    });
+    let mut newest = 0;
+    let mut found = Vec::new();
+    for result in results.skip(usize::from(reach.but_last)).flatten() {
+        newest += tokens::of_result(result);
+        let is_bulky = result.text.len() > BULKY || !result.media.is_empty();
+        if is_bulky && newest > reach.newest {
+            found.push(result);
+        }
+    }
+    found
+}
+
+/// A message with what is told in short in its place, if anything in it is.
+pub(in crate::session) fn masked(
+    message: &Message,
+    short: &mut HashMap<&str, &Masked>,
+) -> Option<Message> {
+    let Message::Results(results) = message else { return None };
+    if !results.iter().any(|result| short.contains_key(&*result.call)) {
+        return None;
+    }
+    let mut results = results.clone();
+    for result in &mut results {
+        if let Some(short) = short.remove(&*result.call) {
+            result.text.clone_from(&short.text);
+            result.media.clear();
+        }
+    }
+    Some(Message::Results(results))
+}

@@ -1,0 +1,329 @@
+//! What happens in a session: plain data, the only lasting state.
+//!
+//! Events are a format that outlives the program (`fixtures/store/v1`): a variant or a field is
+//! never renamed, removed or used for something else, a new field has `#[serde(default)]`, and an
+//! event that this version does not know is an [`Event::Unknown`], kept and written again as it was.
+
+mod opening;
+mod task;
+mod unknown;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::compress::{Compressed, Masked};
+use crate::permission::{Mode, Question, Scope};
+use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
+use tandem_tools::preimages::FileChange;
+use tandem_tools::{Access, Kind, Summary, ToolError, ToolOutput};
+
+pub use self::opening::{FORMAT, SessionStarted};
+pub use self::task::{PushConfig, TaskEvent};
+pub use self::unknown::UnknownEvent;
+
+/// A turn's number, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TurnId(pub u64);
+
+/// Which front end something came from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Origin {
+    /// An editor, over ACP.
+    Editor,
+    /// A person at the terminal, or the command line.
+    Terminal,
+    /// A person at another terminal that has attached to the session.
+    Attached(ClientName),
+    /// Another agent or tool, over A2A.
+    A2a(ClientName),
+}
+
+/// Name of a client among others of its kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClientName {
+    /// Name that the client has given itself, such as its user agent; empty if it has given none.
+    #[serde(default)]
+    pub name: String,
+    /// Number that people are shown, from 1. Only the name says more of it after a restart.
+    #[serde(default)]
+    pub number: u64,
+}
+
+impl ClientName {
+    /// Bytes of a name at most.
+    const LONGEST: usize = 128;
+
+    /// Names a client. Of what it says of itself, control characters are left out, and the end if
+    /// it is long.
+    pub fn new(number: u64, name: &str) -> Self {
+        let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
+        name.truncate(name.floor_char_boundary(Self::LONGEST));
+        Self { name, number }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Editor => f.write_str("the editor"),
+            Self::Terminal => f.write_str("the terminal"),
+            Self::Attached(terminal) => write!(f, "attached terminal {}", terminal.number),
+            Self::A2a(client) => write!(f, "A2A client {}", client.number),
+        }
+    }
+}
+
+/// A part of what the user said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PromptPart {
+    /// Markdown. `@path` in it mentions a file or directory, if there is one, whose content goes
+    /// with the prompt.
+    Text(String),
+    /// What was given beside it, such as standard input: nothing in it is a mention.
+    Input(String),
+    /// A file or directory that is mentioned; its content goes with the prompt.
+    Path(String),
+    /// A command line that the user runs: it is run without a question, the model sees what it
+    /// wrote, and is not asked. Only for what a person typed at this machine.
+    Shell(String),
+}
+
+/// Facts about a prompt that only the front end knows that it came through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptTags {
+    /// The client's own key of the prompt, by which one that is sent again is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Whether the turn is a task of its own where the others are one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_task: bool,
+}
+
+impl PromptTags {
+    /// Tags with a client's own key.
+    pub fn key(key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), own_task: false }
+    }
+
+    /// Returns whether there is nothing to know.
+    pub fn is_empty(&self) -> bool {
+        self.key.is_none() && !self.own_task
+    }
+}
+
+impl fmt::Display for PromptPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) | Self::Input(text) => f.write_str(text),
+            Self::Path(path) => write!(f, "@{path}"),
+            Self::Shell(command) => write!(f, "!{command}"),
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[expect(missing_docs, reason = "the fields are said once, for the variant")]
+pub enum Event {
+    /// The session begins: always the first event of a log.
+    SessionStarted(Arc<SessionStarted>),
+    /// The system instruction, as the model is told it from now on. Written down when it is first
+    /// made, and when it has become another: nothing of it is known before a turn asks the model.
+    SystemPrompt(Arc<str>),
+    /// The user said something. It waits until the turns before it have ended.
+    TurnQueued {
+        turn: TurnId,
+        prompt: Vec<PromptPart>,
+        origin: Origin,
+        #[serde(default, skip_serializing_if = "PromptTags::is_empty")]
+        tags: PromptTags,
+    },
+    /// Its turn has come.
+    TurnStarted { turn: TurnId },
+    /// The turn that has started is a command's, of this name: what the user said is not told to
+    /// the model.
+    CommandStarted { name: String },
+    /// What a command says to people: Markdown, and not told to the model.
+    Output(String),
+    /// A command does not work, or there is none of that name; why: Markdown for people, and not
+    /// told to the model.
+    CommandFailed(String),
+    /// A command asks the model this, in place of what the user said.
+    Asked(Vec<Part>),
+    /// The model is told this too: with the result of a call, or else with the prompt.
+    Told { call: Option<String>, text: String },
+    /// The model is told this when it is next told something: results of calls, or a prompt.
+    ToldNext(String),
+    /// What came before is told the model in short from now on.
+    Compressed(Arc<Compressed>),
+    /// Old results are told the model in short from now on.
+    Masked(Vec<Masked>),
+    /// The model forgets all that came before.
+    Forgotten,
+    /// Another model answers from now on; its id.
+    ModelChanged { model: String },
+    /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends
+    /// plan mode, if a command has begun that.
+    ModeChanged {
+        mode: Mode,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before_plan: Option<Mode>,
+    },
+    /// From now on, this is always allowed.
+    AlwaysAllowed { scope: Scope },
+    /// It is no longer.
+    AlwaysRemoved { scope: Scope },
+    /// The model says more.
+    Text(String),
+    /// The model thinks aloud.
+    Thought(String),
+    /// The model is asked again.
+    Retry(Retry),
+    /// Something that people should know and the model need not.
+    Notice(String),
+    /// The model's answer is whole; its calls, as the provider sent it, and what it cost.
+    AnswerFinished { calls: Vec<Call>, reason: FinishReason, usage: Usage, native: Option<Native> },
+    /// A call begins, or is asked about.
+    CallStarted(Arc<CallStarted>),
+    /// All that a running call has said so far. Takes the place of the one before. Live only: its
+    /// end is in the log, and this is not kept.
+    CallProgress { call: String, output: String },
+    /// A question is closed; by whom, unless the turn's end closed it.
+    QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
+    /// A call has changed a file.
+    FileChanged { call: String, change: FileChange },
+    /// What a call had changed in a file is taken back.
+    FileRestored { call: String, path: PathBuf },
+    /// A call has ended.
+    CallFinished { call: String, outcome: ToolOutcome },
+    /// The turn has ended.
+    TurnFinished { turn: TurnId, reason: StopReason },
+    /// Something that a front end with tasks must know as long as the session lives.
+    Task(TaskEvent),
+    /// Something that another version of this program wrote. Means nothing to this one.
+    #[serde(skip)]
+    Unknown(UnknownEvent),
+}
+
+impl Event {
+    /// Returns whether the event is part of what outlives the process. One that is not has an index
+    /// like any other, and leaves a gap there.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::CallProgress { .. } => false,
+            Self::Retry(retry) => retry.discard,
+            _ => true,
+        }
+    }
+}
+
+/// A call that begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallStarted {
+    /// What is called.
+    pub call: Call,
+    /// Who wants it.
+    pub caller: Caller,
+    /// What kind of tool it is.
+    pub kind: Kind,
+    /// What people are shown of it.
+    pub summary: Summary,
+    /// What it would touch.
+    pub access: Access,
+    /// What is asked first; nothing if it runs at once.
+    pub question: Option<Question>,
+}
+
+/// Who wants a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Caller {
+    /// The model asked for it.
+    Model,
+    /// The prompt mentions paths, and this reads them; or it is a command line, and this runs it.
+    Prompt,
+    /// The agent itself has something to ask, or a command has something to run: the model is not
+    /// told of the call.
+    Agent,
+}
+
+/// The user's answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// This once; with the content the user put in place of what was proposed, if so.
+    Once {
+        /// Only for a change of a file.
+        edited: Option<String>,
+    },
+    /// From now on; one of the question's scopes.
+    Always(Scope),
+    /// From now on and in later sessions too, where the question says that this can be.
+    AlwaysAndSave(Scope),
+    /// No.
+    Reject,
+    /// No; and what the user says to the model about it.
+    RejectSaying(String),
+    /// No, and the turn ends.
+    Cancel,
+    /// The front end could not make out its user's answer; why. The call fails.
+    Unclear(String),
+    /// Nobody can be asked; what the model is told of that. The call fails.
+    Nobody(String),
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToolOutcome {
+    /// It worked.
+    Done(ToolOutput),
+    /// It did not, or may not.
+    Failed(ToolError),
+    /// The user did not want it.
+    Rejected,
+    /// The turn was cancelled first.
+    Cancelled,
+    /// The agent was stopped first.
+    Interrupted,
+}
+
+/// Why a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// The model had nothing more to say.
+    EndTurn,
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Whether the model was answering, rather than a call running or being asked about.
+        answering: bool,
+    },
+    /// The session was closed before the turn had ended.
+    Closed {
+        /// `true` if the model was answering, rather than a call running or being asked about.
+        answering: bool,
+        /// Why, for people.
+        why: String,
+    },
+    /// Nobody answered a question; how long that was waited for.
+    Unanswered(Duration),
+    /// The model's answer was cut at its output limit.
+    MaxTokens,
+    /// The model asked for more rounds of calls than are allowed in a turn; how many those are.
+    MaxRounds(usize),
+    /// The model has been asked as often as is allowed in a session; how often that is.
+    MaxSessionRounds(usize),
+    /// The model repeated itself, and nobody wanted that to go on; what it repeated.
+    Looping(String),
+    /// The provider would not have it said; why. The turn is left out of what the model is told.
+    Refused(String),
+    /// The model could not be reached, or answered nonsense.
+    Failed(model::Error),
+    /// A fault of this program.
+    Crashed,
+    /// The agent was stopped before the turn had ended.
+    Interrupted,
+}

@@ -1,0 +1,151 @@
+//! Prompts with gaps that a command fills: with files that are read, and with what command lines
+//! write, each in a call that everybody sees and that the policy judges as if it were the model's.
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Event, ToolOutcome};
+use super::{Session, call, consent};
+use crate::permission::consent::Executable;
+use tandem_model::{Call, Part};
+use tandem_tools::{NO_FILES_READ, ToolOutput};
+
+/// A prompt with gaps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Template {
+    /// The command whose it is, without the slash.
+    pub command: String,
+    /// What it is put together of.
+    pub pieces: Vec<Piece>,
+    /// What people must have agreed to before any of it runs.
+    pub needs: Option<Executable>,
+}
+
+/// A piece of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// It is said.
+    Text(String),
+    /// What is in this file, or in all files of this directory, is said.
+    File(String),
+    /// What this command line writes is said.
+    Shell(String),
+}
+
+/// What a tool says before a command's output, and in its place.
+const OUTPUT: &str = "Output: ";
+const EMPTY: &str = "(empty)";
+const EXIT: &str = "\nExit Code: ";
+
+/// What the template comes to; none if that was cancelled. The error is for people: then the model
+/// is not asked.
+pub(super) async fn fill(
+    session: &Session,
+    template: Template,
+    cancel: &CancellationToken,
+) -> Option<Result<Vec<Part>, String>> {
+    let not_run = |why: String| Some(Err(format!("`/{}` was not run: {why}", template.command)));
+    if let Some(needed) = &template.needs {
+        session.consent.look_again();
+        consent::ask(session, cancel).await;
+        let agreed = session.consent.given() && session.consent.executables().contains(needed);
+        if cancel.is_cancelled() {
+            return None;
+        }
+        if !agreed {
+            let why = "its folder's own files name it, it runs commands, and nobody has said to trust \
+                them (`/permissions trust`).";
+            return not_run(why.to_owned());
+        }
+    }
+    let mut parts = Vec::new();
+    for piece in &template.pieces {
+        match piece {
+            Piece::Text(text) => say(&mut parts, text),
+            Piece::File(path) => {
+                let args = json!({ "include": [path] });
+                match run(session, "read_many_files", args, cancel).await? {
+                    ToolOutcome::Done(ToolOutput { text, media, .. }) => {
+                        say(&mut parts, &text);
+                        parts.extend(media.into_iter().map(Part::Media));
+                    }
+                    outcome => {
+                        let why = why_not_read(&why(outcome));
+                        session.log.append(Event::Notice(format!("@{{{path}}}: {why}")));
+                        say(&mut parts, &format!("@{{{path}}}"));
+                    }
+                }
+            }
+            Piece::Shell(command) => {
+                let args = json!({ "command": command });
+                match run(session, "run_shell_command", args, cancel).await? {
+                    ToolOutcome::Done(output) => say(&mut parts, &written(&output.text, command)),
+                    ToolOutcome::Failed(error) if error.message.starts_with(OUTPUT) => {
+                        say(&mut parts, &written(&error.message, command));
+                    }
+                    outcome => return not_run(format!("`{command}`: {}", why(outcome))),
+                }
+            }
+        }
+    }
+    Some(Ok(parts))
+}
+
+/// Runs a call; what came of it, if it was not cancelled.
+async fn run(
+    session: &Session,
+    tool: &str,
+    args: Value,
+    cancel: &CancellationToken,
+) -> Option<ToolOutcome> {
+    let call = Call { id: String::new(), name: tool.to_owned(), args };
+    let call = session.unique(call);
+    let (id, mut log) = (call.id.clone(), session.log.read(session.log.len()));
+    call::run_for_command(session, call, cancel).await;
+    while let Some(event) = log.try_next() {
+        match &*event {
+            Event::CallFinished { call, outcome } if *call == id => {
+                let cancelled = cancel.is_cancelled() || *outcome == ToolOutcome::Cancelled;
+                return Some(outcome.clone()).filter(|_| !cancelled);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Adds to the text that is there, or begins one.
+fn say(parts: &mut Vec<Part>, more: &str) {
+    match parts.last_mut() {
+        Some(Part::Text(text)) => text.push_str(more),
+        _ => parts.push(Part::Text(more.to_owned())),
+    }
+}
+
+/// What a command has written, and how it ended if that was not well.
+fn written(told: &str, command: &str) -> String {
+    let told = told.strip_prefix(OUTPUT).unwrap_or(told);
+    let (output, ended) = match told.rsplit_once(EXIT) {
+        Some((output, code)) => {
+            (output, format!("\n[Shell command `{command}` exited with code {code}]"))
+        }
+        None => (told, String::new()),
+    };
+    let output = if output == EMPTY { "" } else { output };
+    format!("{output}{ended}")
+}
+
+/// Why there is nothing to put in.
+fn why(outcome: ToolOutcome) -> String {
+    match outcome {
+        ToolOutcome::Failed(error) => error.message,
+        _ => "you have not allowed it.".to_owned(),
+    }
+}
+
+/// What of a failed read is about the files, on one line: the rest is the frame that the model sees.
+fn why_not_read(told: &str) -> String {
+    let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NO_FILES_READ;
+    let lines: Vec<_> = told.lines().filter(|line| !frame(line)).collect();
+    lines.join("; ")
+}

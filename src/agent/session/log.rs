@@ -1,0 +1,478 @@
+//! The events of a session, kept in order and read by any number of readers.
+//!
+//! Readers pull at their own pace from one shared list, so a slow one loses nothing, holds up
+//! nobody and needs no queue of its own; a late or returning one starts anywhere. The price is
+//! that a session keeps all its events; the oldest of many are in a file.
+
+mod shelf;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::mem::{self, Discriminant};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+
+pub(super) use self::shelf::Shelf;
+use self::shelf::{Place, size};
+use super::Event;
+use parking_lot::Mutex;
+
+/// Milliseconds since the beginning of 1970, UTC.
+pub type Millis = i64;
+
+/// An event, and its place in the log.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its place, from 0.
+    pub index: usize,
+    /// When it happened.
+    pub at: Millis,
+    /// What happened.
+    pub event: Arc<Event>,
+}
+
+/// The list. Cheap to clone: all clones are the same list.
+#[derive(Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    events: Mutex<Events>,
+    /// How many there are; readers wait on it.
+    count: watch::Sender<usize>,
+}
+
+struct Events {
+    slots: Vec<Slot>,
+    /// Runs of chunks that have ended, by the index of the first.
+    runs: BTreeMap<usize, Run>,
+    /// The run that goes on: the index of its first chunk, and of which kind they are.
+    open: Option<(usize, Discriminant<Event>)>,
+    /// No slot before this one is in memory.
+    first: usize,
+    /// Bytes of the events in memory, about.
+    bytes: usize,
+    /// Where the oldest go if there are too many.
+    shelf: Shelf,
+}
+
+/// A place in the list.
+enum Slot {
+    /// When, what, and how many bytes that takes, about.
+    Here(Millis, Arc<Event>, usize),
+    /// The same, in the file.
+    Shelved(Millis, Place),
+    /// A later event has taken the place of this one.
+    Gone,
+}
+
+/// Chunks of one text, one after the other, as one event: whoever only wants what has come of them
+/// reads one.
+struct Run {
+    /// The index after the last chunk.
+    end: usize,
+    /// When the last came.
+    at: Millis,
+    whole: Whole,
+}
+
+/// The one event of a run.
+enum Whole {
+    /// With how many bytes it takes, about.
+    Here(Arc<Event>, usize),
+    Shelved(Place),
+}
+
+/// Chunks that a run has at least.
+const LEAST_CHUNKS: usize = 8;
+
+impl Log {
+    /// A log that puts its oldest events there.
+    pub(super) fn new(shelf: Shelf) -> Self {
+        let (slots, runs) = (Vec::new(), BTreeMap::new());
+        let events = Events { slots, runs, open: None, first: 0, bytes: 0, shelf };
+        let (events, count) = (Mutex::new(events), watch::Sender::default());
+        Self { shared: Arc::new(Shared { events, count }) }
+    }
+
+    /// A log of its own, for tests of those who read it.
+    pub fn in_memory() -> Self {
+        Self::new(Shelf::new(Arc::new(tandem_tools::scratch::Scratch::new(None)), usize::MAX))
+    }
+
+    /// Adds an event; its index.
+    pub fn append(&self, event: Event) -> usize {
+        tracing::trace!(?event);
+        let mut events = self.shared.events.lock();
+        events.push(Arc::new(event));
+        let count = events.slots.len();
+        self.shared.count.send_replace(count);
+        count - 1
+    }
+
+    /// Adds an event that takes the place of the one at `earlier`: a reader that has not read
+    /// that one never will, and its memory is free.
+    pub(super) fn supersede(&self, earlier: Option<usize>, event: Event) -> usize {
+        if let Some(earlier) = earlier {
+            self.shared.events.lock().forget(earlier);
+        }
+        self.append(event)
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        *self.shared.count.borrow()
+    }
+
+    /// Everything from the index `from` on, past and to come.
+    pub fn read(&self, from: usize) -> Reader {
+        Reader {
+            shared: Arc::clone(&self.shared),
+            count: self.shared.count.subscribe(),
+            next: from,
+        }
+    }
+}
+
+impl Events {
+    fn push(&mut self, event: Arc<Event>) {
+        let is_chunk = matches!(*event, Event::Text(_) | Event::Thought(_));
+        let kind = mem::discriminant(&*event);
+        if self.open.is_none_or(|(_, open)| open != kind) {
+            self.close_run();
+            self.open = is_chunk.then_some((self.slots.len(), kind));
+        }
+        let size = size(&event);
+        self.bytes += size;
+        self.slots.push(Slot::Here(now(), event, size));
+        self.make_room();
+    }
+
+    /// Puts the chunks of the run that ends here together. Those that are in the file already stay
+    /// as they are.
+    fn close_run(&mut self) {
+        let Some((start, _)) = self.open.take() else { return };
+        let end = self.slots.len();
+        if end - start < LEAST_CHUNKS {
+            return;
+        }
+        let (mut text, mut thinks, mut last) = (String::new(), false, 0);
+        for slot in &self.slots[start..end] {
+            let Slot::Here(at, event, _) = slot else { return };
+            let (Event::Text(chunk) | Event::Thought(chunk)) = &**event else { return };
+            text.push_str(chunk);
+            (thinks, last) = (matches!(**event, Event::Thought(_)), *at);
+        }
+        let whole = Arc::new(if thinks { Event::Thought(text) } else { Event::Text(text) });
+        let size = size(&whole);
+        self.bytes += size;
+        self.runs.insert(start, Run { end, at: last, whole: Whole::Here(whole, size) });
+    }
+
+    fn forget(&mut self, index: usize) {
+        if let Slot::Here(.., size) = mem::replace(&mut self.slots[index], Slot::Gone) {
+            self.bytes -= size;
+        }
+    }
+
+    /// Puts the oldest events into the file if there are too many, some at once. If that cannot be
+    /// done, all stay.
+    fn make_room(&mut self) {
+        let most = self.shelf.max_bytes();
+        if self.bytes <= most {
+            return;
+        }
+        let mut left = self.bytes;
+        let mut oldest = Vec::new();
+        let mut end = self.first;
+        while left > most - most / SOME && end < self.slots.len() {
+            if let Slot::Here(_, event, size) = &self.slots[end] {
+                left -= size;
+                oldest.push(Arc::clone(event));
+            }
+            end += 1;
+        }
+        let slots = oldest.len();
+        for run in self.runs.range(self.first..end).map(|(_, run)| run) {
+            if let Whole::Here(whole, size) = &run.whole {
+                left -= size;
+                oldest.push(Arc::clone(whole));
+            }
+        }
+        match self.shelf.put(&oldest) {
+            Ok(mut places) => {
+                let mut of_runs = places.split_off(slots).into_iter();
+                for run in self.runs.range_mut(self.first..end).map(|(_, run)| run) {
+                    if let Whole::Here(..) = run.whole
+                        && let Some(place) = of_runs.next()
+                    {
+                        run.whole = Whole::Shelved(place);
+                    }
+                }
+                let mut places = places.into_iter();
+                for slot in &mut self.slots[self.first..end] {
+                    if let Slot::Here(at, ..) = slot
+                        && let Some(place) = places.next()
+                    {
+                        *slot = Slot::Shelved(*at, place);
+                    }
+                }
+                (self.first, self.bytes) = (end, left);
+            }
+            Err(err) => {
+                tracing::warn!(%err, "the log stays in memory");
+                self.shelf.stop();
+            }
+        }
+    }
+}
+
+/// The share of what may be in memory that goes into the file at once.
+const SOME: usize = 16;
+
+/// Reads a log from an index on.
+pub struct Reader {
+    shared: Arc<Shared>,
+    count: watch::Receiver<usize>,
+    next: usize,
+}
+
+impl Reader {
+    /// The next event, when there is one.
+    pub async fn next(&mut self) -> Arc<Event> {
+        self.next_entry().await.event
+    }
+
+    /// The next event with its place, when there is one. Whoever reads many lets others run.
+    pub async fn next_entry(&mut self) -> Entry {
+        tokio::task::coop::consume_budget().await;
+        loop {
+            if let Some(entry) = self.try_next_entry() {
+                return entry;
+            }
+            self.ready().await;
+        }
+    }
+
+    /// Waits until there is another event, or was one that a later one has taken the place of.
+    pub async fn ready(&mut self) {
+        let next = self.next;
+        // It cannot fail: `shared` holds the sender.
+        let _ = self.count.wait_for(|count| *count > next).await;
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Arc<Event>> {
+        self.try_next_entry().map(|entry| entry.event)
+    }
+
+    /// The next event with its place, if there is one already.
+    pub fn try_next_entry(&mut self) -> Option<Entry> {
+        let events = self.shared.events.lock();
+        let (index, at, place, file) = loop {
+            let slot = events.slots.get(self.next)?;
+            let index = self.next;
+            self.next += 1;
+            match slot {
+                Slot::Here(at, event, _) => {
+                    return Some(Entry { index, at: *at, event: Arc::clone(event) });
+                }
+                Slot::Shelved(at, place) => {
+                    break (index, *at, *place, events.shelf.file());
+                }
+                Slot::Gone => {}
+            }
+        };
+        drop(events);
+        Some(Entry { index, at, event: from_shelf(file, place) })
+    }
+
+    /// The next event with its place, if there is one already. Chunks of a text that has ended come
+    /// as one, at the place of the first and with the time of the last.
+    pub fn try_next_run(&mut self) -> Option<Entry> {
+        let events = self.shared.events.lock();
+        let Some(run) = events.runs.get(&self.next) else {
+            drop(events);
+            return self.try_next_entry();
+        };
+        let (index, at) = (self.next, run.at);
+        self.next = run.end;
+        let (place, file) = match &run.whole {
+            Whole::Here(whole, _) => {
+                return Some(Entry { index, at, event: Arc::clone(whole) });
+            }
+            Whole::Shelved(place) => (*place, events.shelf.file()),
+        };
+        drop(events);
+        Some(Entry { index, at, event: from_shelf(file, place) })
+    }
+
+    /// The event that [`Reader::try_next`] would give, left where it is.
+    pub fn peek(&mut self) -> Option<Arc<Event>> {
+        let event = self.try_next();
+        if event.is_some() {
+            self.next -= 1;
+        }
+        event
+    }
+
+    /// Leaves out what comes before an index.
+    pub fn skip_to(&mut self, index: usize) {
+        self.next = self.next.max(index);
+    }
+
+    /// The index of the event after the last one given.
+    pub fn position(&self) -> usize {
+        self.next
+    }
+}
+
+/// Reads an event from the file, or says in its place why that cannot be done.
+fn from_shelf(file: Option<Arc<File>>, place: Place) -> Arc<Event> {
+    let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
+        shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
+    });
+    let unread = |why| Event::Notice(format!("Something that has happened is not shown: {why}"));
+    Arc::new(event.unwrap_or_else(unread))
+}
+
+fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_tools::scratch::Scratch;
+
+    fn said(n: usize) -> Event {
+        Event::Text(format!("{n}: {}", "words ".repeat(10)))
+    }
+
+    fn log(scratch: Scratch, max_bytes: usize) -> Log {
+        Log::new(Shelf::new(Arc::new(scratch), max_bytes))
+    }
+
+    fn all(reader: &mut Reader) -> Vec<(usize, Event)> {
+        let entries = std::iter::from_fn(|| reader.try_next_entry());
+        entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
+    }
+
+    /// How many events are in memory, and how many are in the file.
+    fn places(log: &Log) -> (usize, usize) {
+        let events = log.shared.events.lock();
+        let count = |is: fn(&Slot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();
+        let here = count(|slot| matches!(slot, Slot::Here(..)));
+        (here, count(|slot| matches!(slot, Slot::Shelved(..))))
+    }
+
+    #[test]
+    fn of_many_events_the_oldest_are_in_a_file_and_read_as_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = size(&said(100));
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 32 * one);
+        let mut slow = log.read(0);
+        for n in 0..200 {
+            log.append(said(n));
+            let (here, shelved) = places(&log);
+            assert!(here <= 33 && here + shelved == n + 1, "{here} {shelved}");
+            if n == 60 {
+                assert_eq!(*slow.try_next().unwrap(), said(0));
+            }
+        }
+        let expected: Vec<_> = (0..200).map(|n| (n, said(n))).collect();
+        assert_eq!(all(&mut log.read(0)), expected);
+        assert_eq!(all(&mut slow), expected[1..]);
+        assert_eq!(all(&mut log.read(150)), expected[150..]);
+        assert_eq!(*log.read(3).peek().unwrap(), said(3));
+    }
+
+    #[test]
+    fn what_a_later_event_has_taken_the_place_of_is_gone_from_the_file_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 0);
+        for n in 0..3 {
+            log.append(said(n));
+        }
+        assert_eq!(places(&log), (0, 3));
+        log.supersede(Some(1), said(3));
+        assert_eq!(all(&mut log.read(0)), [(0, said(0)), (2, said(2)), (3, said(3))]);
+    }
+
+    fn runs(reader: &mut Reader) -> Vec<(usize, Event)> {
+        let entries = std::iter::from_fn(|| reader.try_next_run());
+        entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
+    }
+
+    #[test]
+    fn a_text_that_has_ended_is_read_as_one_however_many_chunks_it_came_in() {
+        let dir = tempfile::tempdir().unwrap();
+        // In memory, and in the file.
+        for max_bytes in [usize::MAX, 2000] {
+            let log = log(Scratch::new(Some(dir.path().to_owned())), max_bytes);
+            log.append(Event::Forgotten);
+            for _ in 0..5 {
+                log.append(Event::Thought("t".to_owned()));
+            }
+            for _ in 0..1000 {
+                log.append(Event::Text("x".to_owned()));
+            }
+            // It may go on.
+            if max_bytes == usize::MAX {
+                assert_eq!(runs(&mut log.read(0)).len(), 1006);
+            }
+            log.append(Event::Forgotten);
+            let whole = runs(&mut log.read(0));
+            if max_bytes == usize::MAX {
+                let thoughts = (1..6).map(|at| (at, Event::Thought("t".to_owned())));
+                let mut expected = vec![(0, Event::Forgotten)];
+                expected.extend(thoughts);
+                expected.push((6, Event::Text("x".repeat(1000))));
+                expected.push((1006, Event::Forgotten));
+                assert_eq!(whole, expected);
+            }
+            // Whoever stands in the middle goes on from there, and every cursor is good.
+            assert_eq!(runs(&mut log.read(1000)).len(), 7);
+            assert_eq!(all(&mut log.read(0)).len(), 1007);
+            let text: String = whole
+                .iter()
+                .filter_map(|(_, event)| match event {
+                    Event::Text(text) => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(text.len(), 1000);
+        }
+    }
+
+    #[test]
+    fn a_text_that_has_ended_is_one_in_the_file_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 16_000);
+        for _ in 0..20 {
+            log.append(Event::Text("x".to_owned()));
+        }
+        for _ in 0..200 {
+            log.append(Event::Notice("y".repeat(100)));
+        }
+        let (here, shelved) = places(&log);
+        assert!(here < 200 && shelved > 20, "{here} {shelved}");
+        let first = log.read(0).try_next_run().unwrap();
+        assert_eq!((first.index, &*first.event), (0, &Event::Text("x".repeat(20))));
+    }
+
+    #[test]
+    fn what_cannot_be_put_into_a_file_stays_in_memory() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = log(Scratch::new(Some(file.path().join("below"))), 100);
+        for n in 0..10 {
+            log.append(said(n));
+        }
+        assert_eq!(places(&log), (10, 0));
+        assert_eq!(all(&mut log.read(0)).len(), 10);
+    }
+}

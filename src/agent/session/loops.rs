@@ -1,0 +1,220 @@
+//! A model that goes round in circles is told so; if it goes on, the user is asked.
+
+mod cycle;
+mod repetition;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use self::cycle::Cycle;
+use self::repetition::Repetition;
+use super::conversation::BY_THE_AGENT;
+use super::decision::Decision;
+use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
+use super::{Session, call};
+use crate::permission::{Question, RuleName, Scope};
+use tandem_model::Call;
+use tandem_tools::{Access, Kind, Summary, ToolOutput};
+
+/// What the model of one turn has done and said lately.
+pub(super) struct Loops {
+    calls: Cycle,
+    text: Repetition,
+    thought: Repetition,
+    /// Whether what it does counts.
+    calls_count: bool,
+    /// Whether what it says counts.
+    text_counts: bool,
+    /// Whether the model has been told.
+    told: bool,
+}
+
+/// What comes again and again.
+pub(super) struct Loop {
+    /// For people, as the end of a sentence.
+    what: String,
+    /// The call whose result the model is told of it with; none if it is what it said.
+    call: Option<String>,
+}
+
+impl Loops {
+    /// Nothing yet. Nothing at all counts if the settings, or the user, say so.
+    pub(super) fn new(session: &Session) -> Self {
+        let counts = session.upkeep.detect_loops
+            && !session.permissions.allowed().contains(&Scope::Repetition);
+        Self {
+            calls: Cycle::default(),
+            text: Repetition::default(),
+            thought: Repetition::default(),
+            calls_count: counts,
+            text_counts: counts,
+            told: false,
+        }
+    }
+
+    /// A new answer begins, or the one at hand from the beginning.
+    pub(super) fn begin_answer(&mut self) {
+        self.text = Repetition::default();
+        self.thought = Repetition::default();
+    }
+
+    /// The model says more; whether it only repeats itself.
+    pub(super) fn says(&mut self, text: &str) -> Option<Loop> {
+        let repeats = self.text_counts && self.text.add(text);
+        repeats.then(|| Loop { what: "the same text again and again".to_owned(), call: None })
+    }
+
+    /// The same for what it thinks.
+    pub(super) fn thinks(&mut self, text: &str) -> Option<Loop> {
+        let repeats = self.text_counts && self.thought.add(text);
+        repeats.then(|| Loop { what: "the same thought again and again".to_owned(), call: None })
+    }
+
+    /// Calls have been made; whether they, and those before, only repeat themselves. `since` is
+    /// where what came of them is in the log.
+    pub(super) fn calls(
+        &mut self,
+        session: &Session,
+        calls: &[Call],
+        since: usize,
+    ) -> Option<Loop> {
+        if !self.calls_count {
+            return None;
+        }
+        let mut log = session.log.read(since);
+        let mut outcomes = HashMap::new();
+        while let Some(event) = log.try_next() {
+            if let Event::CallFinished { call, .. } = &*event {
+                outcomes.insert(call.clone(), event);
+            }
+        }
+        let mut found = None;
+        for call in calls {
+            let outcome = outcomes.get(&call.id).and_then(|event| match &**event {
+                Event::CallFinished { outcome, .. } => Some(outcome),
+                _ => None,
+            });
+            found = self.calls.add(call, outcome).or(found);
+        }
+        let last = calls.last()?;
+        let what = match found? {
+            1 => format!("the same call with the same result: {}", call::brief(last).label),
+            length => format!(
+                "the same {length} calls with the same results: {}, ...",
+                call::brief(last).label
+            ),
+        };
+        Some(Loop { what, call: Some(last.id.clone()) })
+    }
+
+    /// Tells the model, or asks the user if the model has been told; why the turn ends, if it does.
+    pub(super) async fn meet(
+        &mut self,
+        session: &Session,
+        found: Loop,
+        cancel: &CancellationToken,
+    ) -> Option<StopReason> {
+        let before = std::mem::replace(self, Self::new(session));
+        self.text_counts &= before.text_counts;
+        let text = match &found.call {
+            Some(_) => CALLS,
+            None => TEXT,
+        };
+        if !before.told {
+            self.told = true;
+            let notice = format!("The model repeats itself ({}), and is told so.", found.what);
+            session.log.append(Event::Notice(notice));
+            tell(session, &found, text);
+            return None;
+        }
+        match ask(session, &found, cancel).await {
+            Said::GoOn => {
+                *self = Self::new(session);
+                // What it said was what the user wanted, perhaps.
+                self.text_counts &= before.text_counts && found.call.is_some();
+                tell(session, &found, GO_ON);
+            }
+            Said::Instead(why) => tell(session, &found, &format!("{text} The user says: {why}")),
+            Said::Stop if cancel.is_cancelled() => {
+                return Some(StopReason::Cancelled { answering: false });
+            }
+            Said::Stop => return Some(StopReason::Looping(found.what)),
+        }
+        None
+    }
+}
+
+/// What the user says to it.
+enum Said {
+    GoOn,
+    /// It is to go on, and not so.
+    Instead(String),
+    Stop,
+}
+
+async fn ask(session: &Session, found: &Loop, cancel: &CancellationToken) -> Said {
+    let started = question(session, found);
+    let id = started.call.id.clone();
+    let answer = call::ask(session, started, cancel).await;
+    let permitted = call::permitted(session, answer.as_ref(), cancel).await;
+    let decision = answer.as_ref().map(Answer::decision);
+    let said = match decision {
+        Some(Decision::Reject(Some(why))) => Said::Instead(why.to_owned()),
+        Some(decision) if decision.runs() => Said::GoOn,
+        _ => Said::Stop,
+    };
+    let done = match decision.and_then(Decision::scope) {
+        Some(_) => "It goes on, and so it will whenever it repeats itself.",
+        None => "It goes on.",
+    };
+    let done = |_| ToolOutcome::Done(ToolOutput::new(done, done));
+    session.finish_call(id, permitted.map_or_else(|outcome| outcome, done));
+    said
+}
+
+fn question(session: &Session, found: &Loop) -> Arc<CallStarted> {
+    let call = Call {
+        id: String::new(),
+        name: "go_on".to_owned(),
+        args: json!({ "although": format!("the model repeats itself: {}", found.what) }),
+    };
+    let description = format!(
+        "The model repeats itself: {}.\nIt has been told so, and has not stopped. Shall it go on?",
+        found.what
+    );
+    Arc::new(CallStarted {
+        call: session.unique(call),
+        caller: Caller::Agent,
+        kind: Kind::Other,
+        summary: Summary::new("Go on, although the model repeats itself"),
+        access: Access::Other { description },
+        question: Some(Question {
+            why: "the model has been told, and goes on".to_owned(),
+            rules: vec![RuleName::BuiltIn("repetition".to_owned())],
+            commands: Vec::new(),
+            scopes: session.permissions.offered(vec![Scope::Repetition]),
+            can_save: false,
+        }),
+    })
+}
+
+/// Tells the model: with the result of the call, or as a message of its own.
+fn tell(session: &Session, found: &Loop, text: &str) {
+    let text = match found.call {
+        Some(_) => format!("\n\n{BY_THE_AGENT}{text}]"),
+        None => format!("{BY_THE_AGENT}{text}]"),
+    };
+    session.log.append(Event::Told { call: found.call.clone(), text });
+}
+
+const CALLS: &str = "You have made the same calls again and again, and what came of them was the same \
+    each time. Making them once more will not change that. Find out why, and go on in another way: \
+    with other arguments, with another tool, or by saying what stands in your way. If you wait for \
+    something, wait longer before you look again.";
+const TEXT: &str = "What you said was cut off here, because it was the same again and again. Do not \
+    repeat it. Go on with what is to be done in another way, or say in a few words how far you have \
+    come, and end.";
+const GO_ON: &str = "The user has seen that you repeat yourself, and lets you go on.";

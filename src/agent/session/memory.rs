@@ -1,0 +1,162 @@
+//! What people have written down for the model: `GEMINI.md` and `AGENTS.md` files, of the user and
+//! of the project.
+
+mod import;
+mod places;
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use self::import::Importer;
+pub use self::places::Places;
+use tandem_tools::workspace::{Respect, Workspace};
+use tandem_tools::{add_memory, files};
+
+/// Whether what a folder says may be told to the model.
+type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
+
+/// Where it is written down.
+pub struct Memory {
+    places: Places,
+    trusts: Trusts,
+}
+
+/// One file, and what it says; or why that is not told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryFile {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Trimmed, with what it imports, and not empty.
+    pub content: Result<String, String>,
+}
+
+impl Memory {
+    /// `trusts` says no to a folder of a project whose files are not to be followed.
+    pub fn new(places: Places, trusts: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self { places, trusts: Box::new(trusts) }
+    }
+
+    /// The file that what the user wants remembered is added to.
+    pub fn user_file(&self) -> Option<PathBuf> {
+        self.places.user_file()
+    }
+
+    /// What a file is called that is written now.
+    pub(super) fn name(&self) -> &str {
+        self.places.name()
+    }
+
+    /// Reads the files that there are: the user's own, then those at the workspace's roots and
+    /// above, then those in `more`, directories in the workspace.
+    pub(super) fn read(&self, workspace: &Workspace, more: &[PathBuf]) -> Vec<MemoryFile> {
+        let mut reading =
+            Reading { memory: self, workspace, files: Vec::new(), ids: HashSet::new() };
+        let user: Vec<_> =
+            self.places.user.iter().chain(&self.places.home).filter_map(|dir| real(dir)).collect();
+        for directory in &self.places.user {
+            reading.add(directory, &user);
+        }
+        for root in self.places.roots(workspace) {
+            let top = self.places.top(root);
+            for directory in self.places.upwards(root) {
+                let allowed = top.clone().unwrap_or_else(|| directory.clone());
+                reading.add_trusted(&directory, &[allowed]);
+            }
+        }
+        for directory in more {
+            let mut roots = self.places.roots(workspace).iter();
+            if let Some(root) = roots.find(|root| directory.starts_with(root)) {
+                let allowed = self.places.top(root).unwrap_or_else(|| root.clone());
+                reading.add_trusted(directory, &[allowed]);
+            }
+        }
+        reading.files
+    }
+
+    /// Adds a line to the user's own file; which file that is. What it says otherwise is kept.
+    pub(super) fn add(&self, fact: &str) -> Result<PathBuf, String> {
+        let file = self.user_file().ok_or("Nobody knows where your home directory is.")?;
+        add_memory(&file, fact).map_err(|err| err.message)?;
+        Ok(file)
+    }
+}
+
+/// What has been read so far.
+struct Reading<'a> {
+    memory: &'a Memory,
+    workspace: &'a Workspace,
+    files: Vec<MemoryFile>,
+    /// Which files those are: device and number.
+    ids: HashSet<(u64, u64)>,
+}
+
+impl Reading<'_> {
+    /// Reads what is in a directory of a project.
+    fn add_trusted(&mut self, directory: &Path, allowed: &[PathBuf]) {
+        if (self.memory.trusts)(directory) {
+            return self.add(directory, allowed);
+        }
+        for path in self.memory.places.in_directory(directory) {
+            let content = Err("you have said not to trust its folder".to_owned());
+            self.files.push(MemoryFile { path, content });
+        }
+    }
+
+    /// Reads what is in a directory; what it leads to must be in one of those that are `allowed`.
+    fn add(&mut self, directory: &Path, allowed: &[PathBuf]) {
+        let before = self.files.len();
+        for path in self.memory.places.in_directory(directory) {
+            let found = fs::metadata(&path).ok();
+            if found.is_some_and(|found| !self.ids.insert((found.dev(), found.ino()))) {
+                continue;
+            }
+            let content = self.content(&path, allowed);
+            // The same text under two names is told once.
+            let known = self.files[before..].iter().any(|file| file.content == content);
+            if content.as_deref() != Ok("") && !known {
+                self.files.push(MemoryFile { path, content });
+            }
+        }
+    }
+
+    fn content(&self, path: &Path, allowed: &[PathBuf]) -> Result<String, String> {
+        let real = fs::canonicalize(path).map_err(|err| err.to_string())?;
+        if let Some(rules) = hidden(self.workspace, &real) {
+            return Err(format!("it is ignored by {rules}"));
+        }
+        // A user's own file may be a link to anywhere.
+        let places = &self.memory.places;
+        let own = path.parent().is_some_and(|dir| places.user.iter().any(|user| user == dir));
+        if !own && !allowed.iter().any(|dir| real.starts_with(dir)) {
+            return Err(format!("it is a link to {}, outside the project", real.display()));
+        }
+        if let Some(why) = self.workspace.secrets().why(&real).filter(|_| !own) {
+            return Err(format!("it leads to a file that may hold secrets: {why}"));
+        }
+        let text = text(&real, places.file_bytes)?;
+        let home = places.home.as_deref();
+        let room = places.file_bytes.saturating_sub(text.len() as u64);
+        let seen = HashSet::new();
+        let mut importer = Importer { workspace: self.workspace, allowed, home, room, seen };
+        Ok(importer.expand(&text, &real))
+    }
+}
+
+/// What a file says.
+fn text(path: &Path, max: u64) -> Result<String, String> {
+    let bytes = files::read(path, max).map_err(|err| err.message)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_start_matches('\u{feff}').trim().to_owned())
+}
+
+/// The agent's own ignore file that covers a file of the workspace.
+fn hidden(workspace: &Workspace, real: &Path) -> Option<&'static str> {
+    let inside = workspace.contains(real);
+    inside.then(|| workspace.ignored_by(real, Respect { git: false, own: true })).flatten()
+}
+
+fn real(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}

@@ -1,0 +1,94 @@
+//! `@file` in a file that people have written for the model: the other file's text in its place.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{hidden, text};
+use crate::session::at_path;
+use tandem_tools::workspace::Workspace;
+
+/// How deep imports may lie in each other.
+const MAX_DEPTH: usize = 5;
+
+/// Files that one file may import, those in its imports included.
+const MAX_FILES: usize = 100;
+
+/// Whose file imports, and from where.
+pub(super) struct Importer<'a> {
+    pub(super) workspace: &'a Workspace,
+    /// Real paths of the directories that it may import from.
+    pub(super) allowed: &'a [PathBuf],
+    /// What `~` means.
+    pub(super) home: Option<&'a Path>,
+    /// Bytes of text that there is still room for.
+    pub(super) room: u64,
+    /// Real paths of what is in it already.
+    pub(super) seen: HashSet<PathBuf>,
+}
+
+impl Importer<'_> {
+    /// The text with what it imports in place of each `@file`; the text is that of `path`.
+    pub(super) fn expand(&mut self, text: &str, path: &Path) -> String {
+        self.seen.insert(real(path).unwrap_or_else(|| path.to_owned()));
+        self.with_imports(text, path, 0)
+    }
+
+    fn with_imports(&mut self, text: &str, path: &Path, depth: usize) -> String {
+        let mut expanded = String::new();
+        let mut done = 0;
+        for at in at_path::all(text) {
+            // What is no file is but a word: a name, a decorator.
+            let Some(import) = self.file(&at.path, path) else { continue };
+            expanded.push_str(&text[done..at.place.start]);
+            done = at.place.end;
+            let name = at.path.replace("--", "- -");
+            expanded.push_str(&match self.import(&import, depth) {
+                Ok(text) => format!(
+                    "<!-- Imported from: {name} -->\n{text}\n<!-- End of import from: {name} -->"
+                ),
+                Err(why) => format!("<!-- Import failed: {name} - {why} -->"),
+            });
+        }
+        expanded.push_str(&text[done..]);
+        expanded
+    }
+
+    /// The real path of the file that an import names.
+    fn file(&self, named: &str, by: &Path) -> Option<PathBuf> {
+        let directory = by.parent()?;
+        let path = match named.strip_prefix("~/") {
+            Some(below) => self.home?.join(below),
+            None => directory.join(named),
+        };
+        real(&path).filter(|real| real.is_file())
+    }
+
+    fn import(&mut self, file: &Path, depth: usize) -> Result<String, String> {
+        if !self.allowed.iter().any(|dir| file.starts_with(dir)) {
+            return Err("outside the directories that it may import from".to_owned());
+        }
+        if let Some(rules) = hidden(self.workspace, file) {
+            return Err(format!("ignored by {rules}"));
+        }
+        if let Some(why) = self.workspace.secrets().why(file) {
+            return Err(format!("it may hold secrets: {why}"));
+        }
+        if depth == MAX_DEPTH {
+            return Err(format!("more than {MAX_DEPTH} imports in each other"));
+        }
+        if self.seen.len() > MAX_FILES {
+            return Err(format!("more than {MAX_FILES} files"));
+        }
+        if !self.seen.insert(file.to_owned()) {
+            return Err("imported already".to_owned());
+        }
+        let text = text(file, self.room)?;
+        self.room = self.room.saturating_sub(text.len() as u64);
+        Ok(self.with_imports(&text, file, depth + 1))
+    }
+}
+
+fn real(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}

@@ -1,0 +1,388 @@
+//! Files that a prompt mentions: found, read in one call that everybody sees, and told the model
+//! with the prompt.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Event, PromptPart};
+use super::{Session, at_path, call};
+use tandem_model::Call;
+use tandem_tools::ToolError;
+use tandem_tools::workspace::{Respect, Workspace};
+
+/// Heading of what the model is told of mentions in vain.
+const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
+
+/// How many mentions of a prompt are looked up.
+const MOST: usize = 100;
+
+/// Something that may be a file's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mention {
+    path: String,
+    /// It is one for sure, and not a word that begins with `@`.
+    certain: bool,
+}
+
+impl Mention {
+    /// Whether people want to know that there is no such file.
+    fn is_file_name(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        self.certain || name.trim_start_matches('.').contains('.')
+    }
+
+    /// Returns whether the mention may be a pattern of paths.
+    fn is_glob(&self) -> bool {
+        let has = |chars: &[char]| chars.iter().all(|c| self.path.contains(*c));
+        let glob = has(&['*']) || has(&['?']) || has(&['[', ']']) || has(&['{', '}']);
+        glob && self.is_part_of_path()
+    }
+
+    /// Whether it may be a part of a path. A single word may be anything.
+    fn is_part_of_path(&self) -> bool {
+        self.is_file_name() || self.path.contains('/')
+    }
+}
+
+/// Lines of a file, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LineRange {
+    first: usize,
+    /// Itself included.
+    last: usize,
+}
+
+/// One way to read a mention.
+#[derive(Debug, PartialEq, Eq)]
+struct Reading {
+    path: String,
+    lines: Option<LineRange>,
+}
+
+/// Target of a mention.
+struct Target {
+    /// Way in which the mention was read.
+    reading: Reading,
+    /// The real path, or why there is none.
+    found: Result<PathBuf, ToolError>,
+}
+
+/// Files, directories and excerpts to read of a prompt's mentions.
+#[derive(Default)]
+struct Wanted {
+    /// Whole files and directories, relative to the workspace where they can be.
+    include: Vec<String>,
+    excerpts: Vec<(String, LineRange)>,
+    /// Notices to people of the mentions that lead nowhere.
+    notices: Vec<String>,
+}
+
+/// Reads what the prompt mentions, if it mentions anything. What cannot be read stays as it was
+/// typed, and people are told why.
+pub(super) async fn read(
+    session: &Session,
+    prompt: &[PromptPart],
+    cancel: &CancellationToken,
+) -> bool {
+    let (mut mentions, over) = mentions(prompt);
+    mentions.retain(|mention| session.servers.resource(&mention.path).is_none());
+    if mentions.is_empty() {
+        return false;
+    }
+    let (workspace, stop) = (Arc::clone(&session.host.workspace), cancel.child_token());
+    let _stop_on_drop = stop.clone().drop_guard();
+    let search = tokio::task::spawn_blocking(move || find_all(&workspace, &mentions, &stop));
+    let Some(Ok(wanted)) = cancel.run_until_cancelled(search).await else {
+        return true;
+    };
+    let Wanted { include, excerpts, mut notices } = wanted;
+    if over > 0 {
+        notices
+            .push(format!("{over} more mentions: only the first {MOST} of a prompt are looked up"));
+    }
+    if !notices.is_empty() {
+        let text = format!("{NOT_READ}{}\n", notices.join("\n"));
+        session.log.append(Event::Told { call: None, text });
+    }
+    for notice in notices {
+        session.log.append(Event::Notice(notice));
+    }
+    if include.is_empty() && excerpts.is_empty() {
+        return true;
+    }
+    let mut args = json!({ "include": include });
+    if !excerpts.is_empty() {
+        let excerpts = excerpts.iter().map(|(path, LineRange { first, last })| {
+            json!({ "path": path, "start_line": first, "end_line": last })
+        });
+        args["excerpts"] = excerpts.collect();
+    }
+    let call = Call { id: String::new(), name: "read_many_files".to_owned(), args };
+    call::run_for_prompt(session, session.unique(call), cancel).await;
+    true
+}
+
+/// Returns the mentions of a prompt, each once; and the number of those beyond what is looked up.
+fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
+    let mut mentions: Vec<Mention> = Vec::new();
+    let mut over = 0;
+    let mut add = |path: String, certain: bool| {
+        let known = mentions.iter().any(|mention| mention.path == path);
+        // With a scheme it is something that others know.
+        if known || (!certain && path.contains("://")) {
+            return;
+        }
+        let mention = Mention { path, certain };
+        if mentions.len() < MOST {
+            mentions.push(mention);
+        } else if mention.is_file_name() {
+            over += 1;
+        }
+    };
+    for part in prompt {
+        match part {
+            PromptPart::Path(path) => add(path.clone(), true),
+            PromptPart::Text(text) => {
+                for at in at_path::all(text) {
+                    add(at.path, at.quoted);
+                }
+            }
+            PromptPart::Input(_) | PromptPart::Shell(_) => {}
+        }
+    }
+    (mentions, over)
+}
+
+/// Looks for what is mentioned.
+fn find_all(workspace: &Workspace, mentions: &[Mention], stop: &CancellationToken) -> Wanted {
+    let mut targets: Vec<_> = mentions.iter().map(|it| target(workspace, &it.path)).collect();
+    let missing = mentions.iter().zip(&mut targets).filter(|(mention, target)| {
+        mention.is_part_of_path()
+            && !mention.is_glob()
+            && target.found.as_ref().is_ok_and(|real| !real.exists())
+    });
+    by_name(workspace, missing.map(|(_, target)| target), stop);
+    let mut wanted = Wanted::default();
+    for (mention, Target { reading, found }) in mentions.iter().zip(targets) {
+        match to_read(workspace, mention, found) {
+            Some(Ok(real)) => {
+                let path = workspace.relative(&real);
+                match reading.lines.filter(|_| real.is_file()) {
+                    Some(lines) => wanted.excerpts.push((path, lines)),
+                    None if !wanted.include.contains(&path) => wanted.include.push(path),
+                    None => {}
+                }
+            }
+            Some(Err(why)) => wanted.notices.push(format!("@{}: {why}", mention.path)),
+            None => {}
+        }
+    }
+    wanted
+}
+
+/// Looks up a mention: it is read in the first way in which something is there.
+fn target(workspace: &Workspace, mentioned: &str) -> Target {
+    let mut readings = readings(mentioned);
+    let there = |reading: &Reading| {
+        !reading.path.is_empty() && workspace.resolve(&reading.path).is_ok_and(|real| real.exists())
+    };
+    let at = readings.iter().position(there).unwrap_or(readings.len() - 1);
+    let reading = readings.swap_remove(at);
+    let found = if reading.path.is_empty() {
+        Err(ToolError::new("invalid_path", "it names no file".to_owned()))
+    } else {
+        workspace.resolve(&reading.path)
+    };
+    Target { reading, found }
+}
+
+/// The real path to read, or why there is none; nothing if it is but a word.
+fn to_read(
+    workspace: &Workspace,
+    mention: &Mention,
+    found: Result<PathBuf, ToolError>,
+) -> Option<Result<PathBuf, String>> {
+    Some(match found {
+        Ok(real) if real.exists() => match workspace.ignored_by(&real, Respect::ALL) {
+            Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
+            None => Ok(real),
+        },
+        // What there is of it, and what of that is not read, the tool says.
+        Ok(real) if mention.is_glob() => Ok(real),
+        Ok(_) if !mention.is_file_name() => return None,
+        Ok(_) => Err("there is no such file in the workspace".to_owned()),
+        // A name that a program imports may look like this.
+        Err(_) if !mention.is_file_name() && !Path::new(&mention.path).exists() => return None,
+        Err(error) => Err(error.message),
+    })
+}
+
+/// The files that are not ignored, those of the first root first.
+pub(super) fn files(workspace: &Workspace, most: usize) -> Vec<String> {
+    walk(workspace).take(most).map(|path| workspace.relative(&path)).collect()
+}
+
+fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
+    let below = |root: &PathBuf| {
+        let mut walk = workspace.walk(root, Respect::ALL);
+        walk.sort_by_file_path(Path::cmp).build().flatten()
+    };
+    let files = workspace.roots().iter().flat_map(below);
+    let files = files.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    // Who wants a secret names it.
+    let files = files.filter(|entry| !workspace.secrets().hides(entry.path(), false));
+    files.map(ignore::DirEntry::into_path)
+}
+
+/// Returns the ways to read a mention, the literal one first: names of files can have a `#` or a `?`.
+/// Editors write the lines of a selection as `PATH#L10:20`, those of a symbol as
+/// `PATH?symbol=NAME#L10:20`, and both in a URI.
+fn readings(mentioned: &str) -> Vec<Reading> {
+    if let Some(uri) = mentioned.strip_prefix("zed:///agent/") {
+        return vec![in_zed(uri)];
+    }
+    let Some(uri) = mentioned.strip_prefix("file://") else {
+        let mut readings = vec![Reading { path: mentioned.to_owned(), lines: None }];
+        if let Some((path, fragment)) = mentioned.rsplit_once('#')
+            && let Some(lines) = fragment.strip_prefix('L').and_then(line_range)
+        {
+            readings.push(Reading { path: path.to_owned(), lines: Some(lines) });
+        }
+        return readings;
+    };
+    let uri = uri.strip_prefix("localhost").unwrap_or(uri);
+    let mut readings = vec![Reading { path: decoded(uri), lines: None }];
+    let (path, lines) = match uri.rsplit_once('#') {
+        Some((path, fragment)) => (path, line_range(fragment)),
+        None => (uri, None),
+    };
+    if path != uri {
+        readings.push(Reading { path: decoded(path), lines });
+    }
+    if let Some((path, _)) = path.rsplit_once('?') {
+        readings.push(Reading { path: decoded(path), lines });
+    }
+    readings
+}
+
+/// Reads what follows `zed:///agent/`: a `path` in the query, and lines in the fragment. Without a
+/// path it is something that only the editor knows.
+fn in_zed(uri: &str) -> Reading {
+    let (uri, fragment) = uri.split_once('#').unwrap_or((uri, ""));
+    let query = uri.split_once('?').map_or("", |(_, query)| query);
+    let path = query.split('&').find_map(|field| field.strip_prefix("path="));
+    let path = path.map(|path| decoded(&path.replace('+', " "))).unwrap_or_default();
+    Reading { path, lines: line_range(fragment) }
+}
+
+/// Reads `10:20`, `10-20` or `10`, each number with or without an `L` before it.
+fn line_range(text: &str) -> Option<LineRange> {
+    let number = |text: &str| {
+        let number = text.strip_prefix('L').unwrap_or(text).parse::<usize>();
+        number.ok().filter(|number| *number > 0)
+    };
+    let (first, last) = text.split_once([':', '-']).unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    Some(LineRange { first: first.min(last), last: first.max(last) })
+}
+
+/// Returns a path without the escapes of a URI.
+fn decoded(path: &str) -> String {
+    percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
+}
+
+/// Leads each target to what is found by its name: the first file, in alphabetical order, whose
+/// path ends in something like it.
+fn by_name<'a>(
+    workspace: &Workspace,
+    missing: impl Iterator<Item = &'a mut Target>,
+    stop: &CancellationToken,
+) {
+    let mut missing: Vec<_> = missing
+        .filter_map(|Target { reading, found }| Some((like(&reading.path)?, found)))
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    for path in walk(workspace).take_while(|_| !stop.is_cancelled()) {
+        let Some(root) = workspace.roots().iter().find(|root| path.starts_with(root)) else {
+            continue;
+        };
+        let below = path.strip_prefix(root).unwrap_or(&path);
+        missing.retain_mut(|(glob, found)| {
+            let is_it = glob.is_match(below);
+            if is_it {
+                **found = Ok(path.clone());
+            }
+            !is_it
+        });
+        if missing.is_empty() {
+            return;
+        }
+    }
+}
+
+/// What matches paths that end in something like the name.
+fn like(name: &str) -> Option<GlobMatcher> {
+    let name = name.trim_start_matches(['/', '.']);
+    if name.is_empty() {
+        return None;
+    }
+    let pattern = format!("**/*{}*", globset::escape(name));
+    Some(GlobBuilder::new(&pattern).literal_separator(true).build().ok()?.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LineRange, Reading, readings};
+
+    /// The ways to read a mention: a path, and the first and last line if only some are meant.
+    #[track_caller]
+    fn check(mentioned: &str, expected: &[(&str, Option<(usize, usize)>)]) {
+        let range = |(first, last)| LineRange { first, last };
+        let reading = |(path, lines): &(&str, Option<_>)| Reading {
+            path: (*path).to_owned(),
+            lines: lines.map(range),
+        };
+        assert_eq!(readings(mentioned), expected.iter().map(reading).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_uri_is_read_as_editors_write_it() {
+        check("file:///w/a%20b.md", &[("/w/a b.md", None)]);
+        check("file://localhost/w/a.md", &[("/w/a.md", None)]);
+        check("file:///w/a%23b%3F.md", &[("/w/a#b?.md", None)]);
+        check("file:///w/a.md#L1:2", &[("/w/a.md#L1:2", None), ("/w/a.md", Some((1, 2)))]);
+        check(
+            "file:///w/a.md?symbol=x#L3:9",
+            &[
+                ("/w/a.md?symbol=x#L3:9", None),
+                ("/w/a.md?symbol=x", Some((3, 9))),
+                ("/w/a.md", Some((3, 9))),
+            ],
+        );
+        check("file:///w/a.md#intro", &[("/w/a.md#intro", None), ("/w/a.md", None)]);
+        check("zed:///agent/selection?path=%2Fw%2Fa+b.md#L4:5", &[("/w/a b.md", Some((4, 5)))]);
+        check("zed:///agent/symbol/x?path=/w/a.md#L4", &[("/w/a.md", Some((4, 4)))]);
+        check("zed:///agent/file?path=/w/a.md", &[("/w/a.md", None)]);
+        check("zed:///agent/thread/1?name=x", &[("", None)]);
+    }
+
+    #[test]
+    fn a_path_is_read_as_it_is_or_with_lines() {
+        check("a.md", &[("a.md", None)]);
+        check("a#b.md", &[("a#b.md", None)]);
+        check("a.md#12", &[("a.md#12", None)]);
+        for lines in ["L10:20", "L10-20", "L10-L20", "L20:10"] {
+            let written = format!("a.md#{lines}");
+            check(&written, &[(&written, None), ("a.md", Some((10, 20)))]);
+        }
+        check("a#b.md#L7", &[("a#b.md#L7", None), ("a#b.md", Some((7, 7)))]);
+        check("a.md#L0", &[("a.md#L0", None)]);
+        check("a.md#L99999999999999999999", &[("a.md#L99999999999999999999", None)]);
+    }
+}

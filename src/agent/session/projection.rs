@@ -1,0 +1,365 @@
+//! The log's events folded into what people are shown: turns, calls with their status, open
+//! questions, todos, tokens, and what is going on now.
+//!
+//! Every front end starts here. [`Projection::apply`] takes the entries of a log in order, and
+//! returns the [`Update`] that each of them means: what a front end translates. Questions of
+//! meaning are decided here and nowhere else: the status of a call, what a retry voids, which
+//! calls never began, how a turn's end is explained, what an origin is called.
+
+mod activity;
+mod explain;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod update;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+pub use self::activity::Activity;
+use self::activity::Voice;
+pub use self::explain::{
+    TurnResult, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
+};
+pub use self::turn::{CallRecord, CallStatus, TurnRecord};
+pub use self::update::{CallStep, LastAnswer, Update, UpdateKind};
+use super::event::{CallStarted, Event, ToolOutcome, TurnId};
+use super::log::{Entry, Millis};
+use tandem_model::{Retry, Usage};
+use tandem_tools::{Content, Todo, TodoStatus};
+
+/// A pure fold over the entries of a log.
+///
+/// By default it holds what has not ended: memory does not grow with the session. A
+/// [complete](Self::complete) one holds every turn and every call, and the texts of the answers;
+/// it can also be asked for the update of any earlier entry again.
+#[derive(Debug, Default)]
+pub struct Projection {
+    complete: bool,
+    turns: BTreeMap<TurnId, TurnRecord>,
+    /// Log index and turn of each start, in order; only the newest unless complete.
+    starts: Vec<(usize, TurnId)>,
+    /// The turn that runs, and since when.
+    running: Option<(TurnId, Millis)>,
+    calls: HashMap<String, CallRecord>,
+    /// Ids of the calls that have not ended, in the order they started.
+    open: Vec<String>,
+    /// Text that the model is writing.
+    voice: Option<Voice>,
+    /// `true` if the running turn's answer has text and goes on.
+    answering: bool,
+    /// A request that is tried again, and when.
+    retry: Option<(Retry, Millis)>,
+    /// Log indexes of the retries that voided text of an answer; only the newest unless complete.
+    restarts: Vec<usize>,
+    todos: Vec<Todo>,
+    context_tokens: Option<u64>,
+    spent_tokens: u64,
+    /// What the entry before has ended: it can be looked up until the next one is applied.
+    ended: Option<Ended>,
+}
+
+/// Something that has ended.
+#[derive(Debug)]
+enum Ended {
+    Turn(TurnId),
+    Call(String),
+}
+
+impl Projection {
+    /// Returns a projection that holds every turn and call, for readers that look back.
+    pub fn complete() -> Self {
+        Self { complete: true, ..Self::default() }
+    }
+
+    /// Returns a projection for a reader that joins late: these questions are open already.
+    pub fn joining(questions: &[Arc<CallStarted>]) -> Self {
+        let mut projection = Self::default();
+        for started in questions {
+            projection.start_call(None, 0, started);
+        }
+        projection
+    }
+
+    /// Folds in the next entry; returns what it means, if people are shown anything of it.
+    pub fn apply<'a>(&mut self, entry: &'a Entry) -> Option<Update<'a>> {
+        self.forget_ended();
+        self.fold(entry);
+        let update = self.update(entry);
+        if !self.complete {
+            self.ended = ended(&entry.event);
+        }
+        update
+    }
+
+    /// Returns what an entry means that was folded in before. Of a projection that is not complete
+    /// this is known for the last entry only.
+    pub fn update<'a>(&self, entry: &'a Entry) -> Option<Update<'a>> {
+        update::of(self, entry)
+    }
+
+    /// Returns the turns, oldest first: those that have not ended, or all.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
+        self.turns.values()
+    }
+
+    /// Returns the turn of this number.
+    pub fn turn(&self, turn: TurnId) -> Option<&TurnRecord> {
+        self.turns.get(&turn)
+    }
+
+    /// Returns the turns that wait, oldest first.
+    pub fn queued(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
+        self.turns.values().filter(|turn| turn.started.is_none() && turn.ended.is_none())
+    }
+
+    /// Returns the turn that runs, and since when.
+    pub fn running(&self) -> Option<(TurnId, Millis)> {
+        self.running
+    }
+
+    /// Returns the turn that ran at a log index, or had ended last.
+    pub fn running_at(&self, index: usize) -> Option<TurnId> {
+        let after = self.starts.partition_point(|(start, _)| *start <= index);
+        self.starts.get(after.checked_sub(1)?).map(|(_, turn)| *turn)
+    }
+
+    /// Returns the turn that runs now or ran last; before any ran, the first in the queue.
+    pub fn latest(&self) -> Option<&TurnRecord> {
+        let ran = self.starts.last().and_then(|(_, turn)| self.turn(*turn));
+        ran.or_else(|| self.turns.values().next())
+    }
+
+    /// Returns the call of this id, if it has begun.
+    pub fn call(&self, id: &str) -> Option<&CallRecord> {
+        self.calls.get(id)
+    }
+
+    /// Returns the calls that have not ended, in the order they started.
+    pub fn open_calls(&self) -> impl DoubleEndedIterator<Item = &CallRecord> {
+        self.open.iter().filter_map(|id| self.calls.get(id))
+    }
+
+    /// Returns the todo list: as the model wrote it last, until nothing of it is left to do.
+    pub fn todos(&self) -> &[Todo] {
+        &self.todos
+    }
+
+    /// Returns the tokens that the model was told last, if it was asked since the conversation
+    /// began.
+    pub fn context_tokens(&self) -> Option<u64> {
+        self.context_tokens
+    }
+
+    /// Returns the tokens of all requests, without those that were cached.
+    pub fn spent_tokens(&self) -> u64 {
+        self.spent_tokens
+    }
+
+    /// Returns whether the retry at a log index voided text of an answer that had been shown.
+    fn restarts_at(&self, index: usize) -> bool {
+        self.restarts.binary_search(&index).is_ok()
+    }
+
+    /// Returns what is going on now.
+    pub fn activity(&self) -> Activity<'_> {
+        activity::of(self)
+    }
+
+    fn fold(&mut self, entry: &Entry) {
+        let (event, at) = (&*entry.event, entry.at);
+        if !matches!(event, Event::Retry(_) | Event::TurnQueued { .. }) {
+            self.retry = None;
+        }
+        self.voice = activity::voice_after(self.voice, event);
+        match event {
+            Event::TurnQueued { turn, prompt, origin, .. } => {
+                let queued = TurnRecord {
+                    prompt: prompt_text(prompt),
+                    origin: Some(origin.clone()),
+                    ..TurnRecord::new(*turn, entry)
+                };
+                self.turns.insert(*turn, queued);
+            }
+            Event::TurnStarted { turn } => self.start_turn(*turn, entry),
+            Event::CommandStarted { name } => {
+                self.change(|turn| turn.command = Some(name.clone()));
+            }
+            Event::Output(text) | Event::CommandFailed(text) => {
+                self.answering = false;
+                self.say(text, at);
+                self.answering = false;
+            }
+            Event::Text(text) => self.say(text, at),
+            Event::Retry(retry) => self.retry(retry, entry),
+            Event::AnswerFinished { usage, .. } => {
+                self.answering = false;
+                self.change(|turn| turn.changed_at = at);
+                self.spend(usage);
+                // Of an answer that was cut off nobody knows.
+                if usage.input > 0 {
+                    self.context_tokens = Some(usage.input);
+                }
+            }
+            Event::Compressed(short) => {
+                self.spend(&short.usage);
+                self.context_tokens = Some(short.after);
+            }
+            Event::CallStarted(started) => self.start_call(Some(entry.index), at, started),
+            Event::QuestionClosed { call, answer } => {
+                let answer = answer.as_ref().map(|(answer, _)| answer);
+                self.close_question(call, CallStatus::of_answer(answer), at);
+            }
+            Event::CallFinished { call, outcome } => self.finish_call(call, outcome, at),
+            Event::TurnFinished { turn, .. } => self.finish_turn(*turn, entry),
+            Event::Forgotten => {
+                self.context_tokens = None;
+                self.todos.clear();
+            }
+            // Nothing of the others is held.
+            _ => {}
+        }
+    }
+
+    fn start_turn(&mut self, turn: TurnId, entry: &Entry) {
+        if !self.complete {
+            self.starts.clear();
+        }
+        self.starts.push((entry.index, turn));
+        self.running = Some((turn, entry.at));
+        // Who joins late has not read that it was queued.
+        self.turns.entry(turn).or_insert_with(|| TurnRecord::new(turn, entry));
+        self.answering = false;
+        self.change(|turn| {
+            turn.started = Some(entry.at);
+            turn.changed_at = entry.at;
+        });
+    }
+
+    fn finish_turn(&mut self, turn: TurnId, entry: &Entry) {
+        if self.running.take_if(|(running, _)| *running == turn).is_some() {
+            self.answering = false;
+            let is_open =
+                |todo: &Todo| !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
+            if !self.todos.iter().any(is_open) {
+                self.todos.clear();
+            }
+        }
+        if let Some(turn) = self.turns.get_mut(&turn)
+            && let Event::TurnFinished { reason, .. } = &*entry.event
+        {
+            turn.ended = Some((entry.index, reason.clone()));
+            turn.changed_at = entry.at;
+            turn.questions.clear();
+        }
+    }
+
+    /// Takes in more text of the running turn.
+    fn say(&mut self, text: &str, at: Millis) {
+        let goes_on = std::mem::replace(&mut self.answering, true);
+        let complete = self.complete;
+        self.change(|turn| {
+            turn.changed_at = at;
+            match turn.answers.last_mut() {
+                Some(answer) if goes_on => answer.push_str(text),
+                _ if complete => turn.answers.push(text.to_owned()),
+                _ => {}
+            }
+        });
+    }
+
+    fn retry(&mut self, retry: &Retry, entry: &Entry) {
+        let delay = Millis::try_from(retry.delay.as_millis()).unwrap_or(0);
+        self.retry = Some((retry.clone(), entry.at.saturating_add(delay)));
+        if !retry.discard {
+            return;
+        }
+        let restarts = std::mem::take(&mut self.answering);
+        if restarts {
+            if !self.complete {
+                self.restarts.clear();
+            }
+            self.restarts.push(entry.index);
+        }
+        self.change(|turn| {
+            turn.changed_at = entry.at;
+            if restarts {
+                turn.answers.pop();
+            }
+        });
+    }
+
+    /// Takes in a call that begins, unless it is known already: who joins late is told twice.
+    fn start_call(&mut self, index: Option<usize>, at: Millis, started: &Arc<CallStarted>) {
+        let id = &started.call.id;
+        if self.calls.contains_key(id) {
+            return;
+        }
+        let turn = index.and_then(|index| self.running_at(index));
+        let record = CallRecord::new(index, turn, at, started);
+        self.calls.insert(id.clone(), record);
+        self.open.push(id.clone());
+        if started.question.is_some() {
+            self.change(|turn| {
+                turn.questions.push(id.clone());
+                turn.changed_at = at;
+            });
+        }
+    }
+
+    fn close_question(&mut self, id: &str, status: CallStatus, at: Millis) {
+        self.end_question(id, at);
+        if let Some(call) = self.calls.get_mut(id) {
+            call.status = status;
+            call.since = at;
+        }
+    }
+
+    fn finish_call(&mut self, id: &str, outcome: &ToolOutcome, at: Millis) {
+        self.end_question(id, at);
+        if let Some(call) = self.calls.get_mut(id) {
+            call.status = CallStatus::of_outcome(outcome);
+        }
+        self.open.retain(|open| open != id);
+        if let ToolOutcome::Done(output) = outcome
+            && let Some(Content::Todos(todos)) = &output.shown
+        {
+            self.todos.clone_from(todos);
+        }
+    }
+
+    fn end_question(&mut self, id: &str, at: Millis) {
+        self.change(|turn| {
+            turn.questions.retain(|question| question != id);
+            turn.changed_at = at;
+        });
+    }
+
+    fn spend(&mut self, usage: &Usage) {
+        self.spent_tokens +=
+            usage.input.saturating_sub(usage.cached) + usage.output + usage.thoughts;
+    }
+
+    /// Changes the turn that runs, or ran last.
+    fn change(&mut self, change: impl FnOnce(&mut TurnRecord)) {
+        if let Some(turn) = self.starts.last().and_then(|(_, turn)| self.turns.get_mut(turn)) {
+            change(turn);
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        match self.ended.take() {
+            Some(Ended::Turn(turn)) => _ = self.turns.remove(&turn),
+            Some(Ended::Call(call)) => _ = self.calls.remove(&call),
+            None => {}
+        }
+    }
+}
+
+fn ended(event: &Event) -> Option<Ended> {
+    match event {
+        Event::TurnFinished { turn, .. } => Some(Ended::Turn(*turn)),
+        Event::CallFinished { call, .. } => Some(Ended::Call(call.clone())),
+        _ => None,
+    }
+}

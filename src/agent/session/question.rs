@@ -1,0 +1,128 @@
+//! Questions that are open: the first answer wins, whichever front end it comes from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::decision::Decision;
+use super::event::{Answer, CallStarted, Origin};
+use crate::permission::Question;
+use parking_lot::Mutex;
+
+/// Reason why an answer did not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AnswerError {
+    /// Somebody was faster.
+    AlreadyAnswered {
+        /// Front end of the answer that counted.
+        by: Origin,
+        /// The answer that counted.
+        answer: Answer,
+    },
+    /// The turn was cancelled first.
+    Withdrawn,
+    /// No such question was asked.
+    NotAsked,
+    /// "Always" in a scope that was not offered.
+    NotOffered,
+}
+
+/// The questions of one session.
+#[derive(Default)]
+pub(super) struct Questions {
+    /// By call.
+    by_call: Mutex<HashMap<String, State>>,
+}
+
+enum State {
+    Open { asked: Arc<CallStarted>, answer: oneshot::Sender<(Answer, Origin)> },
+    Answered { answer: Answer, by: Origin },
+    Withdrawn,
+}
+
+impl Questions {
+    /// Opens a question. Do so before anybody is told of it, or a fast answer is lost.
+    pub(super) fn open(&self, asked: Arc<CallStarted>) -> oneshot::Receiver<(Answer, Origin)> {
+        let (sender, receiver) = oneshot::channel();
+        let call = asked.call.id.clone();
+        self.by_call.lock().insert(call, State::Open { asked, answer: sender });
+        receiver
+    }
+
+    /// Answers a question, unless somebody did.
+    pub(super) fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
+        let mut questions = self.by_call.lock();
+        let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
+        match state {
+            State::Withdrawn => return Err(AnswerError::Withdrawn),
+            State::Answered { answer, by } => {
+                return Err(AnswerError::AlreadyAnswered {
+                    by: by.clone(),
+                    answer: answer.clone(),
+                });
+            }
+            State::Open { asked, .. } => {
+                if !asked.question.as_ref().is_some_and(|question| offered(question, &answer)) {
+                    return Err(AnswerError::NotOffered);
+                }
+            }
+        }
+        let answered = State::Answered { answer: in_short(&answer), by: by.clone() };
+        if let State::Open { answer: waiting, .. } = std::mem::replace(state, answered) {
+            // The turn may be ending; then nobody waits, and nothing runs.
+            drop(waiting.send((answer, by)));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a question still waits for its answer.
+    pub(super) fn is_open(&self, call: &str) -> bool {
+        matches!(self.by_call.lock().get(call), Some(State::Open { .. }))
+    }
+
+    /// The calls that are asked about now.
+    pub(super) fn open_now(&self) -> Vec<Arc<CallStarted>> {
+        let open = |state: &State| match state {
+            State::Open { asked, .. } => Some(Arc::clone(asked)),
+            State::Answered { .. } | State::Withdrawn => None,
+        };
+        self.by_call.lock().values().filter_map(open).collect()
+    }
+
+    /// Takes a question back if nobody has answered it; `first` happens before anybody notices.
+    pub(super) fn expire(&self, call: &str, first: impl FnOnce()) -> bool {
+        let mut questions = self.by_call.lock();
+        let Some(state @ State::Open { .. }) = questions.get_mut(call) else { return false };
+        first();
+        *state = State::Withdrawn;
+        true
+    }
+
+    /// Takes all questions back that nobody has answered: what is said from now on does not count.
+    pub(super) fn withdraw(&self) {
+        for state in self.by_call.lock().values_mut() {
+            if matches!(state, State::Open { .. }) {
+                *state = State::Withdrawn;
+            }
+        }
+    }
+}
+
+/// Returns whether the question offers an answer.
+fn offered(question: &Question, answer: &Answer) -> bool {
+    match answer.decision() {
+        Decision::Always(scope) => question.scopes.contains(scope),
+        Decision::AlwaysAndSave(scope) => question.can_save && question.scopes.contains(scope),
+        _ => true,
+    }
+}
+
+/// Returns the answer without its content.
+fn in_short(answer: &Answer) -> Answer {
+    match answer {
+        Answer::Once { .. } => Answer::Once { edited: None },
+        other => other.clone(),
+    }
+}

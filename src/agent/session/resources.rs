@@ -1,0 +1,56 @@
+//! Resources of MCP servers that a prompt mentions: read in calls that everybody sees, and told the
+//! model with the prompt.
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::event::PromptPart;
+use super::{Session, at_path, call};
+use tandem_mcp::READ_RESOURCE;
+use tandem_model::Call;
+
+/// How many of one prompt are looked up, and read.
+const MENTIONS: usize = 100;
+const MOST: usize = 20;
+
+/// Reads what the prompt mentions of servers; whether it mentions anything.
+pub(super) async fn read(
+    session: &Session,
+    prompt: &[PromptPart],
+    cancel: &CancellationToken,
+) -> bool {
+    let mut words = words(prompt);
+    words.retain(|word| session.servers.may_name_resource(word));
+    if words.is_empty() {
+        return false;
+    }
+    session.await_servers(cancel).await;
+    for word in words.into_iter().take(MOST) {
+        let Some((server, uri)) = session.servers.resource(&word) else { continue };
+        let call = Call {
+            id: String::new(),
+            name: READ_RESOURCE.to_owned(),
+            args: json!({ "serverName": server, "uri": uri }),
+        };
+        call::run_for_prompt(session, session.unique(call), cancel).await;
+    }
+    true
+}
+
+/// The words that a prompt mentions, each once.
+fn words(prompt: &[PromptPart]) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |word: String| {
+        if words.len() < MENTIONS && !words.contains(&word) {
+            words.push(word);
+        }
+    };
+    for part in prompt {
+        match part {
+            PromptPart::Path(path) => add(path.clone()),
+            PromptPart::Text(text) => at_path::all(text).into_iter().for_each(|at| add(at.path)),
+            PromptPart::Input(_) | PromptPart::Shell(_) => {}
+        }
+    }
+    words
+}

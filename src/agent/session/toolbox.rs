@@ -1,0 +1,118 @@
+//! The tools of a session: the built-in ones, then those of MCP servers. Their descriptions are
+//! long, and are put together when first asked for: nothing is to come before the answer to
+//! `initialize`. As long as nothing has changed, models are told the same bytes.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::permission::{LoadedRules, Permissions, PolicyRequest};
+use parking_lot::Mutex;
+use tandem_mcp::Hub;
+use tandem_model::ToolDeclaration;
+use tandem_tools::{Access, Tool, ToolSpec};
+
+pub(super) struct Toolbox {
+    built_in: Vec<Arc<dyn Tool>>,
+    servers: Arc<Hub>,
+    permissions: Arc<Permissions>,
+    known: Mutex<Option<Arc<Known>>>,
+}
+
+/// All tools, as the servers offered them at some time, and rules allowed them.
+struct Known {
+    /// Of what the servers offer.
+    version: u64,
+    /// How many of the built-in ones can do something.
+    offered: usize,
+    /// What may be called at all.
+    rules: Arc<LoadedRules>,
+    tools: Vec<Arc<dyn Tool>>,
+    /// Of each tool.
+    specs: Vec<Arc<ToolSpec>>,
+    /// The same as the model is told of it.
+    declarations: Arc<[ToolDeclaration]>,
+}
+
+impl Toolbox {
+    pub(super) fn new(
+        built_in: Vec<Arc<dyn Tool>>,
+        servers: Arc<Hub>,
+        permissions: Arc<Permissions>,
+    ) -> Self {
+        Self { built_in, servers, permissions, known: Mutex::default() }
+    }
+
+    /// The tool of that name, current or older. Some models write no dots in names.
+    pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
+        let known = self.known();
+        let specs = &known.specs;
+        let is_it = |spec: &Arc<ToolSpec>| spec.name == name || spec.aliases.contains(&name);
+        let without_dots = |spec: &Arc<ToolSpec>| spec.name.replace('.', "_") == name;
+        let found = specs.iter().position(is_it).or_else(|| specs.iter().position(without_dots))?;
+        Some((Arc::clone(&known.tools[found]), Arc::clone(&specs[found])))
+    }
+
+    /// What the model is told of a tool that there is not.
+    pub(super) fn unknown(&self, name: &str) -> String {
+        if let Some(why) = self.servers.missing(name) {
+            return format!("There is no tool `{name}` now. {why}");
+        }
+        let known: Vec<_> = self.known().specs.iter().map(|spec| spec.name.clone()).collect();
+        format!("There is no tool `{name}`. There are: {}.", known.join(", "))
+    }
+
+    /// What the model is told, always in the same order.
+    pub(super) fn declarations(&self) -> Arc<[ToolDeclaration]> {
+        // Asked here only, and not for each call: it may read files.
+        let offered = self.offered().count();
+        Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known_if(|_| true)
+    }
+
+    /// What is known, if nothing has changed and it is good; else what is so now.
+    fn known_if(&self, is_good: impl Fn(&Known) -> bool) -> Arc<Known> {
+        let mut known = self.known.lock();
+        let version = self.servers.version();
+        let rules = self.permissions.loaded();
+        let same = |known: &Known| known.version == version && Arc::ptr_eq(&known.rules, &rules);
+        match &*known {
+            Some(known) if same(known) && is_good(known) => Arc::clone(known),
+            _ => Arc::clone(known.insert(Arc::new(self.read(version, rules)))),
+        }
+    }
+
+    /// The built-in ones that can do something.
+    fn offered(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.built_in.iter().filter(|tool| tool.is_offered())
+    }
+
+    fn read(&self, version: u64, rules: Arc<LoadedRules>) -> Known {
+        let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
+        let offered = tools.len();
+        tools.extend(self.servers.tools());
+        let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
+        let told = tools.iter().zip(&specs).filter(|(tool, spec)| !self.removed(tool, spec));
+        let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            parameters: spec.parameters.clone(),
+        };
+        let declarations = told.map(declare).collect();
+        Known { version, offered, rules, tools, specs, declarations }
+    }
+
+    /// Whether a rule denies every call of a tool.
+    fn removed(&self, tool: &Arc<dyn Tool>, spec: &ToolSpec) -> bool {
+        let access = tool.access().unwrap_or(Access::Nothing);
+        self.permissions.removes(&PolicyRequest {
+            tool: &spec.name,
+            aliases: spec.aliases,
+            args: &Value::Null,
+            access: &access,
+        })
+    }
+}

@@ -1,0 +1,365 @@
+//! The conversation as the model is told it, made from the events.
+//!
+//! One more reader of the log: it folds each event in once, however often the model is asked.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::sync::Arc;
+
+use super::compress::{BEGINNING, Compressed, Masked, Record};
+use super::conversation::Conversation;
+use super::decision::Decision;
+use super::event::{
+    Answer, CallStarted, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId,
+};
+use super::log::Reader;
+use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
+use tandem_tools::outputs::Outputs;
+
+/// What has been folded in so far.
+pub(super) struct Transcript {
+    log: Reader,
+    outputs: Arc<Outputs>,
+    /// Index of the event that is folded in.
+    index: usize,
+    conversation: Conversation,
+    record: Record,
+    /// How often the model has answered, forgotten or not.
+    answers: usize,
+    /// Prompts whose turn has not come.
+    queued: HashMap<TurnId, Vec<PromptPart>>,
+    /// The turn that runs, and where its messages begin.
+    running: Option<(TurnId, usize)>,
+    /// The user's message, until the model is asked: what it mentions is still added.
+    user: Vec<Part>,
+    /// Index of the event that the user's message, the answer, and the calls begin with.
+    user_index: usize,
+    answer_index: usize,
+    calls_index: usize,
+    /// The calls that read what the prompt mentions, or run it.
+    mentioned: Vec<String>,
+    /// Whether the prompt is a command line.
+    shell: bool,
+    /// What has come of the answer that is being streamed.
+    text: String,
+    /// The calls of the last answer, and what has come of each.
+    calls: Vec<(Call, Option<ToolOutcome>)>,
+    /// Those of them that were allowed to begin.
+    begun: HashSet<String>,
+    /// What the user said about calls that they did not want.
+    objections: HashMap<String, String>,
+    /// What else the model is told with the results of calls.
+    told: HashMap<String, String>,
+    /// What the model is told with the next results of calls, or with the next prompt.
+    next: Vec<String>,
+    /// The files that the user has put back since the model was last asked, and the calls whose
+    /// changes that took back.
+    restored: Vec<String>,
+}
+
+impl Transcript {
+    pub(super) fn new(log: Reader, outputs: Arc<Outputs>) -> Self {
+        Self {
+            log,
+            outputs,
+            index: 0,
+            user_index: 0,
+            answer_index: 0,
+            calls_index: 0,
+            conversation: Conversation::default(),
+            record: Record::default(),
+            answers: 0,
+            queued: HashMap::new(),
+            running: None,
+            user: Vec::new(),
+            mentioned: Vec::new(),
+            shell: false,
+            text: String::new(),
+            calls: Vec::new(),
+            begun: HashSet::new(),
+            objections: HashMap::new(),
+            told: HashMap::new(),
+            next: Vec::new(),
+            restored: Vec::new(),
+        }
+    }
+
+    /// The conversation up to now.
+    pub(super) fn conversation(&mut self) -> &Conversation {
+        self.catch_up();
+        self.flush();
+        &self.conversation
+    }
+
+    /// How many tokens the model is told, and `beside` tells how many that are not messages. What is
+    /// still being put together does not count.
+    pub(super) fn size(&mut self, beside: impl FnOnce() -> u64) -> u64 {
+        self.catch_up();
+        self.conversation.size(beside)
+    }
+
+    /// What is known of the conversation without asking a model.
+    pub(super) fn record(&mut self) -> &Record {
+        self.catch_up();
+        &self.record
+    }
+
+    /// How often the model has answered.
+    pub(super) fn answers(&mut self) -> usize {
+        self.catch_up();
+        self.answers
+    }
+
+    /// Folds in what has happened up to now. To be called while it happens: what is left to fold
+    /// when the model is asked next holds up everybody.
+    pub(super) fn catch_up(&mut self) {
+        while let Some(entry) = self.log.try_next_run() {
+            self.index = entry.index;
+            self.record.fold(&entry.event);
+            self.fold(&entry.event);
+        }
+    }
+
+    fn fold(&mut self, event: &Event) {
+        match event {
+            Event::TurnQueued { turn, prompt, .. } => {
+                self.queued.insert(*turn, prompt.clone());
+            }
+            Event::TurnStarted { turn } => {
+                self.flush();
+                self.running = Some((*turn, self.conversation.messages().len()));
+                let prompt = self.queued.remove(turn).unwrap_or_default();
+                self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
+                self.user = user(&prompt);
+                self.user_index = self.index;
+            }
+            Event::CommandStarted { .. } => self.user.clear(),
+            Event::Asked(prompt) => {
+                self.user.clone_from(prompt);
+                self.user_index = self.index;
+            }
+            Event::Told { call, text } => self.tell(call.as_deref(), text),
+            Event::ToldNext(text) => self.next.push(text.clone()),
+            Event::Compressed(short) => self.compress(short),
+            Event::Masked(masked) => self.mask(masked),
+            Event::Forgotten => self.forget(),
+            Event::Text(more) => {
+                if self.text.is_empty() {
+                    self.answer_index = self.index;
+                }
+                self.text.push_str(more);
+            }
+            Event::Retry(retry) if retry.discard => self.text.clear(),
+            Event::AnswerFinished { calls, native, usage, .. } => {
+                self.answered(calls, native.clone());
+                self.conversation.count(*usage);
+            }
+            Event::CallStarted(started) => self.call_started(started),
+            Event::QuestionClosed { call, answer: Some((answer, _)) } => {
+                self.question_closed(call, answer);
+            }
+            Event::CallFinished { call, outcome } => self.finished(call, outcome),
+            Event::FileRestored { call, path } => {
+                self.restored.push(format!("{} (your call {call})", path.display()));
+            }
+            Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
+            Event::SessionStarted(_)
+            | Event::SystemPrompt(_)
+            | Event::Thought(_)
+            | Event::Retry(_)
+            | Event::Notice(_)
+            | Event::Output(_)
+            | Event::CommandFailed(_)
+            | Event::ModelChanged { .. }
+            | Event::ModeChanged { .. }
+            | Event::CallProgress { .. }
+            | Event::FileChanged { .. }
+            | Event::QuestionClosed { .. }
+            | Event::AlwaysAllowed { .. }
+            | Event::AlwaysRemoved { .. }
+            | Event::Task(_)
+            | Event::Unknown(_) => {}
+        }
+    }
+
+    fn call_started(&mut self, started: &CallStarted) {
+        match started.caller {
+            Caller::Prompt => self.mentioned.push(started.call.id.clone()),
+            Caller::Model if started.question.is_none() => {
+                self.begun.insert(started.call.id.clone());
+            }
+            Caller::Model | Caller::Agent => {}
+        }
+    }
+
+    fn question_closed(&mut self, call: &str, answer: &Answer) {
+        match answer.decision() {
+            Decision::Reject(Some(why)) => {
+                self.objections.insert(call.to_owned(), why.to_owned());
+            }
+            decision if decision.runs() => {
+                self.begun.insert(call.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, calls: &[Call], native: Option<Native>) {
+        self.answers += 1;
+        self.flush_user();
+        if self.text.is_empty() {
+            self.answer_index = self.index;
+        }
+        let text = mem::take(&mut self.text);
+        let answer = Assistant { text, calls: calls.to_vec(), native };
+        self.conversation.push(Message::Assistant(answer), self.answer_index);
+        // None is told without its results.
+        self.calls_index = self.answer_index;
+        self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
+    }
+
+    fn tell(&mut self, call: Option<&str>, text: &str) {
+        match call {
+            Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
+                self.told.entry(id.to_owned()).or_default().push_str(text);
+            }
+            // What the prompt mentions is told with the prompt.
+            _ => self.add(Part::Text(text.to_owned())),
+        }
+    }
+
+    /// Adds to the user's message.
+    fn add(&mut self, part: Part) {
+        if self.user.is_empty() {
+            self.user_index = self.index;
+        }
+        self.user.push(part);
+    }
+
+    fn compress(&mut self, short: &Arc<Compressed>) {
+        self.flush();
+        let (before, now) = self.conversation.compress(short, &self.outputs);
+        if let Some((_, begins)) = &mut self.running {
+            // In the middle of a turn, its prompt comes right after the new beginning.
+            *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
+        }
+    }
+
+    fn mask(&mut self, masked: &[Masked]) {
+        self.flush();
+        self.conversation.mask(masked);
+    }
+
+    /// Keeps nothing but the prompts that wait.
+    fn forget(&mut self) {
+        self.flush();
+        self.conversation.clear();
+        self.restored.clear();
+        self.next.clear();
+        if let Some((_, begins)) = &mut self.running {
+            *begins = 0;
+        }
+    }
+
+    fn turn_finished(&mut self, turn: TurnId, reason: &StopReason) {
+        // A turn that only waited leaves nothing behind.
+        self.queued.remove(&turn);
+        if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
+            self.flush();
+            if matches!(reason, StopReason::Refused(_)) {
+                self.conversation.truncate(begins);
+            }
+        }
+    }
+
+    fn finished(&mut self, id: &str, outcome: &ToolOutcome) {
+        if let Some((_, came)) = self.calls.iter_mut().find(|(call, _)| call.id == id) {
+            *came = Some(outcome.clone());
+        } else if self.mentioned.iter().any(|mentioned| mentioned == id) {
+            let (text, media) = match outcome {
+                ToolOutcome::Done(output) => (&output.text, &output.media[..]),
+                ToolOutcome::Failed(error) => (&error.message, &[][..]),
+                ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => return,
+            };
+            let heading = if self.shell { OUTPUT } else { MENTIONED };
+            self.add(Part::Text(format!("{heading}{text}")));
+            self.user.extend(media.iter().cloned().map(Part::Media));
+        }
+    }
+
+    /// Ends whatever is being put together.
+    fn flush(&mut self) {
+        self.flush_user();
+        if !self.text.is_empty() {
+            let text = mem::take(&mut self.text);
+            let answer = Assistant { text, ..Assistant::default() };
+            self.conversation.push(Message::Assistant(answer), self.answer_index);
+        }
+        if !self.calls.is_empty() {
+            let calls = mem::take(&mut self.calls);
+            let begun = mem::take(&mut self.begun);
+            let objections = mem::take(&mut self.objections);
+            let told = mem::take(&mut self.told);
+            let result = |(call, outcome): (Call, _)| {
+                let begun = begun.contains(&call.id);
+                let mut result = result(call, outcome, begun);
+                if let Some(objection) = objections.get(&result.call) {
+                    result.text.push_str(&format!(" They said: {objection}"));
+                }
+                result.text.extend(told.get(&result.call).map(String::as_str));
+                result
+            };
+            let mut results: Vec<_> = calls.into_iter().map(result).collect();
+            if let Some(last) = results.last_mut() {
+                last.text.extend(mem::take(&mut self.next));
+            }
+            self.conversation.push(Message::Results(results), self.calls_index);
+        }
+    }
+
+    fn flush_user(&mut self) {
+        if !self.user.is_empty() {
+            if !self.restored.is_empty() {
+                let files = mem::take(&mut self.restored).join("\n");
+                self.user.push(Part::Text(format!("{RESTORED}{files}")));
+            }
+            self.user.extend(self.next.drain(..).map(Part::Text));
+            self.conversation.push(Message::User(mem::take(&mut self.user)), self.user_index);
+        }
+        self.mentioned.clear();
+    }
+}
+
+/// The user's words, with `@path` where a path is mentioned.
+fn user(prompt: &[PromptPart]) -> Vec<Part> {
+    vec![Part::Text(prompt.iter().map(ToString::to_string).collect())]
+}
+
+/// What the model is told of a call. One without an end was cut off with the agent.
+fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
+    let (text, failed, media) = match outcome {
+        Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
+        Some(ToolOutcome::Failed(error)) => (error.message, true, Vec::new()),
+        Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) => (CANCELLED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Interrupted) | None if !begun => {
+            (INTERRUPTED_BEFORE.to_owned(), true, Vec::new())
+        }
+        Some(ToolOutcome::Interrupted) | None => (INTERRUPTED.to_owned(), true, Vec::new()),
+    };
+    ToolResult { call: call.id, name: call.name, text, failed, media }
+}
+
+const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
+const OUTPUT: &str = "\n\n--- I ran this myself; its output ---\n";
+const RESTORED: &str = "\n\n--- Since then I have taken back changes of yours ---\nThese files are as \
+    they were before the calls named with them:\n";
+const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
+    another way: go on without it, or ask what they want instead.";
+const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";
+const CANCELLED: &str = "The user cancelled the turn before this call ended. It may have had part \
+    of its effect.";
+const INTERRUPTED_BEFORE: &str = "The agent was stopped before this call began. It was not run.";
+const INTERRUPTED: &str = "The agent was stopped before this call ended. It may have had part of its \
+    effect: look before doing it again.";

@@ -1,0 +1,230 @@
+//! One prompt from the command line: what comes of it goes to standard output, and nothing else.
+//!
+//! [`run`] reads the session's log until the prompt's turn has ended. Nobody can be asked, unless
+//! others have joined the session: a question is answered with a refusal that tells the model so.
+
+mod failure;
+mod json;
+mod notes;
+mod question;
+mod stats;
+mod stream;
+mod text;
+
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+pub use self::failure::Failure;
+use self::json::Json;
+use self::notes::Notes;
+use self::stream::Stream;
+use self::text::Text;
+use tandem_agent::session::{
+    Answer, CallStep, Origin, Projection, PromptPart, Session, StopReason, TurnId, Update,
+    UpdateKind, explain_stop,
+};
+
+/// Format of standard output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The model's text, as it comes.
+    #[default]
+    Text,
+    /// One JSON object at the end.
+    Json,
+    /// A JSON object a line, as things happen.
+    StreamJson,
+}
+
+impl Format {
+    const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("json", Self::Json), ("stream-json", Self::StreamJson)];
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("must be one of {}", names.join(", "))
+        })
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(Self::ALL.iter().find(|(_, it)| it == self).map_or("", |(name, _)| name))
+    }
+}
+
+/// Options of a run.
+pub struct Options {
+    /// Format of standard output.
+    pub format: Format,
+    /// `true` if others have joined, who can answer questions.
+    pub shared: bool,
+    /// `true` if a person watches: then it is told what goes on.
+    pub progress: bool,
+    /// The signal that has cancelled the prompt, if one has.
+    pub signal: Arc<OnceLock<i32>>,
+}
+
+/// Destinations of a run's output.
+pub struct Outputs<'a, W> {
+    /// The answer.
+    pub answer: W,
+    /// Notes for people.
+    pub notes: &'a mut (dyn Write + Send),
+}
+
+/// Runs a prompt to its end. What went wrong with it has been said when this returns; an error says
+/// that the answer cannot be written.
+pub async fn run<W: AsyncWrite + Unpin>(
+    session: &Arc<Session>,
+    prompt: Vec<PromptPart>,
+    options: Options,
+    outputs: Outputs<'_, W>,
+) -> io::Result<Option<Failure>> {
+    if let Err(error) = session.ready()
+        && session.needs_model(&prompt)
+    {
+        let failure = Failure::of_model(&error);
+        refuse(&failure, options.format, outputs).await?;
+        return Ok(Some(failure));
+    }
+    let mut log = session.events(session.position());
+    let mut projection = Projection::default();
+    let mut view = View {
+        shape: Shape::new(options.format, session.id(), &session.model()),
+        notes: Notes::new(outputs.notes, options.progress),
+        answer: outputs.answer,
+        session,
+        turn: session.prompt(prompt, Origin::Terminal),
+        failed: None,
+        options,
+    };
+    loop {
+        let entry = log.next_entry().await;
+        let Some(update) = projection.apply(&entry) else { continue };
+        // Other turns are those of others who have joined.
+        if update.turn != Some(view.turn) {
+            continue;
+        }
+        view.show(&update, &projection).await?;
+        if let UpdateKind::TurnFinished(reason) = update.kind {
+            return view.end(reason).await;
+        }
+    }
+}
+
+/// Says why a prompt is not run at all.
+pub async fn refuse<W: AsyncWrite + Unpin>(
+    failure: &Failure,
+    format: Format,
+    outputs: Outputs<'_, W>,
+) -> io::Result<()> {
+    let Outputs { mut answer, notes } = outputs;
+    // There is no session, and still an id for programs that want one.
+    let id = uuid::Uuid::now_v7().to_string();
+    let end = Shape::new(format, &id, "").end(Some(failure));
+    Notes::new(notes, false).failed(failure);
+    write(&mut answer, &end).await
+}
+
+/// Shows one turn.
+struct View<'a, W> {
+    session: &'a Arc<Session>,
+    turn: TurnId,
+    /// Why the prompt's command did not work, if so.
+    failed: Option<String>,
+    options: Options,
+    shape: Shape,
+    notes: Notes<'a>,
+    answer: W,
+}
+
+impl<W: AsyncWrite + Unpin> View<'_, W> {
+    async fn show(&mut self, update: &Update<'_>, projection: &Projection) -> io::Result<()> {
+        let shown = self.shape.update(update, projection);
+        write(&mut self.answer, &shown).await?;
+        if let UpdateKind::Call(started, CallStep::Started) = &update.kind
+            && let Some(question) = &started.question
+        {
+            if self.options.shared {
+                self.notes.asked(started, question);
+            } else {
+                self.notes.not_allowed(started, question);
+                let refusal = Answer::Nobody(question::refusal(question));
+                // The turn may have been cancelled meanwhile.
+                let _ = self.session.answer(&started.call.id, refusal, Origin::Terminal);
+            }
+        }
+        if let UpdateKind::CommandFailed(why) = update.kind {
+            self.failed = Some(why.to_owned());
+        }
+        self.notes.update(&update.kind);
+        Ok(())
+    }
+
+    async fn end(mut self, reason: &StopReason) -> io::Result<Option<Failure>> {
+        let failure = Failure::of(reason, self.options.signal.get().copied());
+        let failure = failure.or(self.failed.take().map(Failure::Other));
+        let end = self.shape.end(failure.as_ref());
+        write(&mut self.answer, &end).await?;
+        if let Some(failure) = &failure {
+            self.notes.failed(failure);
+        } else if let Some(why) = explain_stop(reason) {
+            self.notes.told(&why);
+        }
+        Ok(failure)
+    }
+}
+
+/// Writer of one of the formats.
+enum Shape {
+    Text(Text),
+    Json(Box<Json>),
+    Stream(Box<Stream>),
+}
+
+impl Shape {
+    fn new(format: Format, id: &str, model: &str) -> Self {
+        match format {
+            Format::Text => Self::Text(Text::default()),
+            Format::Json => Self::Json(Box::new(Json::new(id, model))),
+            Format::StreamJson => Self::Stream(Box::new(Stream::new(id, model))),
+        }
+    }
+
+    fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
+        match self {
+            Self::Text(text) => text.update(&update.kind),
+            Self::Json(json) => {
+                json.update(update, projection);
+                String::new()
+            }
+            Self::Stream(stream) => stream.update(update, projection),
+        }
+    }
+
+    fn end(self, failure: Option<&Failure>) -> String {
+        match self {
+            Self::Text(text) => text.end(),
+            Self::Json(json) => json.end(failure),
+            Self::Stream(stream) => stream.end(failure),
+        }
+    }
+}
+
+async fn write(answer: &mut (impl AsyncWrite + Unpin), text: &str) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    answer.write_all(text.as_bytes()).await?;
+    answer.flush().await
+}

@@ -1,0 +1,262 @@
+//! Tokens for servers that want to know the user: kept where the user's other secrets are, renewed,
+//! and sent to nobody but the server that they are for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::http;
+use futures::future::BoxFuture;
+use reqwest::{Client, redirect};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, CredentialRefreshGuard,
+    CredentialStore, OAuthClientConfig, OAuthHttpClient, OAuthHttpClientFuture,
+    OAuthHttpRedirectPolicy, OAuthHttpRequest, StoredCredentials,
+};
+use serde::{Deserialize, Serialize};
+
+use super::http::Network;
+use parking_lot::Mutex;
+use tandem_net as net;
+
+/// How a user logs in to a server, as far as the server does not say it itself. The names are those
+/// of Gemini CLI's settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OAuth {
+    /// Who this program is there; without it, it makes itself known.
+    pub client_id: Option<String>,
+    /// The secret that goes with it, if there is one.
+    pub client_secret: Option<String>,
+    /// Where the user logs in. Counts only with `token_url`.
+    pub authorization_url: Option<String>,
+    /// Where tokens are given out.
+    pub token_url: Option<String>,
+    /// Where programs make themselves known.
+    pub registration_url: Option<String>,
+    /// What is asked for; else what the server says that it needs.
+    pub scopes: Vec<String>,
+    /// Where the browser goes after the login, if this program is known there by that.
+    pub redirect_uri: Option<String>,
+    /// Whom the tokens are for, for services that want it said so.
+    pub audiences: Vec<String>,
+}
+
+/// What logging in needs of the world.
+#[derive(Clone)]
+pub struct Logins {
+    /// Where tokens are kept.
+    pub store: Arc<dyn TokenStore>,
+    /// Opens an address in the user's browser. Resolves only if nothing can: why.
+    pub open: Arc<dyn Fn(String) -> BoxFuture<'static, String> + Send + Sync>,
+}
+
+/// Where tokens are kept: texts, each under the address of a server. May block. The errors are for
+/// people, and never hold a token.
+pub trait TokenStore: Send + Sync {
+    /// What is kept for a server.
+    fn load(&self, server: &str) -> Result<Option<String>, String>;
+
+    /// Keeps it, in place of what was kept; or keeps nothing any more.
+    fn save(&self, server: &str, text: Option<&str>) -> Result<(), String>;
+
+    /// Waits until no other process renews a server's token; it is this one's turn as long as what
+    /// comes back lives.
+    fn lock(&self, server: &str) -> Result<Box<dyn Send>, String>;
+}
+
+/// What is kept of a login.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The address of the server that it is for.
+    pub(super) server: String,
+    /// What the tokens are for, as the server calls itself.
+    pub(super) resource: String,
+    /// Where tokens are renewed, among others.
+    pub(super) metadata: AuthorizationMetadata,
+    pub(super) client_secret: Option<String>,
+    pub(super) redirect_uri: String,
+    pub(super) credentials: StoredCredentials,
+}
+
+impl Record {
+    /// What sends the tokens, and renews them.
+    async fn manager(&self, network: &Network) -> Result<AuthorizationManager, AuthError> {
+        let mut manager = authorization(&self.resource, network).await?;
+        manager.set_metadata(self.metadata.clone());
+        let client = OAuthClientConfig::new(&self.credentials.client_id, &self.redirect_uri);
+        manager.configure_client(match &self.client_secret {
+            Some(secret) => client.with_client_secret(secret),
+            None => client,
+        })?;
+        Ok(manager)
+    }
+
+    /// Keeps it.
+    pub(super) async fn keep(&self, store: &Arc<dyn TokenStore>) -> Result<(), String> {
+        let text = serde_json::to_string(self).map_err(|err| err.to_string())?;
+        let (store, server) = (Arc::clone(store), self.server.clone());
+        blocking(move || store.save(&server, Some(&text))).await
+    }
+}
+
+/// Returns what finds out how the user logs in to a server, and gets tokens for it.
+pub(super) async fn authorization(
+    server: &str,
+    network: &Network,
+) -> Result<AuthorizationManager, AuthError> {
+    if network.confined.is_none() {
+        return AuthorizationManager::new(server).await;
+    }
+    let requests = ConfinedRequests::new(network.clone())?;
+    AuthorizationManager::new_with_oauth_http_client(server, Arc::new(requests)).await
+}
+
+/// Makes the requests of a login to a server that a peer has named: it says itself where they go.
+struct ConfinedRequests {
+    network: Network,
+    follows: Client,
+    stops: Client,
+}
+
+/// Redirections of one request of a login.
+const REDIRECTS: usize = 5;
+
+/// Maximum time for a request of a login.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer to one.
+const ANSWER: usize = 1 << 20;
+
+impl ConfinedRequests {
+    fn new(network: Network) -> Result<Self, AuthError> {
+        let client = |redirects: &dyn Fn() -> redirect::Policy| {
+            let client =
+                net::build(|| network.client().timeout(REQUEST_TIME).redirect(redirects()));
+            client.map_err(|err| AuthError::InternalError(err.to_string()))
+        };
+        let follows = client(&|| {
+            let judge = network.clone();
+            redirect::Policy::custom(move |attempt| {
+                // The resolver judges names only.
+                match judge.judge(attempt.url()) {
+                    Err(why) => attempt.error(why),
+                    Ok(()) if attempt.previous().len() > REDIRECTS => attempt.stop(),
+                    Ok(()) => attempt.follow(),
+                }
+            })
+        })?;
+        let stops = client(&redirect::Policy::none)?;
+        Ok(Self { network, follows, stops })
+    }
+}
+
+impl OAuthHttpClient for ConfinedRequests {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let client = match request.redirect_policy {
+                OAuthHttpRedirectPolicy::Follow => &self.follows,
+                _ => &self.stops,
+            };
+            let request = reqwest::Request::try_from(request.request)?;
+            self.network.judge(request.url())?;
+            let mut response = client.execute(request).await?;
+            let mut body = Vec::new();
+            while let Some(more) = response.chunk().await? {
+                if body.len() + more.len() > ANSWER {
+                    return Err("its answer is too long".into());
+                }
+                body.extend_from_slice(&more);
+            }
+            let mut whole = http::Response::new(body);
+            *whole.status_mut() = response.status();
+            *whole.headers_mut() = response.headers().clone();
+            Ok(whole)
+        })
+    }
+}
+
+/// What sends the tokens for a server, if the user has logged in to it.
+pub(super) async fn manager(
+    server: &str,
+    logins: &Logins,
+    network: &Network,
+) -> Result<Option<AuthorizationManager>, String> {
+    let tokens = Tokens {
+        server: server.to_owned(),
+        store: Arc::clone(&logins.store),
+        record: Mutex::default(),
+    };
+    tokens.read().await?;
+    let Some(record) = tokens.record.lock().clone() else { return Ok(None) };
+    let wrong = |err| format!("the stored login cannot be used: {err}; log in again");
+    let mut manager = record.manager(network).await.map_err(wrong)?;
+    manager.set_credential_store(tokens);
+    Ok(Some(manager))
+}
+
+/// The tokens for one server, as rmcp asks for them.
+struct Tokens {
+    server: String,
+    store: Arc<dyn TokenStore>,
+    /// As it was read or written last.
+    record: Mutex<Option<Record>>,
+}
+
+impl Tokens {
+    async fn read(&self) -> Result<(), String> {
+        let (store, server) = (Arc::clone(&self.store), self.server.clone());
+        let text = blocking(move || store.load(&server)).await?;
+        let record = text.and_then(|text| serde_json::from_str::<Record>(&text).ok());
+        *self.record.lock() = record.filter(|record| record.server == self.server);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl CredentialStore for Tokens {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        Ok(self.record.lock().as_ref().map(|record| record.credentials.clone()))
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let record = {
+            let mut record = self.record.lock();
+            let Some(record) = record.as_mut() else {
+                return Err(AuthError::AuthorizationRequired);
+            };
+            record.credentials = credentials;
+            record.clone()
+        };
+        record.keep(&self.store).await.map_err(AuthError::CredentialStoreError)
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        *self.record.lock() = None;
+        let (store, server) = (Arc::clone(&self.store), self.server.clone());
+        let cleared = blocking(move || store.save(&server, None)).await;
+        cleared.map_err(AuthError::CredentialStoreError)
+    }
+
+    /// They are of no use any more: the user must log in again.
+    async fn on_refresh_token_rejected(&self, _: &StoredCredentials) -> Result<(), AuthError> {
+        self.clear().await
+    }
+
+    /// Another process may have renewed them by then: what it has stored counts.
+    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        let (store, server) = (Arc::clone(&self.store), self.server.clone());
+        let locked = blocking(move || store.lock(&server)).await;
+        let guard = locked.map_err(AuthError::CredentialStoreError)?;
+        self.read().await.map_err(AuthError::CredentialStoreError)?;
+        Ok(Some(CredentialRefreshGuard::new(guard)))
+    }
+}
+
+/// Does what may block, such as reading tokens.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err("the tokens cannot be reached".to_owned()))
+}

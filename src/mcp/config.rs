@@ -1,0 +1,176 @@
+//! What is said of a server before it is there: how to reach it, and what of it is wanted.
+
+use std::time::Duration;
+
+use super::auth::OAuth;
+use tandem_net as net;
+use tandem_tools::terminals::Program;
+
+/// A server as somebody has named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// What it is called here.
+    pub name: String,
+    /// How to reach it.
+    pub reach: Reach,
+    /// Who named it, for people: a file, or the editor.
+    pub from: String,
+    /// What it is for, for people.
+    pub description: Option<String>,
+    /// Whether its tools run without a question.
+    pub trust: bool,
+    /// The only tools of it that are wanted, if not all.
+    pub include: Option<Vec<String>>,
+    /// The tools of it that are not wanted; this counts more than `include`.
+    pub exclude: Vec<String>,
+    /// How long a request may take without a word from it, if that is not as for all.
+    pub timeout: Option<Duration>,
+    /// How the user logs in to it, as far as it does not say so itself.
+    pub oauth: OAuth,
+    /// Why it may not be reached, and what to do about it.
+    pub held: Option<String>,
+    /// Reach of requests to the server, if not the user but a peer on a port has named it. Such a
+    /// server could be any service: nobody is shown what it answers instead of MCP messages.
+    pub confined: Option<net::Reach>,
+}
+
+/// How to reach a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// A program that is started, and talked to over its standard input and output.
+    Stdio(Program),
+    /// A web service: streamable HTTP.
+    Http {
+        /// Where.
+        url: String,
+        /// What is sent with each request; may hold secrets.
+        headers: Vec<(String, String)>,
+    },
+    /// It cannot be reached as it is described; why.
+    Wrong(String),
+}
+
+impl ServerConfig {
+    /// A server of which only the most needed is said.
+    pub fn new(name: &str, reach: Reach, from: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            reach,
+            from: from.to_owned(),
+            description: None,
+            trust: false,
+            include: None,
+            exclude: Vec::new(),
+            timeout: None,
+            oauth: OAuth::default(),
+            held: None,
+            confined: None,
+        }
+    }
+
+    /// Whether a tool of it is wanted.
+    pub(super) fn wants(&self, tool: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == tool);
+        !named(&self.exclude) && self.include.as_deref().is_none_or(named)
+    }
+
+    /// The program or the address, for people. Arguments and queries may hold secrets.
+    pub(super) fn place(&self) -> String {
+        match &self.reach {
+            Reach::Stdio(program) => program.command.clone(),
+            Reach::Http { url, .. } => without_secrets(url),
+            Reach::Wrong(_) => String::new(),
+        }
+    }
+
+    /// What was said of it, or by it, without what only it is to know.
+    pub(super) fn concealed(&self, said: &str) -> String {
+        match &self.reach {
+            Reach::Stdio(program) => hidden(said, &program.env),
+            Reach::Http { url, headers } => hidden(&said.replace(url, &self.place()), headers),
+            Reach::Wrong(_) => said.to_owned(),
+        }
+    }
+}
+
+/// Shorter ones are hardly secrets, and would be found everywhere.
+const SECRET: usize = 8;
+
+fn hidden(said: &str, values: &[(String, String)]) -> String {
+    let mut said = said.to_owned();
+    for (_, value) in values {
+        // Of `Bearer abc` the second word is the secret.
+        for word in value.split_whitespace().filter(|word| word.len() >= SECRET) {
+            if said.contains(word) {
+                said = said.replace(word, "(hidden)");
+            }
+        }
+    }
+    said
+}
+
+/// An address without its password and its query.
+fn without_secrets(url: &str) -> String {
+    let Ok(mut url) = reqwest::Url::parse(url) else { return String::new() };
+    url.set_query(None);
+    url.set_fragment(None);
+    // Only addresses without a host have no place for these.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url.to_string()
+}
+
+/// How much is too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message of a server.
+    pub message_bytes: usize,
+    /// How long a server may take until it is ready.
+    pub start: Duration,
+    /// How long a prompt waits for servers that are getting ready, and a call for its server.
+    pub wait: Duration,
+    /// How long a request may take without a word from the server.
+    pub call: Duration,
+    /// How long the user may take to log in to a server.
+    pub login: Duration,
+    /// Tools of one server; and as many prompts, and resources.
+    pub tools: usize,
+    /// Characters of a tool's description, and bytes of its schema.
+    pub tool_chars: usize,
+    /// Characters of a server's own text on how to use it.
+    pub instructions_chars: usize,
+    /// How long it is waited before a server is started again, the first time; it doubles.
+    pub again: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 16 << 20,
+            start: Duration::from_mins(2),
+            wait: Duration::from_secs(10),
+            call: Duration::from_mins(10),
+            login: Duration::from_mins(5),
+            tools: 256,
+            tool_chars: 32 << 10,
+            instructions_chars: 4 << 10,
+            again: Duration::from_secs(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_said() {
+        let reach = Reach::Http {
+            url: "https://me:pass@h.test/mcp?key=abc".to_owned(),
+            headers: vec![("Authorization".to_owned(), "Bearer 0123456789".to_owned())],
+        };
+        let config = ServerConfig::new("s", reach, "");
+        assert_eq!(config.place(), "https://h.test/mcp");
+        let said = "no 0123456789 at https://me:pass@h.test/mcp?key=abc";
+        assert_eq!(config.concealed(said), "no (hidden) at https://h.test/mcp");
+    }
+}

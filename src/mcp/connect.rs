@@ -1,0 +1,406 @@
+//! Reaching a server: as a program or over HTTP, up to the end of the handshake.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion, RootsCapabilities,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService,
+};
+use rmcp::transport::AuthClient;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::SseRetryPolicy;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpError,
+};
+use rmcp::transport::{IntoTransport, Transport};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::World;
+use super::auth;
+use super::config::{Reach, ServerConfig};
+use super::connection::{Connection, Hearing};
+use super::http::{self, Headers, OLD, Web, is_old};
+use super::lines::Capped;
+use super::listener::{Changes, Listener};
+use super::login::has_token;
+use parking_lot::Mutex;
+use tandem_net::{self as net, Backoff};
+use tandem_tools::one_line;
+use tandem_tools::plain;
+use tandem_tools::terminals::{Life, Program};
+
+/// How long a program that hung up may take to end, to be asked how.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// How much of what a program says on standard error is kept: the end, in bytes.
+const LAST_WORDS: usize = 2048;
+
+/// Characters of it that people are told.
+const TOLD: usize = 300;
+
+/// How often a stream of messages that broke off is opened again.
+const REOPENED: u32 = 5;
+
+/// Waits before that.
+const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
+
+/// A server that is ready.
+pub(super) struct Live {
+    pub(super) connection: Arc<Connection>,
+    /// Ends the connection when dropped.
+    pub(super) service: RunningService<RoleClient, Listener>,
+    pub(super) body: Body,
+}
+
+/// What a server runs in, if that is known.
+#[derive(Default)]
+pub(super) struct Body {
+    life: Option<Life>,
+    said: Arc<Mutex<Vec<u8>>>,
+    _reading: Option<AbortOnDropHandle<()>>,
+}
+
+/// Why a server is not ready.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It may be, the next time.
+    Passing(String),
+    /// It will not be, as things stand.
+    Lasting(String),
+    /// It wants the user to log in.
+    Login(String),
+    /// It knows only the other way to begin.
+    OtherWay,
+}
+
+/// Reaches a server; its lists are as it says them from then on. `discover`: in the way of the
+/// protocol's versions since 2026.
+pub(super) async fn connect(
+    config: &ServerConfig,
+    world: &World,
+    changes: &watch::Sender<Changes>,
+    discover: bool,
+) -> Result<Live, Trouble> {
+    let hearing = Arc::<Hearing>::default();
+    let listener = Listener {
+        server: config.name.clone(),
+        info: about_us(),
+        roots: world.roots.clone(),
+        hearing: Arc::clone(&hearing),
+        changes: changes.clone(),
+    };
+    let how = Handshake {
+        patience: config.timeout.unwrap_or(world.limits.call),
+        discover,
+        is_confined: config.confined.is_some(),
+    };
+    match &config.reach {
+        Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
+        Reach::Stdio(program) => {
+            world.terminals.find_programs().await;
+            let (transport, mut body) = start(program, config, world, &hearing)?;
+            let shook = shake_hands(listener, transport, how).await;
+            match shook {
+                Ok(live) => Ok(Live { body, ..live }),
+                Err(Trouble::Passing(why)) => Err(Trouble::Passing(body.end(&why).await)),
+                Err(trouble) => Err(trouble),
+            }
+        }
+        Reach::Http { url, headers } => {
+            let network = world.network(config);
+            let client = http::client(url, &network).map_err(Trouble::Lasting)?;
+            let known = if has_token(headers) {
+                None
+            } else {
+                auth::manager(url, &world.logins, &network).await.map_err(Trouble::Login)?
+            };
+            let headers = sent(headers).map_err(Trouble::Lasting)?;
+            let web = Web(client.clone());
+            let shook = if let Some(tokens) = known {
+                let client = AuthClient::new(web, tokens);
+                let transport = over_http(client, url, headers.clone(), world);
+                shake_hands(listener, transport, how).await
+            } else {
+                let transport = over_http(web, url, headers.clone(), world);
+                shake_hands(listener, transport, how).await
+            };
+            if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
+                return Err(Trouble::Lasting(OLD.to_owned()));
+            }
+            shook
+        }
+    }
+}
+
+fn start(
+    program: &Program,
+    config: &ServerConfig,
+    world: &World,
+    hearing: &Arc<Hearing>,
+) -> Result<(impl Transport<RoleClient> + 'static, Body), Trouble> {
+    let serving = world.terminals.serve(program).map_err(|err| {
+        let command = one_line(&program.command, TOLD);
+        match err.kind() {
+            io::ErrorKind::NotFound if program.directory.is_dir() => {
+                Trouble::Lasting(format!("there is no program `{command}`"))
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Lasting(format!(
+                "there is no directory {} to start it in",
+                program.directory.display()
+            )),
+            _ => Trouble::Lasting(format!("`{command}` cannot be started: {err}")),
+        }
+    })?;
+    let said = Arc::<Mutex<Vec<u8>>>::default();
+    let reading = read_errors(serving.errors, Arc::clone(&said), config.name.clone());
+    let reading = AbortOnDropHandle::new(tokio::spawn(reading));
+    let body = Body { life: Some(serving.life), said, _reading: Some(reading) };
+    let most = world.limits.message_bytes;
+    let heard = Arc::clone(hearing);
+    let output = Capped::new(serving.output, most, move || heard.too_long());
+    let transport = AsyncRwTransport::new_client(output, serving.input);
+    Ok((transport.with_max_line_length(most), body))
+}
+
+/// Keeps the end of what a program says, and logs all of it.
+async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server: String) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+        let words = &buffer[..count];
+        tracing::debug!(server, "{}", plain(words).trim_end());
+        let mut said = said.lock();
+        said.extend_from_slice(words);
+        let over = said.len().saturating_sub(LAST_WORDS);
+        said.drain(..over);
+    }
+}
+
+impl Body {
+    /// Why it ended, if that can be found out; else `why`.
+    pub(super) async fn end(&mut self, why: &str) -> String {
+        let Some(life) = &mut self.life else { return why.to_owned() };
+        let status = timeout(ENDING, life.exit.wait()).await.ok().flatten();
+        let said = plain(&self.said.lock());
+        let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let last = last.map(|line| format!("; it last said: {}", one_line(line, TOLD)));
+        let what = match status {
+            Some(status) => format!("it ended ({status})"),
+            None => why.to_owned(),
+        };
+        format!("{what}{}", last.unwrap_or_default())
+    }
+}
+
+/// Headers as they are sent.
+fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
+    let header = |(name, value): &(String, String)| {
+        net::secret_header(name, value)
+            .ok_or_else(|| format!("its header `{}` cannot be sent", name.escape_debug()))
+    };
+    headers.iter().map(header).collect()
+}
+
+/// The policy for streams of messages that broke off.
+#[derive(Debug)]
+struct Reopening;
+
+impl SseRetryPolicy for Reopening {
+    fn retry(&self, times: usize) -> Option<Duration> {
+        let times = u32::try_from(times).ok().filter(|times| *times < REOPENED)?;
+        Some(REOPENING.delay(times + 1))
+    }
+}
+
+fn over_http(
+    client: impl StreamableHttpClient + Sync,
+    url: &str,
+    headers: Headers,
+    world: &World,
+) -> impl Transport<RoleClient> + 'static {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers)
+        .max_sse_event_size(world.limits.message_bytes);
+    config.retry_config = Arc::new(Reopening);
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    IntoTransport::<RoleClient, _, _>::into_transport(transport)
+}
+
+/// The way to begin with a server.
+#[derive(Clone, Copy)]
+struct Handshake {
+    /// Maximum time for a request without a word from the server.
+    patience: Duration,
+    /// As the protocol's versions since 2026 do.
+    discover: bool,
+    /// A peer has named the server.
+    is_confined: bool,
+}
+
+async fn shake_hands(
+    listener: Listener,
+    transport: impl Transport<RoleClient> + 'static,
+    how: Handshake,
+) -> Result<Live, Trouble> {
+    let Handshake { patience, discover, is_confined } = how;
+    let (name, hearing) = (listener.server.clone(), Arc::clone(&listener.hearing));
+    let way = if discover {
+        ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
+    } else {
+        ClientLifecycleMode::Initialize
+    };
+    let begun = listener.serve_with_lifecycle(transport, way).await;
+    let service = begun.map_err(|error| trouble(&error, how))?;
+    let info = service.peer().peer_info();
+    let instructions = info.as_ref().and_then(|info| info.instructions.clone());
+    let connection = Connection {
+        name,
+        peer: service.peer().clone(),
+        capabilities: info.map(|info| info.capabilities.clone()).unwrap_or_default(),
+        instructions: instructions.unwrap_or_default(),
+        hearing,
+        patience,
+        is_confined,
+    };
+    Ok(Live { connection: Arc::new(connection), service, body: Body::default() })
+}
+
+fn about_us() -> ClientConfig {
+    let us = Implementation::new("tandem", env!("CARGO_PKG_VERSION"));
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.roots = Some(RootsCapabilities::default());
+    ClientConfig::new(capabilities, us)
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+}
+
+fn trouble(error: &ClientInitializeError, how: Handshake) -> Trouble {
+    if error.is_authorization_required() {
+        return Trouble::Login("wants you to log in".to_owned());
+    }
+    match error {
+        ClientInitializeError::JsonRpcError(said)
+            if !how.discover
+                && [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION]
+                    .contains(&said.code) =>
+        {
+            Trouble::OtherWay
+        }
+        ClientInitializeError::ConnectionClosed(_) => Trouble::Passing("it hung up".to_owned()),
+        // Not all that want a login say how.
+        other => match in_short(other, how.is_confined) {
+            why if why.contains("HTTP 401") => Trouble::Login("wants you to log in".to_owned()),
+            why => Trouble::Passing(why),
+        },
+    }
+}
+
+/// Without what carried the message, which is of no interest and has a long name.
+fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
+    match error {
+        ClientInitializeError::JsonRpcError(said) if is_confined => {
+            format!("it refuses to begin (error {})", said.code.0)
+        }
+        ClientInitializeError::TransportError { error, .. } if is_confined => {
+            discreet(&*error.error)
+        }
+        other if is_confined => {
+            tracing::debug!("{other}");
+            NO_MESSAGE.to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } => {
+            unreachable(&*error.error).unwrap_or_else(|| causes(&*error.error))
+        }
+        other => causes(other),
+    }
+}
+
+/// Text for an answer that is anything else than MCP.
+const NO_MESSAGE: &str = "it answers with no message of MCP";
+
+/// Returns why a server that a peer has named cannot be asked, without anything that it has
+/// answered: it may be any service, and the peer must not be able to read it through this program.
+pub(super) fn discreet(error: &(dyn Error + 'static)) -> String {
+    tracing::debug!("{}", causes(error));
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::Client(error)) => return unconnected(error),
+            Some(StreamableHttpError::HttpStatus(error)) => return answered(error.status),
+            Some(StreamableHttpError::UnexpectedServerResponse(said)) => {
+                // rmcp gives the status in no other way.
+                let status = said.strip_prefix("HTTP ").and_then(|it| it.get(..3)?.parse().ok());
+                return status.map_or_else(|| NO_MESSAGE.to_owned(), answered);
+            }
+            _ => cause = error.source(),
+        }
+    }
+    NO_MESSAGE.to_owned()
+}
+
+fn answered(status: u16) -> String {
+    format!("it answers HTTP {status}")
+}
+
+/// Returns why a request got no answer; of what a name leads to, no more than that it is out of reach.
+fn unconnected(error: &reqwest::Error) -> String {
+    if let Some(status) = error.status() {
+        return answered(status.as_u16());
+    }
+    let why = match error {
+        error if net::refused(error).is_some() => {
+            "what its name leads to is not where clients' servers may be"
+        }
+        error if error.is_timeout() => "it does not answer in time",
+        error if error.is_connect() => "nothing answers there",
+        _ => "the connection broke off",
+    };
+    format!("it cannot be reached: {why}")
+}
+
+/// Why a web service cannot be asked at all. rmcp's own error says only that it cannot.
+fn unreachable(mut error: &(dyn Error + 'static)) -> Option<String> {
+    loop {
+        let failure = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        if let Some(StreamableHttpError::Client(error)) = failure {
+            return Some(format!("it cannot be reached: {}", net::cause(error)));
+        }
+        error = error.source()?;
+    }
+}
+
+/// An error with what caused it, on one line.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_words = cause.to_string();
+        if !words.contains(&cause_words) {
+            words.push_str(": ");
+            words.push_str(&cause_words);
+        }
+        source = cause.source();
+    }
+    one_line(&plain(words.as_bytes()), TOLD)
+}
+
+/// A directory as a URI.
+pub(super) fn file_uri(path: &Path) -> String {
+    const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'.')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'~');
+    let path = path.to_string_lossy();
+    format!("file://{}", percent_encoding::utf8_percent_encode(&path, &KEPT))
+}

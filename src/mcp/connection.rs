@@ -1,0 +1,230 @@
+//! A connection to a server that has begun: requests, and what the server says by itself.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CancelledNotificationParam, ClientRequest, ProgressNotificationParam, ProgressToken, RequestId,
+    ServerCapabilities, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::streamable_http_client::AuthRequiredError;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::{causes, discreet};
+use parking_lot::Mutex;
+use tandem_tools::one_line;
+use tandem_tools::plain;
+
+/// Between two updates of what is shown of a call that runs.
+const SHOW_EVERY: Duration = Duration::from_millis(300);
+
+/// How long a server may take to be told that nobody waits any more.
+const GOOD_BYE: Duration = Duration::from_millis(300);
+
+/// Characters of what a server says of how far it is.
+const PROGRESS: usize = 500;
+
+/// A server that can be asked.
+pub(super) struct Connection {
+    /// The server's name.
+    pub(super) name: String,
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) capabilities: ServerCapabilities,
+    /// The server's own text on how to use it; may be empty.
+    pub(super) instructions: String,
+    pub(super) hearing: Arc<Hearing>,
+    /// How long a request may take without a word from the server.
+    pub(super) patience: Duration,
+    /// A peer has named the server.
+    pub(super) is_confined: bool,
+}
+
+/// What a server says beside its answers.
+#[derive(Default)]
+pub(super) struct Hearing {
+    /// How far the requests are that run.
+    progress: Mutex<HashMap<ProgressToken, watch::Sender<String>>>,
+    /// How many messages were too long to be read.
+    too_long: watch::Sender<u64>,
+}
+
+/// Why a request came to nothing.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody wants it any more.
+    Cancelled,
+    /// The server cannot be reached any more.
+    Gone,
+    /// The server wants the user to log in.
+    Login,
+    /// The server says no, or says nonsense, or nothing.
+    Other(String),
+}
+
+/// What is wanted of a request beside its answer.
+pub(super) struct Wanted {
+    /// Fires when nobody wants it any more.
+    pub(super) cancel: CancellationToken,
+    /// Shows how far it is.
+    pub(super) show: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl Wanted {
+    /// Nobody waits who could lose patience.
+    pub(super) fn by_nobody() -> Self {
+        Self { cancel: CancellationToken::new(), show: Arc::new(|_| ()) }
+    }
+}
+
+impl Hearing {
+    /// A request is further than before.
+    pub(super) fn progressed(&self, said: &ProgressNotificationParam) {
+        if let Some(progress) = self.progress.lock().get(&said.progress_token) {
+            progress.send_replace(in_words(said));
+        }
+    }
+
+    /// A message was too long to be read.
+    pub(super) fn too_long(&self) {
+        self.too_long.send_modify(|count| *count += 1);
+    }
+}
+
+fn in_words(said: &ProgressNotificationParam) -> String {
+    let amount = match said.total {
+        Some(total) => format!("{} of {total}", said.progress),
+        None => said.progress.to_string(),
+    };
+    match &said.message {
+        Some(message) => format!("{amount}: {}", one_line(&plain(message.as_bytes()), PROGRESS)),
+        None => amount,
+    }
+}
+
+impl Connection {
+    /// Asks, and waits as long as the server is not silent for too long.
+    pub(super) async fn ask(
+        &self,
+        request: ClientRequest,
+        wanted: Wanted,
+    ) -> Result<ServerResult, Failure> {
+        let mut too_long = self.hearing.too_long.subscribe();
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default());
+        let failure = |error| failure(error, self.is_confined);
+        let mut handle = sent.await.map_err(failure)?;
+        let (sender, mut progress) = watch::channel(String::new());
+        self.hearing.progress.lock().insert(handle.progress_token.clone(), sender);
+        let (token, id) = (handle.progress_token.clone(), Some(handle.id.clone()));
+        let mut heard = Heard { connection: self, token, id };
+        let mut silent = Instant::now() + self.patience;
+        let mut show = None;
+        let why = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    heard.id = None;
+                    let answer = answer.map_err(|_| Failure::Gone);
+                    return answer.and_then(|answer| answer.map_err(failure)).map_err(|failure| {
+                        self.broke_off(failure)
+                    });
+                }
+                () = wanted.cancel.cancelled() => break Failure::Cancelled,
+                Ok(()) = too_long.changed() => break Failure::Other(
+                    "it sent a message that is longer than is read (`--limit mcp-message-bytes=N`)"
+                        .to_owned(),
+                ),
+                Ok(()) = progress.changed(), if show.is_none() => {
+                    silent = Instant::now() + self.patience;
+                    show = Some(Instant::now());
+                    (wanted.show)(progress.borrow_and_update().clone());
+                }
+                () = sleep_until(show.unwrap_or(silent) + SHOW_EVERY), if show.is_some() => {
+                    show = None;
+                }
+                () = sleep_until(silent) => {
+                    let seconds = self.patience.as_secs_f64();
+                    break Failure::Other(format!("it said nothing for {seconds} s"));
+                }
+            }
+        };
+        Err(why)
+    }
+}
+
+impl Connection {
+    /// A web service may break off one answer, and be there all the same.
+    fn broke_off(&self, failure: Failure) -> Failure {
+        if matches!(failure, Failure::Gone) && !self.peer.is_transport_closed() {
+            return Failure::Other(
+                "it broke off its answer, or said more than is read (`--limit \
+                 mcp-message-bytes=N`)"
+                    .to_owned(),
+            );
+        }
+        failure
+    }
+}
+
+fn failure(error: ServiceError, is_confined: bool) -> Failure {
+    match error {
+        ServiceError::TransportClosed => Failure::Gone,
+        ServiceError::McpError(error) => {
+            Failure::Other(format!("it answers: {}", plain(error.message.as_bytes())))
+        }
+        // What carried it is of no interest, and has a long name.
+        ServiceError::TransportSend(error) if wants_login(&*error.error) => Failure::Login,
+        ServiceError::TransportSend(error) if is_confined => {
+            Failure::Other(format!("it cannot be asked: {}", discreet(&*error.error)))
+        }
+        ServiceError::TransportSend(error) => {
+            Failure::Other(format!("it cannot be asked: {}", causes(&*error.error)))
+        }
+        other => Failure::Other(causes(&other)),
+    }
+}
+
+fn wants_login(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let required = error.downcast_ref::<AuthError>();
+        if error.is::<AuthRequiredError>()
+            || matches!(required, Some(AuthError::AuthorizationRequired))
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A request that is listened for, as long as this lives. The server is told if nobody waits for it
+/// any more: also when who waited was dropped, as a command is that is cancelled.
+struct Heard<'a> {
+    connection: &'a Connection,
+    token: ProgressToken,
+    /// While nothing has come of it.
+    id: Option<RequestId>,
+}
+
+impl Drop for Heard<'_> {
+    fn drop(&mut self) {
+        self.connection.hearing.progress.lock().remove(&self.token);
+        if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
+            let peer = self.connection.peer.clone();
+            let cancelled = CancelledNotificationParam::new(
+                Some(id),
+                Some("nobody waits for it any more".to_owned()),
+            );
+            runtime.spawn(async move {
+                let _ = timeout(GOOD_BYE, peer.notify_cancelled(cancelled)).await;
+            });
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The HTTP client for servers that are web services.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Client, ClientBuilder, Url, redirect};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use tandem_net::{self as net, Lookup, Reach};
+
+/// Redirections of one request.
+const REDIRECTS: usize = 5;
+
+/// How long a server may take to show that it is of the old kind.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What is said of a server of the old kind.
+pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
+    which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such \
+    as the program `mcp-remote`";
+
+/// Headers of a request.
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// The way of requests to one server.
+#[derive(Clone)]
+pub(super) struct Network {
+    /// Reach of the requests, if a peer has named the server.
+    pub(super) confined: Option<Reach>,
+    /// Finds addresses, if so.
+    pub(super) lookup: Lookup,
+}
+
+impl Network {
+    /// Returns why a request may not go to an address, as far as that is known without looking its
+    /// name up. What the name leads to is judged when a client connects to it.
+    pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
+        let Some(reach) = self.confined else { return Ok(()) };
+        let Err(why) = net::judge_host(url, reach) else { return Ok(()) };
+        let host = url.host_str().unwrap_or_default();
+        let remedy = match net::judge_host(url, Reach::Private) {
+            Ok(()) => "; `--a2a-private-servers` lets clients name such servers",
+            Err(_) => "",
+        };
+        Err(format!("a server that a client names may not be at {host}, {why}{remedy}"))
+    }
+
+    /// Begins a client that connects to nothing out of reach. To be built with [`net::build`].
+    pub(super) fn client(&self) -> ClientBuilder {
+        match self.confined {
+            // A proxy would look the name up once more.
+            Some(reach) => net::client(Lookup::clone(&self.lookup), reach).no_proxy(),
+            None => Client::builder().user_agent(net::AGENT),
+        }
+    }
+}
+
+/// A client for the server at this address. What is sent goes there, and nowhere else.
+pub(super) fn client(url: &str, network: &Network) -> Result<Client, String> {
+    let url = Url::parse(url).map_err(|err| format!("its address is none: {err}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("its address begins with {}:, not http: or https:", url.scheme()));
+    }
+    network.judge(&url)?;
+    let client = net::build(|| {
+        network
+            .client()
+            .redirect(redirect::Policy::custom(stay))
+            // Streams are left before their end, and such connections cannot be used again.
+            .pool_max_idle_per_host(0)
+    });
+    client.map_err(|err| format!("the HTTP client could not be made: {err}"))
+}
+
+/// Only redirections that keep the method and the body, and only on the same server.
+fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+    let first = attempt.previous().first();
+    let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps && same && attempt.previous().len() <= REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+/// Whether a server that has answered no message is one of the old kind: a stream begins at its
+/// address, to which nothing has been posted.
+pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> bool {
+    let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(LOOK);
+    let Ok(answer) = asked.send().await else { return false };
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    answer.status().is_success() && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+}
+
+/// The same client, which knows what servers say that have forgotten a session: many that were
+/// started anew say with an error for no message at all that they do not know it, for which nobody
+/// would be waiting.
+#[derive(Clone)]
+pub(super) struct Web(pub(super) Client);
+
+type Failure = StreamableHttpError<reqwest::Error>;
+type Stream = BoxStream<'static, Result<Sse, SseError>>;
+
+impl StreamableHttpClient for Web {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let most = usize::MAX;
+        self.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, most)
+            .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let id = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let in_session = session_id.is_some();
+        let answer = self
+            .0
+            .post_message_with_max_sse_event_size(uri, message, session_id, token, headers, most)
+            .await?;
+        match (answer, id) {
+            (
+                StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session),
+                Some(id),
+            ) if error.id.is_none() => {
+                if in_session {
+                    return Err(StreamableHttpError::SessionExpired);
+                }
+                let error = ServerJsonRpcMessage::error(error.error, Some(id));
+                Ok(StreamableHttpPostResponse::Json(error, session))
+            }
+            (answer, _) => Ok(answer),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        self.0.delete_session(uri, session_id, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Stream, Failure> {
+        let most = usize::MAX;
+        self.get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, most).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<Stream, Failure> {
+        let goes_on = last.is_some();
+        let opened = self
+            .0
+            .get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, most)
+            .await;
+        opened.map_err(|failure| match failure {
+            // It does not know what is to go on. To ask again helps nobody who waits for the answer.
+            StreamableHttpError::Client(error)
+                if goes_on && error.status().is_some_and(|status| status.is_client_error()) =>
+            {
+                StreamableHttpError::ServerDoesNotSupportSse
+            }
+            failure => failure,
+        })
+    }
+}

@@ -1,0 +1,336 @@
+//! Logging in to a server: in the user's browser, which comes back to a page here, or whose last
+//! address the user pastes.
+
+mod landing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore as _,
+    InMemoryCredentialStore, OAuthClientConfig,
+};
+use tokio::time::sleep;
+
+use self::landing::Landing;
+use super::Hub;
+use super::auth::{self, Logins, OAuth, Record, blocking};
+use super::config::{Reach, ServerConfig};
+use super::connect::causes;
+use super::http::{self, Network};
+use super::server::Phase;
+
+/// Where the browser comes back to if this program is known to the service by an id, and nobody has
+/// said by which address: as with Gemini CLI.
+const KNOWN_REDIRECT: &str = "http://localhost:7777/oauth/callback";
+
+/// A login that has begun: the user is at it.
+pub(super) struct Begun {
+    manager: AuthorizationManager,
+    /// What comes of it.
+    got: InMemoryCredentialStore,
+    /// The server's address.
+    server: String,
+    /// A peer has named the server.
+    is_confined: bool,
+    /// Where the user logs in.
+    address: Url,
+    metadata: AuthorizationMetadata,
+    client: OAuthClientConfig,
+}
+
+/// With what the browser comes back.
+pub(super) struct Callback {
+    code: Option<String>,
+    state: String,
+    issuer: Option<String>,
+    /// Why the service has refused.
+    refused: Option<String>,
+}
+
+impl Hub {
+    /// Has the user log in to a server, and reaches it anew; what came of it. `say` is told what the
+    /// user has to do. Dropped, nobody is waited for any more, but the login that has begun can
+    /// still be finished by [`Hub::finish_login`].
+    pub async fn login(
+        &self,
+        name: &str,
+        say: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<String, String> {
+        let server = self.find(name)?;
+        if let Phase::Held(_) | Phase::Disabled = server.state().phase {
+            return Err(server.stands_so() + ".");
+        }
+        let config = server.config.clone();
+        let (begun, landing) = begin(&config, &self.world.network(&config)).await?;
+        let begun = Arc::new(begun);
+        self.logins.lock().insert(name.to_owned(), Arc::clone(&begun));
+        let address = &begun.address;
+        let paste = format!("`/mcp auth {name} ADDRESS`");
+        let Some(landing) = landing else {
+            return Ok(format!(
+                "Log in to `{name}` at {address}\n\nThen say {paste} with the address that your \
+                 browser ends up at."
+            ));
+        };
+        say(format!(
+            "Log in to `{name}` in your browser: {address}\n\nIf that browser is on another computer, \
+             its last page will not be found: cancel this, and say {paste} with that page's address.\n"
+        ));
+        let Logins { open, store } = &self.world.logins;
+        let opening = async {
+            say(open(address.to_string()).await);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            came = landing.wait(&begun, store) => came?,
+            () = opening => {}
+            () = sleep(self.world.limits.login) => {
+                let minutes = self.world.limits.login.as_secs_f64() / 60.0;
+                return Err(format!("Nobody has logged in to `{name}` within {minutes} minutes."));
+            }
+        }
+        self.logged_in(name).await
+    }
+
+    /// Finishes a login that has begun, with the address that the user's browser has ended up at.
+    pub async fn finish_login(&self, name: &str, address: &str) -> Result<String, String> {
+        self.find(name)?;
+        let begun = self.logins.lock().get(name).cloned();
+        let begun = begun.ok_or_else(|| {
+            format!("No login to `{name}` has begun: say `/mcp auth {name}` first.")
+        })?;
+        let not_one = "That is no address that a browser ends up at after a login: it has neither \
+            `code` nor `error` in it, and `state`.";
+        let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::of);
+        let callback = callback.ok_or_else(|| not_one.to_owned())?;
+        if callback.state != begun.state() {
+            return Err(format!(
+                "That address is of another login than the last that was begun for `{name}`."
+            ));
+        }
+        begun.finish(callback, &self.world.logins.store).await?;
+        self.logged_in(name).await
+    }
+
+    /// Forgets the login to a server, and reaches it anew without; what came of it.
+    pub async fn log_out(&self, name: &str) -> Result<String, String> {
+        let server = self.find(name)?;
+        let Reach::Http { url, .. } = &server.config.reach else {
+            return Err(nobody_logs_in(name));
+        };
+        let (store, url) = (Arc::clone(&self.world.logins.store), url.clone());
+        let was_known = blocking(move || {
+            // One that cannot be read is to go, too.
+            let was_known = store.load(&url).map_or(true, |tokens| tokens.is_some());
+            store.save(&url, None).map(|()| was_known)
+        });
+        if !was_known.await? {
+            return Ok(format!("You were not logged in to `{name}`."));
+        }
+        self.logins.lock().remove(name);
+        self.renew(name);
+        let server = self.find(name)?;
+        server.settled().await;
+        Ok(format!("The login to `{name}` is forgotten here. {}.", server.stands_so()))
+    }
+
+    async fn logged_in(&self, name: &str) -> Result<String, String> {
+        self.logins.lock().remove(name);
+        self.renew(name);
+        let server = self.find(name)?;
+        server.settled().await;
+        Ok(format!("You are logged in to `{name}`. {}.", server.stands_so()))
+    }
+}
+
+fn nobody_logs_in(name: &str) -> String {
+    format!("`{name}` is no web service: nobody logs in to it here.")
+}
+
+/// Finds out where the user logs in, and makes this program known there.
+async fn begin(
+    config: &ServerConfig,
+    network: &Network,
+) -> Result<(Begun, Option<Landing>), String> {
+    let name = &config.name;
+    let Reach::Http { url, headers } = &config.reach else {
+        return Err(nobody_logs_in(name));
+    };
+    if has_token(headers) {
+        return Err(format!(
+            "`{name}` is given the `Authorization` of its settings' `headers`: take that out first."
+        ));
+    }
+    // The library's client needs what this one has set up.
+    http::client(url, network).map_err(|why| format!("`{name}`: {why}."))?;
+    let failed = |what: &str, err: AuthError| {
+        let why = why(&err, config.confined.is_some());
+        format!("`{name}`: {what}: {}.", config.concealed(&why))
+    };
+    let nothing = |err| failed("where to log in could not be found out", err);
+    let mut manager = auth::authorization(url, network).await.map_err(nothing)?;
+    let metadata = match given(&config.oauth) {
+        Some(metadata) => metadata,
+        None => manager.resolve_metadata().await.map_err(nothing)?.metadata,
+    };
+    manager.set_metadata(metadata.clone());
+    let got = InMemoryCredentialStore::new();
+    manager.set_credential_store(got.clone());
+    let landing = Landing::open(&config.oauth).await?;
+    let redirect = redirect(&config.oauth, landing.as_ref());
+    let scopes = match &config.oauth.scopes[..] {
+        [] => manager.select_initial_scopes(&[]).await,
+        scopes => scopes.to_vec(),
+    };
+    let scopes: Vec<_> = scopes.iter().map(String::as_str).collect();
+    let client = if let Some(id) = &config.oauth.client_id {
+        known_client(&config.oauth, id, &redirect)
+    } else {
+        let unknown = |err| failed(UNKNOWN, err);
+        let us = "tandem";
+        manager.register_client(us, &redirect, &scopes).await.map_err(unknown)?
+    };
+    let unusable = |err| failed("what it says of logging in cannot be used", err);
+    manager.configure_client(client.clone()).map_err(unusable)?;
+    let address = manager.get_authorization_url(&scopes).await.map_err(unusable)?;
+    let mut address = checked(&address).map_err(|why| format!("`{name}`: {why}"))?;
+    if !config.oauth.audiences.is_empty() {
+        address.query_pairs_mut().append_pair("audience", &config.oauth.audiences.join(" "));
+    }
+    let (server, is_confined) = (url.clone(), config.confined.is_some());
+    Ok((Begun { manager, got, server, is_confined, address, metadata, client }, landing))
+}
+
+const UNKNOWN: &str = "this program could not make itself known there; if you have an id for it, \
+    name it in the settings (`oauth`, `clientId`)";
+
+/// Whether what is sent to a server has a token already.
+pub(super) fn has_token(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+}
+
+/// What the settings say, if that is all that is needed.
+fn given(oauth: &OAuth) -> Option<AuthorizationMetadata> {
+    let (authorization, token) = (oauth.authorization_url.clone()?, oauth.token_url.clone()?);
+    let mut metadata = AuthorizationMetadata::default();
+    metadata.authorization_endpoint = authorization;
+    metadata.token_endpoint = token;
+    metadata.registration_endpoint.clone_from(&oauth.registration_url);
+    Some(metadata)
+}
+
+fn known_client(oauth: &OAuth, id: &str, redirect: &str) -> OAuthClientConfig {
+    let client = OAuthClientConfig::new(id, redirect);
+    match &oauth.client_secret {
+        Some(secret) if !secret.is_empty() => client.with_client_secret(secret),
+        _ => client,
+    }
+}
+
+/// Where the browser is sent after the login.
+fn redirect(oauth: &OAuth, landing: Option<&Landing>) -> String {
+    match (wanted_redirect(oauth), landing) {
+        (Some(redirect), _) => redirect.to_owned(),
+        (None, Some(landing)) => landing.address(),
+        (None, None) => String::new(),
+    }
+}
+
+/// The address that must be used, if it must be a certain one.
+fn wanted_redirect(oauth: &OAuth) -> Option<&str> {
+    let known = oauth.client_id.as_ref().map(|_| KNOWN_REDIRECT);
+    oauth.redirect_uri.as_deref().or(known)
+}
+
+/// The address of a page to log in at, as a browser may be given it: a server could name anything
+/// there, and what opens pages opens programs too.
+fn checked(address: &str) -> Result<Url, String> {
+    let wrong = "where it says that you log in is no web page.";
+    let url = Url::parse(address).map_err(|_| wrong.to_owned())?;
+    let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if here => Ok(url),
+        "http" => Err("where it says that you log in is not reached by https.".to_owned()),
+        _ => Err(wrong.to_owned()),
+    }
+}
+
+impl Callback {
+    fn of(address: &Url) -> Option<Self> {
+        let find = |name: &str| {
+            let found = address.query_pairs().find(|(found, _)| found == name);
+            found.map(|(_, value)| value.into_owned())
+        };
+        let refused = find("error").map(|error| {
+            let words = find("error_description").unwrap_or_default();
+            format!("{error} {words}").trim().to_owned()
+        });
+        let callback =
+            Self { code: find("code"), state: find("state")?, issuer: find("iss"), refused };
+        (callback.code.is_some() || callback.refused.is_some()).then_some(callback)
+    }
+}
+
+impl Begun {
+    /// What nobody can guess who has not seen the address.
+    fn state(&self) -> String {
+        self.query("state")
+    }
+
+    fn query(&self, name: &str) -> String {
+        let found = self.address.query_pairs().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.into_owned()).unwrap_or_default()
+    }
+
+    /// Gets tokens for what the browser came back with, and keeps them. Its state is this login's.
+    async fn finish(
+        &self,
+        callback: Callback,
+        store: &Arc<dyn super::TokenStore>,
+    ) -> Result<(), String> {
+        let failed = |why: String| format!("The login came to nothing: {why}.");
+        let refused = callback.refused.map(|why| format!("the service says {}", brief(&why)));
+        let code = match (refused, callback.code) {
+            (None, Some(code)) => code,
+            (why, _) => return Err(failed(why.unwrap_or_default())),
+        };
+        let exchanged = self
+            .manager
+            .exchange_code_for_token_with_issuer(&code, &callback.state, callback.issuer.as_deref())
+            .await;
+        exchanged.map_err(|err| failed(why(&err, self.is_confined)))?;
+        let got = self.got.load().await.ok().flatten();
+        let credentials = got.ok_or_else(|| failed("no token came".to_owned()))?;
+        let resource = Some(self.query("resource")).filter(|it| !it.is_empty());
+        let record = Record {
+            server: self.server.clone(),
+            resource: resource.unwrap_or_else(|| self.server.clone()),
+            metadata: self.metadata.clone(),
+            client_secret: self.client.client_secret.clone(),
+            redirect_uri: self.client.redirect_uri.clone(),
+            credentials,
+        };
+        record.keep(store).await.map_err(failed)
+    }
+}
+
+/// Returns why a step of a login has failed; of a server that a peer has named, without what was
+/// answered.
+fn why(error: &AuthError, is_confined: bool) -> String {
+    let why = causes(error);
+    if !is_confined {
+        return why;
+    }
+    tracing::debug!("a login has failed: {why}");
+    "what it answers is no part of a login".to_owned()
+}
+
+fn brief(said: &str) -> String {
+    tandem_tools::one_line(&tandem_tools::plain(said.as_bytes()), 300)
+}
+
+/// How long the last page may take to be sent.
+const GRACE: Duration = Duration::from_secs(1);

@@ -1,0 +1,263 @@
+//! What a server offers: tools, prompts, resources. It is read again whenever the server says that
+//! it has changed.
+
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerResult,
+    Tool,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::config::{Limits, ServerConfig};
+use super::connection::{Connection, Failure, Wanted};
+use super::schema;
+use tandem_tools::Hints;
+use tandem_tools::plain;
+use tandem_tools::{one_line, shorten};
+
+/// Characters of a name or a title.
+const NAME: usize = 200;
+
+/// Characters of an address.
+const URI: usize = 4096;
+
+/// How many pages of a list are read.
+const PAGES: usize = 100;
+
+/// What a server offers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Offer {
+    /// The server's own text on how to use it, for the model; empty if it has none.
+    pub instructions: String,
+    /// What it can do.
+    pub tools: Vec<ServerTool>,
+    /// What it can say to a model for a person.
+    pub prompts: Vec<ServerPrompt>,
+    /// What can be read of it.
+    pub resources: Vec<ServerResource>,
+    /// What else can be read of it: addresses with gaps to fill.
+    pub templates: Vec<ServerResource>,
+}
+
+/// A tool, as its server has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerTool {
+    /// As the server calls it.
+    pub name: String,
+    /// For people, on one line.
+    pub title: String,
+    /// For the model.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub parameters: Value,
+    /// What the server says of it.
+    pub hints: Hints,
+}
+
+/// A prompt of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerPrompt {
+    /// As the server calls it.
+    pub name: String,
+    /// What it is for, on one line.
+    pub description: String,
+    /// What it takes, in order.
+    pub arguments: Vec<PromptArgument>,
+}
+
+/// What a prompt takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptArgument {
+    /// In a word.
+    pub name: String,
+    /// What it is, on one line.
+    pub description: String,
+    /// Whether there is no prompt without it.
+    pub required: bool,
+}
+
+/// Something that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerResource {
+    /// Its address.
+    pub uri: String,
+    /// For people, on one line.
+    pub title: String,
+    /// What it is, on one line.
+    pub description: String,
+    /// Its type, if the server says.
+    pub mime_type: Option<String>,
+}
+
+impl Offer {
+    /// Asks a server for all of it. What it does not give is as if it were not there; `None` if it
+    /// has gone.
+    pub(super) async fn read(
+        connection: &Connection,
+        config: &ServerConfig,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let most = limits.tools;
+        let can = &connection.capabilities;
+        let tools = async {
+            let tools: Vec<Tool> = match can.tools {
+                Some(_) => {
+                    list(connection, "tools", most, &|params| {
+                        ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params))
+                    })
+                    .await?
+                }
+                None => Vec::new(),
+            };
+            let tools = tools.into_iter().filter(|tool| config.wants(&tool.name));
+            Some(tools.map(|it| tool(it, config, limits)).collect())
+        };
+        let prompts = async {
+            let prompts: Vec<Prompt> = match can.prompts {
+                Some(_) => {
+                    list(connection, "prompts", most, &|params| {
+                        ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params))
+                    })
+                    .await?
+                }
+                None => Vec::new(),
+            };
+            Some(prompts.into_iter().map(prompt).collect())
+        };
+        let (tools, prompts, readable) = tokio::join!(tools, prompts, resources(connection, most));
+        let (resources, templates) = readable?;
+        let instructions = plain(connection.instructions.trim().as_bytes());
+        let instructions = shorten(&instructions, limits.instructions_chars).into_owned();
+        Some(Self { instructions, tools: tools?, prompts: prompts?, resources, templates })
+    }
+}
+
+async fn resources(
+    connection: &Connection,
+    most: usize,
+) -> Option<(Vec<ServerResource>, Vec<ServerResource>)> {
+    if connection.capabilities.resources.is_none() {
+        return Some((Vec::new(), Vec::new()));
+    }
+    let resources = list::<Resource>(connection, "resources", most, &|params| {
+        ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params))
+    });
+    let templates = list::<ResourceTemplate>(connection, "resourceTemplates", most, &|params| {
+        ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::with_param(
+            params,
+        ))
+    });
+    let (resources, templates) = tokio::join!(resources, templates);
+    let resources = resources?.into_iter().map(|it| ServerResource {
+        title: line(&it.title.unwrap_or(it.name)),
+        description: line(&it.description.unwrap_or_default()),
+        mime_type: it.mime_type.as_deref().map(line),
+        uri: it.uri,
+    });
+    let templates = templates?.into_iter().map(|it| ServerResource {
+        title: line(&it.title.unwrap_or(it.name)),
+        description: line(&it.description.unwrap_or_default()),
+        mime_type: it.mime_type.as_deref().map(line),
+        uri: it.uri_template,
+    });
+    let sane = |it: &ServerResource| it.uri.len() <= URI && !it.uri.contains(char::is_control);
+    Some((resources.filter(sane).collect(), templates.filter(sane).collect()))
+}
+
+/// All items of a list, as far as they can be read; those of the first pages, if it has no end.
+/// `None` if the server has gone.
+async fn list<T: DeserializeOwned>(
+    connection: &Connection,
+    what: &str,
+    most: usize,
+    request: &(dyn Fn(PaginatedRequestParams) -> ClientRequest + Sync),
+) -> Option<Vec<T>> {
+    let mut items = Vec::new();
+    let mut cursor = None;
+    for _ in 0..PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let asked = Box::pin(connection.ask(request(params), Wanted::by_nobody()));
+        let page = match asked.await {
+            Ok(page) => page,
+            Err(Failure::Gone | Failure::Cancelled) => return None,
+            Err(Failure::Other(why)) => {
+                tracing::warn!(server = connection.name, what, "cannot be listed: {why}");
+                break;
+            }
+            Err(Failure::Login) => {
+                tracing::warn!(server = connection.name, what, "not listed without a login");
+                break;
+            }
+        };
+        let (found, next) = items_of(page, what);
+        for item in found {
+            match serde_json::from_value(item) {
+                Ok(item) => items.push(item),
+                Err(why) => tracing::warn!(server = connection.name, what, "not readable: {why}"),
+            }
+        }
+        cursor = next.filter(|next| !next.is_empty() && items.len() < most);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if items.len() > most {
+        tracing::warn!(server = connection.name, what, "only the first {most} are taken");
+        items.truncate(most);
+    }
+    Some(items)
+}
+
+/// The items of a page and where the next begins, each item as it came: one that is wrong must not
+/// hide all others.
+fn items_of(page: ServerResult, what: &str) -> (Vec<Value>, Option<String>) {
+    let Ok(Value::Object(mut page)) = serde_json::to_value(page) else { return (Vec::new(), None) };
+    let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    match page.remove(what) {
+        Some(Value::Array(items)) => (items, next),
+        _ => (Vec::new(), next),
+    }
+}
+
+fn tool(tool: Tool, config: &ServerConfig, limits: &Limits) -> ServerTool {
+    let said = tool.annotations.unwrap_or_default();
+    let description = plain(tool.description.unwrap_or_default().as_bytes());
+    let mut description = shorten(&description, limits.tool_chars).into_owned();
+    let parameters = schema::parameters(&tool.input_schema, limits.tool_chars);
+    let parameters = parameters.unwrap_or_else(|| {
+        description.push_str("\n(What it takes is too long to be told here.)");
+        serde_json::json!({ "type": "object" })
+    });
+    ServerTool {
+        title: line(&tool.title.or(said.title).unwrap_or_else(|| tool.name.to_string())),
+        name: tool.name.into_owned(),
+        description,
+        parameters,
+        hints: Hints {
+            trusted: config.trust,
+            read_only: said.read_only_hint,
+            destructive: said.destructive_hint,
+            idempotent: said.idempotent_hint,
+            open_world: said.open_world_hint,
+        },
+    }
+}
+
+fn prompt(prompt: Prompt) -> ServerPrompt {
+    let arguments = prompt.arguments.unwrap_or_default().into_iter().map(|it| PromptArgument {
+        description: line(&it.description.or(it.title).unwrap_or_default()),
+        required: it.required.unwrap_or_default(),
+        name: it.name,
+    });
+    ServerPrompt {
+        description: line(&prompt.description.or(prompt.title).unwrap_or_default()),
+        arguments: arguments.collect(),
+        name: prompt.name,
+    }
+}
+
+/// On one line, as people can be shown it.
+fn line(text: &str) -> String {
+    one_line(&plain(text.as_bytes()), NAME)
+}

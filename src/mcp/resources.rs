@@ -1,0 +1,252 @@
+//! Resources of servers: what can be read of them, by the model and for a prompt.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::model::{ClientRequest, ReadResourceRequest, ReadResourceRequestParams, ServerResult};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Hub;
+use super::connection::Wanted;
+use super::offer::ServerResource;
+use super::result::Gathered;
+use super::server::Server;
+use super::tool::failed;
+use tandem_tools::{
+    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse,
+};
+use tandem_tools::{one_line, shorten};
+
+/// The tool that reads one.
+pub const READ_RESOURCE: &str = "read_mcp_resource";
+
+/// Characters of an address that people are shown.
+const LABEL: usize = 160;
+
+impl Hub {
+    /// The tools that list and read resources, if there is anything to read.
+    pub(super) fn resource_tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
+        if !self.all().iter().any(has_resources) {
+            return Vec::new();
+        }
+        vec![Arc::new(List(Arc::clone(self))), Arc::new(Read(Arc::clone(self)))]
+    }
+
+    /// The resources that are listed, as a prompt mentions them: `server:uri`.
+    pub fn mentionable(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for server in self.all() {
+            let name = &server.config.name;
+            let state = server.state();
+            names.extend(state.offer.resources.iter().map(|it| format!("{name}:{}", it.uri)));
+        }
+        names
+    }
+
+    /// Whether a word may name a resource: it begins with a server's name, or is an address.
+    pub fn may_name_resource(&self, word: &str) -> bool {
+        let of_server = |server: &Arc<Server>| rest(word, &server.config.name).is_some();
+        let is_address = word.contains("://") && !word.starts_with("file:");
+        let servers = self.all();
+        !servers.is_empty() && (is_address || servers.iter().any(of_server))
+    }
+
+    /// The resource that a word names: its server and its address. `server:uri`, `server://uri`, or
+    /// the address of one that is listed.
+    pub fn resource(&self, word: &str) -> Option<(String, String)> {
+        let servers = self.all();
+        let lists = |server: &Arc<Server>, uri: &str| {
+            server.state().offer.resources.iter().any(|resource| resource.uri == uri)
+        };
+        let name = |server: &Arc<Server>| server.config.name.clone();
+        if let Some(server) = servers.iter().find(|server| lists(server, word)) {
+            return Some((name(server), word.to_owned()));
+        }
+        let (server, rest) =
+            servers.iter().find_map(|server| Some((server, rest(word, &server.config.name)?)))?;
+        let uri = match rest.strip_prefix("//") {
+            // The address of a resource may begin like the server's name.
+            Some(uri) if !uri.contains("://") && !lists(server, uri) => word,
+            Some(uri) => uri,
+            None => rest,
+        };
+        Some((name(server), uri.to_owned()))
+    }
+
+    /// The server that is asked for a resource.
+    fn server_of(&self, server: Option<&str>, uri: &str) -> Result<(Arc<Server>, String), String> {
+        if let Some(server) = server {
+            return Ok((self.find(server)?, uri.to_owned()));
+        }
+        if let Some((server, uri)) = self.resource(uri) {
+            return Ok((self.find(&server)?, uri));
+        }
+        let mut servers = self.all();
+        servers.retain(has_resources);
+        if let [server] = &servers[..] {
+            return Ok((Arc::clone(server), uri.to_owned()));
+        }
+        let names: Vec<_> = servers.iter().map(|it| format!("`{}`", it.config.name)).collect();
+        Err(format!("Say whose resource it is: `serverName` is one of {}.", names.join(", ")))
+    }
+}
+
+fn has_resources(server: &Arc<Server>) -> bool {
+    let offer = server.state().offer;
+    !offer.resources.is_empty() || !offer.templates.is_empty()
+}
+
+/// What follows a server's name and a colon.
+fn rest<'a>(word: &'a str, server: &str) -> Option<&'a str> {
+    word.strip_prefix(server)?.strip_prefix(':').filter(|rest| !rest.is_empty())
+}
+
+struct List(Arc<Hub>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListArgs {
+    #[serde(alias = "server_name")]
+    server_name: Option<String>,
+}
+
+#[async_trait]
+impl Tool for List {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "list_mcp_resources".to_owned(),
+            aliases: &[],
+            description:
+                "Lists what can be read of MCP servers: addresses (URIs), and patterns of \
+                addresses with gaps to fill, for read_mcp_resource."
+                    .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "serverName": { "type": "string", "description": "Only of this server." }
+                }
+            }),
+            kind: Kind::List,
+        }
+    }
+
+    async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
+        let args = if args.is_null() { json!({}) } else { args };
+        let ListArgs { server_name } = parse(args)?;
+        let only = server_name.filter(|name| !name.is_empty());
+        let of = only.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
+        let label = one_line(&format!("Resources{of}"), LABEL);
+        let hub = Arc::clone(&self.0);
+        Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
+            list(&hub, only.as_deref(), &cx)
+        }))
+    }
+}
+
+fn list(hub: &Hub, only: Option<&str>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    let servers = match only {
+        Some(name) => {
+            vec![hub.find(name).map_err(|why| ToolError::new("mcp_no_server", why))?]
+        }
+        None => hub.all(),
+    };
+    let (mut text, mut count) = (String::new(), 0);
+    for server in servers.iter().filter(|server| has_resources(server)) {
+        let offer = server.state().offer;
+        text.push_str(&format!("Server `{}`:\n", server.config.name));
+        for resource in offer.resources.iter().chain(&offer.templates) {
+            text.push_str(&line(resource));
+            count += 1;
+        }
+    }
+    if count == 0 {
+        text.push_str("There are no resources.");
+    }
+    let text = shorten(&text, cx.host.limits.output_chars).into_owned();
+    Ok(ToolOutput::new(text, format!("Listed {count} resource(s).")))
+}
+
+fn line(resource: &ServerResource) -> String {
+    let mut line = format!("- {} ({})", resource.uri, resource.title);
+    if let Some(mime_type) = &resource.mime_type {
+        line.push_str(&format!(" [{mime_type}]"));
+    }
+    if !resource.description.is_empty() {
+        line.push_str(&format!(": {}", resource.description));
+    }
+    line + "\n"
+}
+
+struct Read(Arc<Hub>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadArgs {
+    uri: String,
+    #[serde(alias = "server_name")]
+    server_name: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Read {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: READ_RESOURCE.to_owned(),
+            aliases: &[],
+            description: "Reads a resource of an MCP server, as list_mcp_resources lists them."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "uri": { "type": "string", "description": "Its address." },
+                    "serverName": {
+                        "type": "string",
+                        "description": "Whose it is. May be left out if only one server has it."
+                    }
+                },
+                "required": ["uri"]
+            }),
+            kind: Kind::Read,
+        }
+    }
+
+    async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
+        let ReadArgs { uri, server_name } = parse(args)?;
+        let found = self.0.server_of(server_name.as_deref().filter(|name| !name.is_empty()), &uri);
+        let (server, uri) = match found {
+            Ok(found) => found,
+            Err(why) => {
+                let summary = Summary::new(one_line(&uri, LABEL));
+                let error = ToolError::new("mcp_no_server", why);
+                return Ok(Invocation::failing(summary, error));
+            }
+        };
+        let label = one_line(&format!("{uri} ({})", server.config.name), LABEL);
+        Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
+            read(&server, uri, &cx).await
+        }))
+    }
+}
+
+async fn read(server: &Server, uri: String, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    let down = |why| ToolError::new("mcp_server_down", why);
+    let connection = server.connection(&cx.cancel).await.map_err(down)?;
+    let params = ReadResourceRequestParams::new(uri);
+    let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
+    let wanted = Wanted { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
+    let answer = connection.ask(request, wanted).await;
+    let answer = answer.map_err(|failure| failed(server, failure))?;
+    let ServerResult::ReadResourceResult(result) = answer else {
+        let why = format!("The MCP server `{}` gave no resource.", server.config.name);
+        return Err(ToolError::new("mcp_tool_error", why));
+    };
+    let mut gathered = Gathered::default();
+    for contents in result.contents {
+        gathered.resource(contents);
+    }
+    let text = gathered.told(&server.config.name);
+    let text = cx.host.outputs.fit(READ_RESOURCE, text, cx.host.limits.output_chars).await;
+    let shown = gathered.shown(&cx.host.limits);
+    Ok(ToolOutput { text, media: gathered.into_media(), shown })
+}

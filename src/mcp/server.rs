@@ -1,0 +1,305 @@
+//! One server: kept in touch with, started again when it has ended, and never waited for.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::World;
+use super::config::{Reach, ServerConfig};
+use super::connect::{Live, Trouble, connect};
+use super::connection::Connection;
+use super::listener::{Changes, listen};
+use super::login::has_token;
+use super::offer::Offer;
+use tandem_net::Backoff;
+
+/// How often in a row a server is tried again by itself.
+const RETRIES: u32 = 6;
+
+/// How long a server must have been ready for its end to count as a new trouble.
+const STEADY: Duration = Duration::from_mins(1);
+
+/// How long the model waits for the list of a server that has just changed.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Between two looks at what a server offers, however often it says that this has changed.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A server, reached or not.
+pub(super) struct Server {
+    pub(super) config: ServerConfig,
+    world: Arc<World>,
+    state: watch::Sender<State>,
+    changes: watch::Sender<Changes>,
+    /// Somebody wants it to be ready.
+    wanted: Notify,
+}
+
+/// How it stands with a server.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    /// What it offers; also while it is started again, so that what models are told stays the same.
+    pub(super) offer: Arc<Offer>,
+}
+
+/// How far a server is.
+#[derive(Clone)]
+pub(super) enum Phase {
+    /// Nobody has wanted it yet.
+    Idle,
+    /// It is getting ready; until when that is waited for.
+    Connecting(Instant),
+    Ready(Arc<Connection>),
+    /// Why; and when it is tried again, if it is.
+    Down(String, Option<Instant>),
+    /// The user must log in first.
+    Login(String),
+    /// The user must allow it first.
+    Held(String),
+    /// The user does not want it.
+    Disabled,
+}
+
+impl Phase {
+    /// As clients of the first A2A server know it.
+    pub(super) fn status(&self) -> &'static str {
+        match self {
+            Self::Ready(_) => "connected",
+            Self::Connecting(_) => "connecting",
+            Self::Disabled => "disabled",
+            Self::Held(_) => "blocked",
+            Self::Idle | Self::Down(..) | Self::Login(_) => "disconnected",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("not started yet"),
+            Self::Connecting(_) => f.write_str("getting ready"),
+            Self::Ready(_) => f.write_str("ready"),
+            Self::Down(why, None) => write!(f, "down: {why}"),
+            Self::Down(why, Some(again)) => {
+                let seconds = again.saturating_duration_since(Instant::now()).as_secs() + 1;
+                write!(f, "down: {why}; it is tried again in {seconds} s")
+            }
+            Self::Login(why) | Self::Held(why) => f.write_str(why),
+            Self::Disabled => f.write_str("disabled"),
+        }
+    }
+}
+
+impl Server {
+    /// `agreed` says that the user allows it, should that be needed.
+    pub(super) fn new(config: ServerConfig, agreed: bool, world: &Arc<World>) -> Arc<Self> {
+        let held = config.held.clone().filter(|_| !agreed);
+        let phase = held.map_or(Phase::Idle, Phase::Held);
+        let state = State { phase, offer: Arc::default() };
+        Arc::new(Self {
+            config,
+            world: Arc::clone(world),
+            state: watch::Sender::new(state),
+            changes: watch::Sender::default(),
+            wanted: Notify::new(),
+        })
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// A server that is ready now, or soon.
+    pub(super) async fn connection(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Connection>, String> {
+        let mut state = self.state.subscribe();
+        if !matches!(state.borrow().phase, Phase::Ready(_)) {
+            self.wanted.notify_one();
+        }
+        let settled = state.wait_for(|state| match &state.phase {
+            Phase::Ready(connection) => !connection.peer.is_transport_closed(),
+            Phase::Idle | Phase::Connecting(_) | Phase::Down(_, Some(_)) => false,
+            Phase::Down(_, None) | Phase::Login(_) | Phase::Held(_) | Phase::Disabled => true,
+        });
+        let settled = timeout(self.world.limits.wait, settled);
+        let _ = cancel.run_until_cancelled(settled).await;
+        match self.state().phase {
+            Phase::Ready(connection) => Ok(connection),
+            _ => Err(self.stands_so() + "."),
+        }
+    }
+
+    /// Waits until it is ready or will not be soon.
+    pub(super) async fn settled(&self) {
+        let mut state = self.state.subscribe();
+        loop {
+            let until = match state.borrow_and_update().phase {
+                Phase::Connecting(until) if until > Instant::now() => until,
+                _ => return,
+            };
+            // The sender lives as long as this.
+            let _ = timeout(until - Instant::now(), state.changed()).await;
+        }
+    }
+
+    /// Waits until what it has said to have changed is known, if that is soon.
+    pub(super) async fn fresh(&self) {
+        let mut changes = self.changes.subscribe();
+        let _ = timeout(SOON, changes.wait_for(Changes::all_known)).await;
+    }
+
+    /// Leaves it alone from now on.
+    pub(super) fn disable(&self) {
+        self.stands(Phase::Disabled, Some(Arc::default()));
+    }
+
+    /// It is getting ready from now on.
+    pub(super) fn begins(&self) {
+        let until = Instant::now() + self.world.limits.wait;
+        self.stands(Phase::Connecting(until), None);
+    }
+
+    /// Keeps it ready, for ever.
+    pub(super) async fn keep(self: Arc<Self>) {
+        let limits = &self.world.limits;
+        // No longest wait: `RETRIES` bounds them.
+        let backoff = Backoff::doubling(limits.again, Duration::MAX);
+        let mut failures = 0;
+        let mut discover = false;
+        loop {
+            self.begins();
+            let reached = timeout(limits.start, self.reach(discover)).await;
+            let late = || format!("it was not ready after {} s", limits.start.as_secs_f64());
+            let trouble = match reached.unwrap_or_else(|_| Err(Trouble::Passing(late()))) {
+                Ok((live, offer)) => {
+                    let since = Instant::now();
+                    self.stands(Phase::Ready(Arc::clone(&live.connection)), Some(Arc::new(offer)));
+                    if failures > 0 {
+                        self.tell();
+                    }
+                    let why = self.follow(live).await;
+                    if since.elapsed() > STEADY {
+                        failures = 0;
+                    }
+                    Trouble::Passing(why)
+                }
+                Err(trouble) => trouble,
+            };
+            match trouble {
+                Trouble::OtherWay => discover = true,
+                Trouble::Passing(why) if failures < RETRIES => {
+                    let why = self.config.concealed(&why);
+                    failures += 1;
+                    self.pause(why, backoff.delay(failures), failures == 1).await;
+                }
+                Trouble::Passing(why) | Trouble::Lasting(why) => {
+                    failures = 0;
+                    self.stop(Phase::Down(self.config.concealed(&why), None)).await;
+                }
+                Trouble::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
+            }
+        }
+    }
+
+    fn login(&self, why: &str) -> String {
+        let name = &self.config.name;
+        match &self.config.reach {
+            Reach::Http { headers, .. } if has_token(headers) => format!(
+                "{why}: it does not take the `Authorization` of its `headers`; correct that in the \
+                 settings, then `/mcp reload`"
+            ),
+            _ => format!("{why}: say `/mcp auth {name}`, or give it a token in its `headers`"),
+        }
+    }
+
+    /// Waits a while, or until it is wanted.
+    async fn pause(&self, why: String, pause: Duration, first: bool) {
+        self.stands(Phase::Down(why, Some(Instant::now() + pause)), None);
+        if first {
+            self.tell();
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.wanted.notified() => {}
+        }
+    }
+
+    /// Waits until it is wanted.
+    async fn stop(&self, phase: Phase) {
+        self.stands(phase, Some(Arc::default()));
+        self.tell();
+        self.wanted.notified().await;
+    }
+
+    /// Tells people how it stands with it.
+    fn tell(&self) {
+        self.world.tell(self.stands_so());
+    }
+
+    /// How it stands with it, in a sentence.
+    pub(super) fn stands_so(&self) -> String {
+        let name = &self.config.name;
+        match &self.state.borrow().phase {
+            phase @ (Phase::Login(_) | Phase::Held(_)) => {
+                format!("The MCP server `{name}` {phase}")
+            }
+            phase => format!("The MCP server `{name}` is {phase}"),
+        }
+    }
+
+    /// Reaches it and asks what it offers.
+    async fn reach(&self, discover: bool) -> Result<(Live, Offer), Trouble> {
+        let mut live = connect(&self.config, &self.world, &self.changes, discover).await?;
+        match Offer::read(&live.connection, &self.config, &self.world.limits).await {
+            Some(offer) => Ok((live, offer)),
+            None => Err(Trouble::Passing(live.body.end("it hung up").await)),
+        }
+    }
+
+    /// Keeps what it offers up to date until it has ended; why it has.
+    async fn follow(&self, live: Live) -> String {
+        let Live { connection, service, mut body } = live;
+        let mut changes = self.changes.subscribe();
+        let reading = async {
+            loop {
+                // The sender lives as long as this.
+                let _ = changes.wait_for(|changes| !changes.all_known()).await;
+                let said = self.changes.borrow().said;
+                let offer = Offer::read(&connection, &self.config, &self.world.limits).await;
+                let phase = Phase::Ready(Arc::clone(&connection));
+                self.stands(phase, offer.map(Arc::new));
+                self.changes.send_modify(|changes| changes.known = said);
+                sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            _ = service.waiting() => {}
+            () = reading => {}
+            () = listen(&connection, &self.changes) => {}
+        }
+        self.changes.send_modify(|changes| changes.known = changes.said);
+        body.end("it hung up").await
+    }
+
+    /// Notes how it stands with it, and what it offers if that is another.
+    fn stands(&self, phase: Phase, offer: Option<Arc<Offer>>) {
+        let mut other = false;
+        self.state.send_modify(|state| {
+            state.phase = phase;
+            if let Some(offer) = offer.filter(|offer| *offer != state.offer) {
+                state.offer = offer;
+                other = true;
+            }
+        });
+        if other {
+            self.world.changed();
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A server's tool as the model can call it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ServerResult,
+};
+use serde_json::{Map, Value};
+
+use super::connection::{Failure, Wanted};
+use super::offer::ServerTool;
+use super::result::Gathered;
+use super::server::Server;
+use tandem_content::visible::visible_line;
+use tandem_tools::one_line;
+use tandem_tools::{
+    Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
+
+/// Characters of a name, and of a line that says what is called.
+const NAME: usize = 100;
+const LABEL: usize = 160;
+
+/// A tool of a server.
+pub(super) struct McpTool {
+    /// What the model calls it.
+    pub(super) name: String,
+    pub(super) server: Arc<Server>,
+    pub(super) tool: ServerTool,
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.clone(),
+            aliases: &[],
+            description: self.tool.description.clone(),
+            parameters: self.tool.parameters.clone(),
+            kind: Kind::Other,
+        }
+    }
+
+    fn access(&self) -> Option<Access> {
+        Some(self.told())
+    }
+
+    async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
+        let args = match args {
+            Value::Object(args) => args,
+            Value::Null => Map::new(),
+            _ => return Err(ToolError::invalid_args("The arguments must be an object.")),
+        };
+        let server = one_line(&self.server.config.name, NAME);
+        let tool = one_line(&self.tool.name, NAME);
+        let access = self.told();
+        let shown = if args.is_empty() { String::new() } else { format!(" {}", brief(&args)) };
+        let label = format!("{tool} ({server}){shown}");
+        let label = one_line(&visible_line(&label), LABEL);
+        let (server, name) = (Arc::clone(&self.server), self.tool.name.clone());
+        Ok(Invocation::new(Summary::new(label), access, |cx| async move {
+            call(&server, name, args, &cx).await
+        }))
+    }
+}
+
+impl McpTool {
+    /// What people, and the policy, are told of every call.
+    fn told(&self) -> Access {
+        Access::Mcp {
+            server: one_line(&self.server.config.name, NAME),
+            tool: one_line(&self.tool.name, NAME),
+            display_name: self.tool.title.clone(),
+            hints: self.tool.hints,
+        }
+    }
+}
+
+/// The arguments, without what no line has room for.
+fn brief(args: &Map<String, Value>) -> String {
+    let short = |value: &Value| match value {
+        Value::String(text) if text.len() > LABEL => Value::String(one_line(text, LABEL)),
+        Value::Array(_) | Value::Object(_) => {
+            let text = value.to_string();
+            if text.len() > LABEL { Value::String("…".to_owned()) } else { value.clone() }
+        }
+        other => other.clone(),
+    };
+    let args: Map<_, _> = args.iter().map(|(name, value)| (name.clone(), short(value))).collect();
+    Value::Object(args).to_string()
+}
+
+async fn call(
+    server: &Server,
+    name: String,
+    args: Map<String, Value>,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let down = |why| ToolError::new("mcp_server_down", why);
+    let connection = server.connection(&cx.cancel).await.map_err(down)?;
+    let params = CallToolRequestParams::new(name).with_arguments(args);
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let wanted = Wanted { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
+    let answer = connection.ask(request, wanted).await;
+    match answer.map_err(|failure| failed(server, failure))? {
+        ServerResult::CallToolResult(result) => output(server, result, &cx.host.limits),
+        ServerResult::InputRequiredResult(_) => {
+            Err(odd(server, "asks back, which is not done here"))
+        }
+        ServerResult::CreateTaskResult(_) => {
+            Err(odd(server, "began a task, which is not done here"))
+        }
+        _ => Err(odd(server, "gave an answer that is none")),
+    }
+}
+
+/// Why a request came to nothing, for the model.
+pub(super) fn failed(server: &Server, failure: Failure) -> ToolError {
+    let name = &server.config.name;
+    match failure {
+        Failure::Cancelled => ToolError::cancelled(),
+        Failure::Gone => ToolError::new(
+            "mcp_server_down",
+            format!(
+                "The MCP server `{name}` ended before it answered. It is started again; the call \
+                 may have had part of its effect."
+            ),
+        ),
+        Failure::Login => ToolError::new(
+            "mcp_server_down",
+            format!("The MCP server `{name}` wants the user to log in again: `/mcp auth {name}`."),
+        ),
+        Failure::Other(why) => {
+            let why = server.config.concealed(&why);
+            ToolError::new("mcp_tool_error", format!("The MCP server `{name}`: {why}."))
+        }
+    }
+}
+
+fn odd(server: &Server, what: &str) -> ToolError {
+    let name = &server.config.name;
+    ToolError::new("mcp_tool_error", format!("The MCP server `{name}` {what}."))
+}
+
+fn output(
+    server: &Server,
+    result: CallToolResult,
+    limits: &Limits,
+) -> Result<ToolOutput, ToolError> {
+    let failed = result.is_error == Some(true);
+    let gathered = Gathered::of(result.content).with_structured(result.structured_content);
+    let text = gathered.told(&server.config.name);
+    let shown = gathered.shown(limits);
+    if failed {
+        let message = format!("The tool failed. {text}");
+        return Err(ToolError { kind: "mcp_tool_error".to_owned(), message, shown });
+    }
+    Ok(ToolOutput { text, media: gathered.into_media(), shown })
+}

@@ -1,0 +1,324 @@
+//! Language models: one trait, four providers behind one request loop, and a model that replays a
+//! script.
+
+pub mod anthropic;
+pub mod catalog;
+pub mod endpoint;
+pub mod gemini;
+pub mod history;
+pub mod lazy;
+pub mod ollama;
+pub mod openai;
+pub mod options;
+pub mod provider;
+pub mod redact;
+pub mod replay;
+pub mod retry;
+pub mod tokens;
+
+mod chat;
+mod emit;
+mod http;
+mod names;
+mod report;
+mod request_loop;
+mod sse;
+mod stream;
+mod unusable;
+mod words;
+
+#[cfg(test)]
+mod arbitrary;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use tandem_content::media::Media;
+
+/// A language model behind some API.
+pub trait Model: Send + Sync {
+    /// Returns the model's id, as `--model` takes it.
+    fn id(&self) -> &str;
+
+    /// Checks, without the network, that the model can be called. The error says what is missing
+    /// and what to do.
+    fn ready(&self) -> Result<(), Error>;
+
+    /// Streams the next message. Retries are included; dropping the stream drops the request.
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>>;
+
+    /// Returns the size of the context window in tokens, if known.
+    fn input_limit(&self) -> Option<u64> {
+        None
+    }
+
+    /// Counts the tokens of a prompt: an estimate, unless the API must be asked.
+    fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
+        std::future::ready(tokens::of_prompt(&prompt)).boxed()
+    }
+}
+
+/// The models to choose from.
+pub trait Models: Send + Sync {
+    /// Lists the ids of the models that are known by name. May read files.
+    fn known(&self) -> Result<Vec<String>, String>;
+
+    /// Opens the model with this id. May read files; the error is for people.
+    fn open(&self, id: &str) -> Result<Arc<dyn Model>, String>;
+}
+
+/// Input of one request to a model.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    /// System text: the model's role and how to work.
+    pub system: Arc<str>,
+    /// The conversation so far, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// Tools that the model may call, always in the same order: a provider's prompt cache depends
+    /// on it.
+    pub tools: Arc<[ToolDeclaration]>,
+}
+
+/// Declaration of a tool for a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDeclaration {
+    /// Name, unique among the tools.
+    pub name: String,
+    /// Description for the model: when to call the tool, and what it returns.
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// A message of the user.
+    User(Vec<Part>),
+    /// A message of the model.
+    Assistant(Assistant),
+    /// Results of the calls in the preceding message of the model, in their order.
+    Results(Vec<ToolResult>),
+}
+
+/// A part of a user's message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Part {
+    /// Markdown.
+    Text(String),
+    /// An image or the like.
+    Media(Media),
+}
+
+/// A message of the model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Assistant {
+    /// Markdown; may be empty.
+    pub text: String,
+    /// In the order asked for.
+    pub calls: Vec<Call>,
+    /// The message as the provider sent it, if there is more in it than text and calls.
+    pub native: Option<Native>,
+}
+
+/// A model's answer as its provider sent it: parts that must be echoed exactly (signatures, ids),
+/// and parts unknown to this program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Native {
+    /// Name of the backend that understands the parts.
+    pub backend: String,
+    /// Id of the model that gave the answer.
+    pub model: String,
+    /// The provider's own parts.
+    pub parts: Vec<Value>,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Unique in the session.
+    pub id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// Arguments; not checked against the tool's schema yet.
+    pub args: Value,
+}
+
+/// Result of one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// [`Call::id`].
+    pub call: String,
+    /// [`Call::name`].
+    pub name: String,
+    /// Text for the model.
+    pub text: String,
+    /// `true` if the call failed; `text` says why.
+    pub failed: bool,
+    /// Images and documents for the model.
+    pub media: Vec<Media>,
+}
+
+/// A piece of the model's answer, as it arrives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Chunk {
+    /// A piece of the message.
+    Text(String),
+    /// More of the reasoning; usually begins with `**Subject**`.
+    Thought(String),
+    /// One whole call.
+    Call(Call),
+    /// The request failed and is retried.
+    Retry(Retry),
+    /// The last chunk of a whole answer.
+    Finish(Finish),
+}
+
+/// Announcement of a retry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Reason in a few words: `rate limited`.
+    pub reason: String,
+    /// Wait before the next attempt.
+    pub delay: Duration,
+    /// Number of the next attempt, from 2.
+    pub attempt: u32,
+    /// Maximum number of attempts.
+    pub of: u32,
+    /// `true` if everything streamed of this answer so far is void.
+    pub discard: bool,
+}
+
+impl Retry {
+    /// Returns the line between what has been shown of an answer and its new beginning, for front
+    /// ends that cannot take back what they have shown; Markdown.
+    pub fn interruption(&self) -> String {
+        format!("*The answer was interrupted ({}) and starts again from here.*", self.reason)
+    }
+}
+
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded up: "in 0 s" would say that it does not wait.
+        let seconds = self.delay.as_millis().div_ceil(1000);
+        let Self { reason, attempt, of, .. } = self;
+        write!(f, "Retrying in {seconds} s ({attempt} of {of}): {reason}")
+    }
+}
+
+/// End of an answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Finish {
+    /// Reason for the end.
+    pub reason: FinishReason,
+    /// Tokens used.
+    pub usage: Usage,
+    /// The answer as the provider sent it.
+    pub native: Option<Native>,
+}
+
+/// Reason for the end of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The model ended the answer, calls included.
+    #[default]
+    Stop,
+    /// The answer was cut at the output limit.
+    MaxTokens,
+    /// The provider refused to give the answer; a sentence says why.
+    Refused(String),
+}
+
+/// Tokens of one request, as the provider counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the prompt, cached ones included.
+    pub input: u64,
+    /// Cached tokens of the prompt.
+    pub cached: u64,
+    /// Tokens of the answer, without reasoning.
+    pub output: u64,
+    /// Tokens of reasoning.
+    pub thoughts: u64,
+}
+
+/// Reason for no answer, or for half of one. No retry follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Error {
+    /// There is no key, or the server refuses it; the text says what to do.
+    NotAuthenticated(String),
+    /// Too many requests, or the quota is used up.
+    RateLimited(String),
+    /// The provider would not answer this prompt.
+    Refused(String),
+    /// The conversation is longer than the model can take.
+    ContextTooLong(String),
+    /// The server does not accept the request.
+    Rejected(String),
+    /// The provider could not be reached, or had a fault of its own.
+    Unavailable(String),
+    /// The response is no answer that can be used.
+    BadAnswer(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAuthenticated(why)
+            | Self::RateLimited(why)
+            | Self::Refused(why)
+            | Self::ContextTooLong(why)
+            | Self::Rejected(why)
+            | Self::Unavailable(why)
+            | Self::BadAnswer(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// Returns the message, to be changed.
+    fn text_mut(&mut self) -> &mut String {
+        match self {
+            Self::NotAuthenticated(why)
+            | Self::RateLimited(why)
+            | Self::Refused(why)
+            | Self::ContextTooLong(why)
+            | Self::Rejected(why)
+            | Self::Unavailable(why)
+            | Self::BadAnswer(why) => why,
+        }
+    }
+}
+
+/// A key that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a key, without the white space that comes with copying.
+    pub fn new(key: &str) -> Self {
+        Self(key.trim().to_owned())
+    }
+
+    /// Returns the key itself, to be sent and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}

@@ -1,0 +1,138 @@
+//! Opens a page in the person's browser.
+
+use std::future::pending;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::credentials::Credentials;
+use super::env::Env;
+use tandem_tools::terminals::left_alone;
+
+/// What fails later than this has opened the page before.
+const LAUNCH: Duration = Duration::from_secs(10);
+
+/// Stands for the page's address in a command.
+const URL: &str = "%s";
+
+/// A command line that opens a page.
+pub(super) type Program = Vec<String>;
+
+/// What may open a page here, best first. If there is nothing, why.
+pub(super) fn programs(env: &Env) -> Result<Vec<Program>, String> {
+    let mut programs: Vec<Program> = Vec::new();
+    let chosen = env.var("BROWSER").unwrap_or_default();
+    programs.extend(chosen.split(':').map(words).filter(|words| !words.is_empty()));
+    // The screen is in front of somebody else, or of nobody.
+    let remote = env.var("SSH_CONNECTION").is_some();
+    if cfg!(target_os = "macos") {
+        programs.extend((!remote).then(|| words("open")));
+    } else {
+        let windows = env.var("WSL_DISTRO_NAME").or(env.var("WSL_INTEROP")).is_some();
+        let commands = ["wslview", "rundll32.exe url.dll,FileProtocolHandler"];
+        programs.extend(commands.iter().filter(|_| windows).map(|command| words(command)));
+        let display = env.var("DISPLAY").or(env.var("WAYLAND_DISPLAY")).is_some();
+        let commands = ["xdg-open", "gio open", "x-www-browser"];
+        programs.extend(commands.iter().filter(|_| display).map(|command| words(command)));
+    }
+    if programs.is_empty() {
+        let why = if cfg!(target_os = "macos") {
+            "this is a remote login, and BROWSER is not set"
+        } else {
+            "neither DISPLAY, WAYLAND_DISPLAY nor BROWSER is set"
+        };
+        return Err(format!("No browser can be opened: {why}."));
+    }
+    Ok(programs)
+}
+
+/// The words of a command. The address is the last if it is not put elsewhere.
+fn words(command: &str) -> Program {
+    let mut words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
+    if !words.is_empty() && !words.iter().any(|word| word.contains(URL)) {
+        words.push(URL.to_owned());
+    }
+    words
+}
+
+/// Opens the page and then never returns; returns only if nothing could open it: why.
+pub(super) async fn open(programs: &[Program], url: &str, credentials: &Credentials) -> String {
+    let mut failures = Vec::new();
+    for program in programs {
+        match start(program, url, credentials) {
+            Ok(mut child) => match failed_at_once(&mut child).await {
+                Some(status) => failures.push(format!("{}: {status}", program[0])),
+                None => pending().await,
+            },
+            Err(err) => failures.push(format!("{}: {err}", program[0])),
+        }
+    }
+    format!("No browser could be opened ({}).", failures.join("; "))
+}
+
+/// Waits for the program: it is often the browser itself, and stays for long.
+async fn failed_at_once(child: &mut Child) -> Option<ExitStatus> {
+    if let Ok(status) = timeout(LAUNCH, child.wait()).await {
+        return status.ok().filter(|status| !status.success());
+    }
+    // Whatever comes of it now, the page has been open.
+    let _ = child.wait().await;
+    None
+}
+
+fn start(program: &Program, url: &str, credentials: &Credentials) -> std::io::Result<Child> {
+    let mut words = program.iter().map(|word| word.replace(URL, url));
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let vars = credentials.env().vars().iter();
+    command
+        .args(words)
+        .env_clear()
+        .envs(vars.filter(|(name, value)| !credentials.is_secret(name, value)))
+        // Standard output is the wire.
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // It is the person's from now on, and stays when this process ends.
+        .env(left_alone().0, left_alone().1)
+        .process_group(0);
+    command.spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Env, programs};
+
+    fn check(vars: &[(&str, &str)], expected: Option<&str>) {
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let found = programs(&Env::new(vars, Path::new("/"))).ok();
+        let found = found
+            .map(|found| found.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join(" | "));
+        assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn browser_is_a_list_of_commands() {
+        check(&[("BROWSER", "a -x:b --url=%s -y:")], Some("a -x %s | b --url=%s -y"));
+    }
+
+    #[cfg(not(target_os = "macos"))]
+    #[test]
+    fn without_a_display_there_is_no_browser() {
+        check(&[], None);
+        check(&[("BROWSER", ":"), ("DISPLAY", "")], None);
+    }
+
+    #[cfg(not(target_os = "macos"))]
+    #[test]
+    fn the_desktop_knows_the_browser() {
+        let desktop = "xdg-open %s | gio open %s | x-www-browser %s";
+        check(&[("DISPLAY", ":0")], Some(desktop));
+        check(&[("WAYLAND_DISPLAY", "wayland-0")], Some(desktop));
+        let windows = "wslview %s | rundll32.exe url.dll,FileProtocolHandler %s";
+        check(&[("WSL_DISTRO_NAME", "Debian")], Some(windows));
+    }
+}

@@ -1,0 +1,258 @@
+//! The keys to call models with: finds them, stores them, and knows them when it sees them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::endpoint::{self, Found, Unusable, api};
+use super::env::{DotEnv, Env, Vars};
+use super::key_file::{self, Stored};
+use parking_lot::Mutex;
+use tandem_model::Secret;
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::provider::Provider;
+use tandem_model::redact::has_secret;
+
+/// Finds the keys. Nothing is read before it is asked for.
+pub struct Credentials {
+    env: Env,
+    /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
+    /// change where its next request goes.
+    dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
+    /// The same for every directory.
+    state: Arc<Mutex<State>>,
+    /// For whoever asks the person: one at a time.
+    pub(super) asking: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the person has given to this process: it counts before all that is set up.
+    given: BTreeMap<Provider, Secret>,
+    /// Every key that was found.
+    keys: Vec<Secret>,
+    /// What the log has been told already.
+    remarks: Vec<String>,
+}
+
+impl Credentials {
+    /// Looks in this environment.
+    pub fn new(env: Env) -> Arc<Self> {
+        let names = Provider::ALL.into_iter().flat_map(|provider| api(provider).keys);
+        let keys = names.filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
+        let state = State { keys: keys.collect(), ..State::default() };
+        Arc::new(Self {
+            env,
+            dotenv: Mutex::default(),
+            state: Arc::new(Mutex::new(state)),
+            asking: Arc::new(Semaphore::new(1)),
+        })
+    }
+
+    /// Returns the same for work in another directory, which `env` is for: what its `.env` says
+    /// counts there, and not what that of this one does.
+    pub fn in_environment(self: &Arc<Self>, env: Env) -> Arc<Self> {
+        if env.directory() == self.env.directory() {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
+            env,
+            dotenv: Mutex::default(),
+            state: Arc::clone(&self.state),
+            asking: Arc::clone(&self.asking),
+        })
+    }
+
+    /// For a model to ask, before each request.
+    pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
+        let credentials = Arc::clone(self);
+        Arc::new(move || credentials.endpoint(provider))
+    }
+
+    /// Where and with which key a provider is called. The error says what to do.
+    pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
+        match self.look(provider) {
+            Ok(found) => Ok(found.endpoint),
+            Err(unusable) => Err(self.explain(provider, unusable)),
+        }
+    }
+
+    /// Returns the provider that is used unless another is asked for: the first that a key is set up
+    /// for, or anything else that says where it is. Ollama needs neither, and is nobody's first
+    /// unless its address is set.
+    pub fn first_set_up(&self) -> Option<Provider> {
+        let is_set_up = |provider| match provider {
+            Provider::Ollama => self.env.var("OLLAMA_HOST").is_some(),
+            provider => !matches!(self.look(provider), Err(Unusable::NoKey)),
+        };
+        let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi, Provider::Ollama];
+        order.into_iter().find(|provider| is_set_up(*provider))
+    }
+
+    /// Has everything about a provider read again.
+    pub fn refresh(&self, provider: Provider) {
+        self.dotenv.lock().remove(&provider);
+    }
+
+    /// Whether an environment variable must not reach a program that is started: a key, or
+    /// anything with one in it. Reads no file.
+    pub fn is_secret(&self, name: &str, value: &str) -> bool {
+        let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
+        let named = |api: &endpoint::Api| api.keys.contains(&name) || api.headers == name;
+        Provider::ALL.map(api).into_iter().any(named) || self.state.lock().keys.iter().any(has)
+    }
+
+    /// The environment variables that must not reach a program that is started.
+    pub fn secret_variables(&self) -> Vec<String> {
+        let vars = self.env.vars().iter().filter(|(name, value)| self.is_secret(name, value));
+        vars.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Stores a provider's key, in place of the one that was stored before. Returns the file.
+    pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
+        let path = self.key_file()?;
+        self.know(key);
+        key_file::write(&path, provider, Some(key))?;
+        Ok(path)
+    }
+
+    /// Uses a key from now on, whatever else is set up: the person has just given it.
+    pub(super) fn give(&self, provider: Provider, key: Secret) {
+        self.state.lock().given.insert(provider, key);
+    }
+
+    /// Removes a provider's stored key. Returns the file, if there was a key in it.
+    pub fn forget(&self, provider: Provider) -> Result<Option<PathBuf>, String> {
+        self.state.lock().given.remove(&provider);
+        let path = self.key_file()?;
+        if key_file::read(&path, provider).is_ok_and(|stored| stored.key.is_none()) {
+            return Ok(None);
+        }
+        key_file::write(&path, provider, None)?;
+        Ok(Some(path))
+    }
+
+    /// The environment that is looked in.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// Where keys are stored.
+    pub(super) fn key_file(&self) -> Result<PathBuf, String> {
+        let dir = self.env.config_dir().ok_or("There is no home directory: set HOME.")?;
+        Ok(dir.join("credentials.json"))
+    }
+
+    /// Looks for the key of a provider to use now.
+    pub(super) fn look(&self, provider: Provider) -> Result<Found, Unusable> {
+        let given = self.state.lock().given.get(&provider).cloned();
+        match given {
+            Some(key) => Ok(Found { endpoint: self.endpoint_for(provider, &key)?, variable: None }),
+            None => self.set_up(provider),
+        }
+    }
+
+    /// Looks for the key that another process would use.
+    pub(super) fn set_up(&self, provider: Provider) -> Result<Found, Unusable> {
+        let dotenv = self.dotenv(provider);
+        let vars = Vars { env: &self.env, dotenv: &dotenv };
+        let found = endpoint::find(provider, vars, || self.stored(provider));
+        if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
+            self.know(key);
+        }
+        let mut kept = self.dotenv.lock();
+        match &found {
+            Ok(_) => kept.insert(provider, dotenv),
+            Err(_) => kept.remove(&provider),
+        };
+        found
+    }
+
+    /// The endpoint that a key is for, if it is stored.
+    pub(super) fn endpoint_for(
+        &self,
+        provider: Provider,
+        key: &Secret,
+    ) -> Result<Endpoint, String> {
+        let dotenv = self.dotenv(provider);
+        let vars = Vars { env: &self.env, dotenv: &dotenv };
+        endpoint::with_key(provider, vars, Some(key.clone()))
+    }
+
+    /// What is wrong, and what to do.
+    pub(super) fn explain(&self, provider: Provider, unusable: Unusable) -> String {
+        if let Unusable::Wrong(why) = unusable {
+            return why;
+        }
+        let dotenv = self.dotenv(provider);
+        let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
+        let api = api(provider);
+        let name = api.keys[0];
+        let mut text = format!(
+            "There is no {} API key. Set {name} in the environment, or run `{}` in a terminal, or \
+             put a line {name}=… into {}. You get a key at {}.",
+            provider.title(),
+            login(provider),
+            file.as_deref().unwrap_or("~/.gemini/.env"),
+            api.get_a_key,
+        );
+        if provider == Provider::Gemini {
+            text.push_str(
+                " A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a \
+                 model of Ollama needs none (`--model ollama:MODEL`).",
+            );
+        }
+        if let Some(file) = &dotenv.file {
+            text.extend([" (", &file.display().to_string(), " was read, and has none.)"]);
+        }
+        for remark in &dotenv.remarks {
+            text.extend([" ", remark]);
+        }
+        text
+    }
+
+    fn dotenv(&self, provider: Provider) -> Arc<DotEnv> {
+        let kept = self.dotenv.lock().get(&provider).cloned();
+        let dotenv = kept.unwrap_or_else(|| Arc::new(DotEnv::read(&self.env)));
+        self.remark(&dotenv.remarks);
+        dotenv
+    }
+
+    fn stored(&self, provider: Provider) -> Result<Option<Secret>, String> {
+        let Ok(path) = self.key_file() else {
+            return Ok(None);
+        };
+        let Stored { key, remark } = key_file::read(&path, provider)?;
+        self.remark(remark.as_slice());
+        Ok(key)
+    }
+
+    /// Keeps a secret from what is started from now on.
+    pub fn know(&self, key: &Secret) {
+        let keys = &mut self.state.lock().keys;
+        if !keys.contains(key) {
+            keys.push(key.clone());
+        }
+    }
+
+    /// Tells the log what it has not been told.
+    fn remark(&self, remarks: &[String]) {
+        let told = &mut self.state.lock().remarks;
+        for remark in remarks {
+            if !told.contains(remark) {
+                tracing::warn!("{remark}");
+                told.push(remark.clone());
+            }
+        }
+    }
+}
+
+/// The command that stores a key.
+pub(super) fn login(provider: Provider) -> String {
+    match provider {
+        Provider::Gemini => "tandem login".to_owned(),
+        _ => format!("tandem login --provider {provider}"),
+    }
+}

@@ -1,0 +1,98 @@
+//! What the user has said of projects whose own settings run programs, in a file of this program's
+//! own: `{"/path": {"agreed": true, "to": "SHA-256 of what would run"}}`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{Context, SHA256};
+use serde::{Deserialize, Serialize};
+
+use super::env::Env;
+use super::owned_file;
+use super::trust::{Trust, trust};
+use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
+
+/// What was said of a folder.
+#[derive(Serialize, Deserialize)]
+struct Said {
+    agreed: bool,
+    /// To what.
+    to: String,
+}
+
+type Folders = BTreeMap<PathBuf, Said>;
+
+/// Whether what the own settings of the project in `folder` would run may be used. `look` reads
+/// what that is; see [`Consent`] for when. Who was told by `trustedFolders.json`, or by
+/// `GEMINI_CLI_TRUST_WORKSPACE`, asks nobody.
+pub fn consent(
+    env: Env,
+    folder: &Path,
+    look: impl Fn() -> Vec<Executable> + Send + Sync + 'static,
+) -> Arc<Consent> {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let file = env.config_dir().map(|dir| dir.join("folders.json"));
+    let kept = (file.clone(), folder.clone());
+    let find = move || {
+        let mut executables = look();
+        executables.sort();
+        let status = match trust(&env, &folder) {
+            Trust::Trusted => ConsentStatus::Given,
+            Trust::Never => ConsentStatus::Refused,
+            Trust::Unjudged => said(file.as_deref(), &folder, &executables),
+        };
+        Review { executables, status }
+    };
+    Consent::new(find, move |executables, agreed| {
+        let (file, folder) = &kept;
+        let file = file.as_ref().ok_or("there is no home directory: set HOME")?;
+        keep(file, folder, Said { agreed, to: digest(executables) })
+    })
+}
+
+/// What was said earlier of just these.
+fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> ConsentStatus {
+    let folders = file.map_or(Ok(Folders::new()), read).unwrap_or_else(|why| {
+        tracing::warn!("{why}; nobody is known to have agreed to anything");
+        Folders::new()
+    });
+    match folders.get(folder) {
+        Some(said) if said.to != digest(executables) => ConsentStatus::Pending,
+        Some(said) if said.agreed => ConsentStatus::Given,
+        Some(_) => ConsentStatus::Refused,
+        None => ConsentStatus::Pending,
+    }
+}
+
+fn keep(file: &Path, folder: &Path, said: Said) -> Result<(), String> {
+    let mut folders = read(file)?;
+    folders.insert(folder.to_owned(), said);
+    let text = serde_json::to_string_pretty(&folders).map_err(|err| err.to_string())?;
+    owned_file::write(file, &format!("{text}\n"))
+}
+
+fn read(file: &Path) -> Result<Folders, String> {
+    let wrong = |why: String| format!("{} {why}", file.display());
+    match owned_file::read(file, owned_file::SMALL).map_err(wrong)? {
+        None => Ok(Folders::new()),
+        Some(read) if read.others_may_write() => Err(wrong("may be written by others".to_owned())),
+        Some(read) => {
+            serde_json::from_str(&read.text).map_err(|err| wrong(format!("is wrong: {err}")))
+        }
+    }
+}
+
+/// What would run, in a few letters.
+fn digest(executables: &[Executable]) -> String {
+    let mut context = Context::new(&SHA256);
+    for Executable { kind, name, runs } in executables {
+        for text in [*kind, name.as_str(), runs.as_str()] {
+            context.update(&text.len().to_le_bytes());
+            context.update(text.as_bytes());
+        }
+    }
+    STANDARD.encode(context.finish())
+}

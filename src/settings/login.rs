@@ -1,0 +1,148 @@
+//! `tandem login` and `tandem logout`, in a terminal; and a key that is typed into a session.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Check;
+use super::credentials::Credentials;
+use super::endpoint::{Found, Unusable, api};
+use super::typed_key::{Refusal, accept};
+use tandem_model::provider::Provider;
+
+/// More than any key has.
+const MAX_LINE: u64 = 4096;
+
+/// Where a key is typed.
+pub struct Input {
+    attempts: u32,
+    read: Box<dyn FnMut() -> io::Result<String> + Send>,
+}
+
+impl Input {
+    /// Reads a line so often at most.
+    pub fn new(attempts: u32, read: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
+        Self { attempts, read: Box::new(read) }
+    }
+
+    /// The terminal, without echo; or one line of standard input, if that is something else.
+    pub fn stdin(provider: Provider) -> Self {
+        if io::stdin().is_terminal() {
+            let prompt = format!(
+                "{} API key (from {}; it is not shown): ",
+                provider.title(),
+                api(provider).get_a_key
+            );
+            return Self::new(3, move || rpassword::prompt_password(&prompt));
+        }
+        Self::new(1, || {
+            let mut line = String::new();
+            io::stdin().lock().take(MAX_LINE).read_line(&mut line)?;
+            Ok(line)
+        })
+    }
+}
+
+/// Asks for a provider's key, checks it and stores it. What is worth knowing is said on `out`; the
+/// error is the last thing to say. Waits for `input` in place: nothing else goes on meanwhile.
+pub async fn login(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+    mut input: Input,
+    out: &mut (dyn Write + Send),
+) -> Result<(), String> {
+    // A Ctrl-C must not end the process while the terminal does not echo.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|err| err.to_string())?;
+    let interrupted = || "Interrupted; nothing was stored.".to_owned();
+    for left in (0..input.attempts).rev() {
+        let typed = (input.read)().map_err(|err| match err.kind() {
+            io::ErrorKind::Interrupted => interrupted(),
+            _ => format!("No key could be read: {err}."),
+        })?;
+        let accepted = tokio::select! {
+            accepted = accept(credentials, check, provider, &typed) => accepted,
+            _ = interrupt.recv() => return Err(interrupted()),
+        };
+        match accepted {
+            Ok(path) => {
+                say(out, &format!("The key is good, and is stored in {}.", path.display()));
+                say_what_wins(credentials, provider, out);
+                return Ok(());
+            }
+            Err(Refusal::Key(why)) if left > 0 => say(out, &why),
+            Err(Refusal::Key(why) | Refusal::Trouble(why)) => return Err(why),
+        }
+    }
+    Err("No key was typed.".to_owned())
+}
+
+/// Checks a provider's key that was typed, stores it, and uses it from now on. Returns what is worth
+/// knowing; the error says why not, without the key.
+pub async fn accept_key(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+    typed: &str,
+) -> Result<String, String> {
+    match accept(credentials, check, provider, typed).await {
+        Ok(_) => Ok(told(credentials, provider)),
+        Err(Refusal::Key(why) | Refusal::Trouble(why)) => Err(why),
+    }
+}
+
+/// Where people get a provider's keys.
+pub fn keys_made_at(provider: Provider) -> &'static str {
+    api(provider).get_a_key
+}
+
+/// What is worth knowing of a key that this process has been given.
+pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
+    let file = credentials.key_file().map(|file| file.display().to_string()).unwrap_or_default();
+    let told = format!("The key is good, and is stored in {file}.");
+    credentials.refresh(provider);
+    let why = match credentials.set_up(provider) {
+        Ok(Found { variable: Some(variable), .. }) => {
+            format!("{variable} comes first as long as it is set.")
+        }
+        Err(Unusable::Wrong(why)) => why,
+        Ok(_) | Err(Unusable::NoKey) => return told,
+    };
+    format!("{told} It counts for this session only: {why}")
+}
+
+/// Removes a provider's stored key.
+pub fn logout(
+    credentials: &Credentials,
+    provider: Provider,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    match credentials.forget(provider)? {
+        Some(path) => say(out, &format!("The key was removed from {}.", path.display())),
+        None => say(out, "No key was stored."),
+    }
+    credentials.refresh(provider);
+    if let Some(variable) = credentials.set_up(provider).ok().and_then(|found| found.variable) {
+        say(out, &format!("{variable} is still used."));
+    }
+    Ok(())
+}
+
+/// Says so if the key that was stored is not the one that is used.
+fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Write) {
+    credentials.refresh(provider);
+    match credentials.set_up(provider) {
+        Ok(found) => {
+            if let Some(variable) = found.variable {
+                say(out, &format!("But {variable} is used instead, as long as it is set."));
+            }
+        }
+        Err(unusable) => say(out, &format!("But: {}", credentials.explain(provider, unusable))),
+    }
+}
+
+fn say(out: &mut dyn Write, text: &str) {
+    // There is nowhere to say that this failed.
+    let _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,93 @@
+//! Where the tokens for MCP servers are kept: a file a server, which only the user may touch.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use ring::digest;
+use rustix::fs::{FlockOperation, flock};
+
+use super::browser;
+use super::credentials::Credentials;
+use super::owned_file;
+use tandem_mcp::{Logins, TokenStore};
+
+/// KiB of what is kept for a server.
+const MAX_KIB: u64 = 256;
+
+/// How users log in to MCP servers, and where their tokens are kept.
+pub fn mcp_logins(credentials: &Arc<Credentials>) -> Logins {
+    let store = Arc::new(Files { dir: credentials.env().config_dir() });
+    let credentials = Arc::clone(credentials);
+    let open = move |address: String| {
+        let credentials = Arc::clone(&credentials);
+        async move {
+            match browser::programs(credentials.env()) {
+                Ok(programs) => browser::open(&programs, &address, &credentials).await,
+                Err(why) => why,
+            }
+        }
+        .boxed()
+    };
+    Logins { store, open: Arc::new(open) }
+}
+
+struct Files {
+    dir: Option<PathBuf>,
+}
+
+impl Files {
+    /// A file for a server, of this ending. Addresses may be long, and hold what no name may.
+    fn path(&self, server: &str, ending: &str) -> Result<PathBuf, String> {
+        let dir = self.dir.as_ref().ok_or("there is no home directory: set HOME")?;
+        let sum = digest::digest(&digest::SHA256, server.as_bytes());
+        let hex = |hex: String, byte: &u8| hex + &format!("{byte:02x}");
+        let name = sum.as_ref().iter().fold(String::new(), hex);
+        Ok(dir.join("mcp-tokens").join(format!("{name}.{ending}")))
+    }
+
+    fn lock_file(&self, server: &str) -> Result<File, String> {
+        let path = self.path(server, "lock")?;
+        let failed = |err| format!("{} cannot be locked: {err}", path.display());
+        if let Some(dir) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        let file = file.map_err(failed)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|err| failed(err.into()))?;
+        Ok(file)
+    }
+}
+
+impl TokenStore for Files {
+    fn load(&self, server: &str) -> Result<Option<String>, String> {
+        let path = self.path(server, "json")?;
+        let read = owned_file::read(&path, MAX_KIB);
+        let file = read.map_err(|why| format!("{} {why}", path.display()))?;
+        let Some(file) = file else { return Ok(None) };
+        if file.others_may_touch() {
+            let path = path.display();
+            return Err(format!("{path} can be read by others: `chmod 600` it, or remove it"));
+        }
+        Ok(Some(file.text))
+    }
+
+    fn save(&self, server: &str, text: Option<&str>) -> Result<(), String> {
+        let path = self.path(server, "json")?;
+        match text {
+            Some(text) => owned_file::write(&path, text),
+            None => match std::fs::remove_file(&path) {
+                Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                    Err(format!("{} cannot be removed: {err}", path.display()))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn lock(&self, server: &str) -> Result<Box<dyn Send>, String> {
+        Ok(Box::new(self.lock_file(server)?))
+    }
+}

@@ -1,0 +1,222 @@
+//! Which files of policy rules count, and where the answers are that users had saved.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::env::Env;
+use super::owned_file;
+use super::settings::{Settings, system_dir};
+use super::trust::{Trust, trust};
+use parking_lot::Mutex;
+use tandem_agent::permission::policy::{Broken, Old, Policy, Rule, Tier, old_rules, parse};
+use tandem_agent::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
+use tandem_tools::secrets::Secrets;
+
+/// Of one file, at most.
+const MAX_KIB: u64 = 1024;
+
+/// The file of saved answers, among the user's own.
+const SAVED: &str = "saved.toml";
+
+const HEADER: &str =
+    "# What questions were answered with for good. `/permissions` lists and removes it.\n";
+
+/// The policy that a session begins with: what the settings say, and rules from files, which are
+/// read when they are first needed. `interactive` says whether somebody can be asked.
+pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) -> PolicySetup {
+    let security = &settings.security;
+    let why = if security.disable_yolo_mode {
+        Some(format!("it is switched off by {}", place(settings, "security.disableYoloMode")))
+    } else if trust(env, folder) == Trust::Never {
+        Some("you have said not to trust this folder".to_owned())
+    } else {
+        None
+    };
+    let no_yolo = why.map(|why| format!("There is no mode `{}` here: {why}.", Mode::Yolo));
+    PolicySetup {
+        store: Arc::new(Files::new(env, settings)),
+        interactive,
+        always: !security.disable_always_allow,
+        can_save: security.enable_permanent_tool_approval,
+        no_yolo,
+        secrets: secrets(env),
+    }
+}
+
+/// Returns the set of secret files, which includes the directories where the agent keeps its keys
+/// and its state, wherever those are.
+fn secrets(env: &Env) -> Secrets {
+    Secrets::with([env.config_dir(), env.state_dir()].into_iter().flatten().collect())
+}
+
+/// Where a setting was made.
+fn place(settings: &Settings, key: &str) -> String {
+    let origins: Vec<_> = settings.origin(key).iter().map(ToString::to_string).collect();
+    if origins.is_empty() {
+        format!("`{key}`")
+    } else {
+        format!("`{key}` in {}", origins.join(", "))
+    }
+}
+
+/// A file of rules, or a directory of such files, and whose they are.
+struct Place {
+    path: PathBuf,
+    tier: Tier,
+    /// Whether it must be there.
+    named: bool,
+    /// Whether it must belong to root: nobody else speaks for the machine.
+    root: bool,
+}
+
+/// What people have written down.
+struct Files {
+    places: Vec<Place>,
+    /// What the settings say.
+    rules: Vec<Rule>,
+    saved: Option<PathBuf>,
+    home: Option<PathBuf>,
+    /// One writes at a time.
+    writing: Mutex<()>,
+}
+
+impl Files {
+    fn new(env: &Env, settings: &Settings) -> Self {
+        let own = env.config_dir().map(|dir| dir.join("policies"));
+        let gemini = env.gemini_dir().map(|dir| dir.join("policies"));
+        let named = |paths: &[PathBuf], tier| -> Vec<Place> {
+            let place =
+                |path: &PathBuf| Place { path: path.clone(), tier, named: true, root: false };
+            paths.iter().map(place).collect()
+        };
+        let system = system_dir(env).join("policies");
+        let root = env.var("GEMINI_CLI_SYSTEM_SETTINGS_PATH").is_none();
+        let mut places = vec![Place { path: system, tier: Tier::Admin, named: false, root }];
+        places.extend(named(&settings.admin_policy_paths, Tier::Admin));
+        places.extend(named(&settings.policy_paths, Tier::User));
+        places.extend([own.clone(), gemini].into_iter().flatten().map(|path| Place {
+            path,
+            tier: Tier::User,
+            named: false,
+            root: false,
+        }));
+        Self {
+            places,
+            rules: old_rules(&old(settings), |key| place(settings, key)),
+            saved: own.map(|dir| dir.join(SAVED)),
+            home: env.var("HOME").map(PathBuf::from),
+            writing: Mutex::default(),
+        }
+    }
+
+    /// A path as people write it.
+    fn shown(&self, path: &Path) -> String {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = real(path);
+        let home = self.home.as_deref().map(real);
+        let below = home.as_ref().and_then(|home| path.strip_prefix(home).ok());
+        below.map_or_else(|| path.display().to_string(), |below| format!("~/{}", below.display()))
+    }
+
+    /// The files of a place. The error says why nobody knows which these are.
+    fn files(place: &Place) -> Result<Vec<PathBuf>, String> {
+        let metadata = match fs::metadata(&place.path) {
+            Ok(metadata) => metadata,
+            Err(err) if err.kind() == ErrorKind::NotFound && !place.named => return Ok(Vec::new()),
+            Err(err) => return Err(format!("it cannot be read: {err}")),
+        };
+        if !metadata.is_dir() {
+            return Ok(vec![place.path.clone()]);
+        }
+        if metadata.mode() & 0o002 != 0 {
+            let path = place.path.display();
+            return Err(format!("it may be written by others (`chmod o-w {path}`)"));
+        }
+        if place.root && metadata.uid() != 0 {
+            return Err("it does not belong to root".to_owned());
+        }
+        let entries = fs::read_dir(&place.path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(|err| format!("it cannot be read: {err}"))?;
+        let paths = entries.into_iter().map(|entry| entry.path());
+        let mut files: Vec<_> =
+            paths.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+        files.sort();
+        Ok(files)
+    }
+
+    /// What a file says. The error says why that is not known.
+    fn text(path: &Path, root: bool) -> Result<String, String> {
+        let file = owned_file::read(path, MAX_KIB).map_err(|why| format!("it {why}"))?;
+        let file = file.ok_or("it is not there any more")?;
+        if file.others_may_write() {
+            return Err(format!("it may be written by others (`chmod go-w {}`)", path.display()));
+        }
+        if root && fs::metadata(path).is_ok_and(|metadata| metadata.uid() != 0) {
+            return Err("it does not belong to root".to_owned());
+        }
+        Ok(file.text)
+    }
+}
+
+impl permission::RuleStore for Files {
+    fn load(&self) -> LoadedRules {
+        let (mut rules, mut broken) = (self.rules.clone(), Vec::new());
+        let (mut saved, mut remarks) = (Vec::new(), Vec::new());
+        for place in &self.places {
+            let files = Self::files(place).unwrap_or_else(|why| {
+                broken.push(Broken::whole(&self.shown(&place.path), &why));
+                Vec::new()
+            });
+            for file in files {
+                let shown = self.shown(&file);
+                match Self::text(&file, place.root) {
+                    Err(why) => broken.push(Broken::whole(&shown, &why)),
+                    Ok(text) => {
+                        let parsed = parse(&text, &shown, place.tier);
+                        rules.extend(parsed.rules);
+                        broken.extend(parsed.broken);
+                        saved.extend(parsed.saved);
+                        remarks.extend(parsed.remarks);
+                    }
+                }
+            }
+        }
+        LoadedRules { policy: Policy::new(rules, broken), saved, remarks }
+    }
+
+    fn save(&self, saved: &Saved) -> Result<PathBuf, String> {
+        let path = self.saved.as_ref().ok_or("there is no home directory: set HOME")?;
+        let _one = self.writing.lock();
+        let before = if path.exists() { Self::text(path, false)? } else { HEADER.to_owned() };
+        let text = saved.added_to(&before)?;
+        owned_file::write(path, &text)?;
+        Ok(path.clone())
+    }
+
+    fn remove(&self, saved: &Saved) -> Result<(), String> {
+        let path = self.saved.as_ref().ok_or("there is no home directory: set HOME")?;
+        let _one = self.writing.lock();
+        let before =
+            Self::text(path, false).map_err(|why| format!("{}: {why}", self.shown(path)))?;
+        let Some(text) = saved.taken_from(&before) else {
+            return Err(format!("it is not written in {}", self.shown(path)));
+        };
+        owned_file::write(path, &text)
+    }
+}
+
+/// What the settings say of tools.
+fn old(settings: &Settings) -> Old {
+    let tools = &settings.tools;
+    Old {
+        allowed: tools.allowed.clone(),
+        excluded: tools.exclude.clone(),
+        core: tools.core.clone(),
+        confirmed: tools.confirmation_required.clone(),
+        servers: settings.mcp.allowed.clone(),
+        servers_excluded: settings.mcp.excluded.clone(),
+    }
+}

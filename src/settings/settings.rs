@@ -1,0 +1,401 @@
+//! The settings: what a user, a project and a machine's owner have written down, as one typed value.
+//!
+//! # To read an option
+//!
+//! [`Settings::read`] is called once a session, in `src/run.rs`; parts are given what is theirs as
+//! plain data. `settings.tools.exclude` is the merged, checked value: if no file says anything, the
+//! default that is here. [`Settings::origin`] says where a value was set, by its name in the files:
+//! `settings.origin("tools.exclude")`.
+//!
+//! # To add an option
+//!
+//! A field here, with its default and in the files' spelling; a row in `settings/keys.rs` that says how
+//! layers are merged and how far a project is followed of which nobody has said whether to trust it.
+//! Reading, checking, messages, `tandem config` and the README's table follow from the two.
+//!
+//! # The layers, the later wins
+//!
+//! Defaults; `/etc/gemini-cli/system-defaults.json`; `~/.gemini/settings.json`; `settings.json` in
+//! [`Env::config_dir`]; the project's `.gemini/settings.json`; `/etc/gemini-cli/settings.json`; the
+//! environment; flags. No file is ever written. Names that are not known are passed over. A value
+//! that is wrong is left out and named in [`Settings::remarks`], with its file and line.
+//!
+//! # Projects
+//!
+//! Of a folder that the user has said not to trust, nothing is read. Of one that nobody has judged,
+//! what is harmless counts; what would loosen a limit to what the agent may do is left out, with a
+//! remark; and what would be executed, [`McpServer`]s, is there and marked: one for which
+//! [`McpServer::unjudged`] is true is started when the session's consent is given, not before.
+
+mod expand;
+mod file;
+mod keys;
+mod mcp;
+mod merge;
+mod origin;
+mod redaction;
+pub mod show;
+mod take;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::file::system_dir;
+pub use self::mcp::{Concealed, McpServer};
+use self::merge::Merged;
+pub use self::origin::{Layer, Origin};
+use super::env::Env;
+use tandem_agent::permission::Mode;
+use tandem_agent::permission::consent::Executable;
+use tandem_model::provider::Provider;
+
+/// All settings that mean anything here, merged and checked.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Settings {
+    /// The model and its conversation.
+    pub model: Model,
+    /// How the agent works.
+    pub general: General,
+    /// MCP servers by name. Which of them count, [`Settings::mcp_servers`] says.
+    pub mcp_servers: BTreeMap<String, McpServer>,
+    /// Which MCP servers count.
+    pub mcp: Mcp,
+    /// What the model is told beside the prompt.
+    pub context: Context,
+    /// What the model may call.
+    pub tools: Tools,
+    /// What may not be loosened.
+    pub security: Security,
+    /// More files, or directories of files, with policy rules. Absolute.
+    pub policy_paths: Vec<PathBuf>,
+    /// The same, of the machine's owner. Absolute.
+    pub admin_policy_paths: Vec<PathBuf>,
+    /// Limits by the names that `--limit` knows: a key of this program's own.
+    #[serde(deserialize_with = "take::limits")]
+    pub limits: BTreeMap<String, u64>,
+    /// Where each value is from, by its name in the files.
+    #[serde(skip)]
+    origins: BTreeMap<String, Vec<Origin>>,
+    /// What was not followed, and why: sentences.
+    #[serde(skip)]
+    remarks: Vec<String>,
+    /// Where files may be, and what came of each.
+    #[serde(skip)]
+    files: Vec<(Arc<Path>, &'static str)>,
+}
+
+/// The model and its conversation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Model {
+    /// Its id, as `--model` takes it.
+    pub name: Option<String>,
+    /// Whose model an id means that does not say so: a key of this program's own.
+    #[serde(deserialize_with = "take::provider")]
+    pub provider: Provider,
+    /// How much it thinks, as `--thinking` takes it: a key of this program's own.
+    pub thinking: Option<String>,
+    /// How often the model may be asked in one session; -1 in the files is `None`, any number.
+    #[serde(deserialize_with = "take::unlimited")]
+    pub max_session_turns: Option<usize>,
+    /// The share of the model's window, from 0 to 1, from which on a conversation is compressed.
+    #[serde(deserialize_with = "take::share")]
+    pub compression_threshold: f64,
+    /// Whether nothing is done about a model that repeats itself.
+    pub disable_loop_detection: bool,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            name: None,
+            provider: Provider::Gemini,
+            thinking: None,
+            max_session_turns: None,
+            compression_threshold: 0.5,
+            disable_loop_detection: false,
+        }
+    }
+}
+
+/// How the agent works.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct General {
+    /// How much is allowed without a question, to begin with. Yolo is there by a flag only.
+    #[serde(deserialize_with = "take::mode")]
+    pub default_approval_mode: Mode,
+    /// Undo.
+    pub checkpointing: Checkpointing,
+    /// How often a request to the model is tried; at least 1.
+    #[serde(deserialize_with = "take::attempts")]
+    pub max_attempts: Option<u32>,
+    /// `true` if the terminal calls the user with a bell, a notification (OSC 9) and its title when
+    /// a question waits or a long turn has ended. On here; Gemini CLI's own default is off.
+    pub enable_notifications: bool,
+}
+
+impl Default for General {
+    fn default() -> Self {
+        Self {
+            default_approval_mode: Mode::default(),
+            checkpointing: Checkpointing::default(),
+            max_attempts: None,
+            enable_notifications: true,
+        }
+    }
+}
+
+/// Undo.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Checkpointing {
+    /// Whether what tools change is kept, so that it can be put back. On here; Gemini CLI's own
+    /// default is off.
+    pub enabled: bool,
+}
+
+impl Default for Checkpointing {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// Which MCP servers count.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Mcp {
+    /// If it is there, no others.
+    pub allowed: Option<Vec<String>>,
+    /// Not these.
+    pub excluded: Vec<String>,
+}
+
+/// What the model is told beside the prompt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Context {
+    /// What files of instructions are called: plain names or relative paths without `..`.
+    #[serde(deserialize_with = "take::file_names")]
+    pub file_name: Vec<String>,
+    /// More directories to work in, absolute: those that there are.
+    pub include_directories: Vec<PathBuf>,
+    /// Whether files of instructions in those directories count too.
+    pub load_memory_from_include_directories: bool,
+    /// Whether the model is told which files there are.
+    pub include_directory_tree: bool,
+    /// What is in the directory above which no file of instructions is looked for.
+    pub memory_boundary_markers: Vec<String>,
+    /// Which ignore files count.
+    pub file_filtering: FileFiltering,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            file_name: vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()],
+            include_directories: Vec::new(),
+            load_memory_from_include_directories: false,
+            include_directory_tree: true,
+            memory_boundary_markers: vec![".git".to_owned()],
+            file_filtering: FileFiltering::default(),
+        }
+    }
+}
+
+/// Which ignore files count.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FileFiltering {
+    /// `.gitignore` and git's own list.
+    pub respect_git_ignore: bool,
+    /// `.geminiignore`.
+    pub respect_gemini_ignore: bool,
+    /// More ignore files, relative to the workspace: plain names or relative paths without `..`.
+    /// An earlier one wins against a later one and all of them against the two above.
+    #[serde(deserialize_with = "take::file_names")]
+    pub custom_ignore_file_paths: Vec<String>,
+}
+
+impl Default for FileFiltering {
+    fn default() -> Self {
+        Self {
+            respect_git_ignore: true,
+            respect_gemini_ignore: true,
+            custom_ignore_file_paths: Vec::new(),
+        }
+    }
+}
+
+/// What the model may call.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Tools {
+    /// If it is there, no other built-in tools: `read_file`, `run_shell_command(git status)`.
+    pub core: Option<Vec<String>>,
+    /// Calls that need no question, in the same form.
+    pub allowed: Vec<String>,
+    /// Tools, or calls in the same form, that are not to be.
+    pub exclude: Vec<String>,
+    /// Tools that are asked about every time.
+    pub confirmation_required: Vec<String>,
+    /// Commands.
+    pub shell: Shell,
+    /// Reading the web.
+    pub web_fetch: WebFetch,
+    /// Characters of output that the model is given of one call. `None`: as many as the limit
+    /// `output-chars` says; 0 or less in the files is [`usize::MAX`].
+    #[serde(deserialize_with = "take::threshold")]
+    pub truncate_tool_output_threshold: Option<usize>,
+}
+
+/// Commands.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Shell {
+    /// Seconds that a command may be silent; 0: for ever. `None`: as the limit
+    /// `shell-idle-seconds` says.
+    #[serde(deserialize_with = "take::seconds")]
+    pub inactivity_timeout: Option<u64>,
+}
+
+/// Reading the web: a key of this program's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WebFetch {
+    /// Whether this machine itself and private networks may be read from.
+    pub allow_private: bool,
+}
+
+/// What may not be loosened.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Security {
+    /// No yolo, even by flag.
+    pub disable_yolo_mode: bool,
+    /// No question offers "always".
+    pub disable_always_allow: bool,
+    /// Questions offer to allow something for all sessions to come.
+    pub enable_permanent_tool_approval: bool,
+    /// Whether folders have to be judged.
+    pub folder_trust: FolderTrust,
+    /// What commands see of the environment.
+    pub environment_variable_redaction: Redaction,
+    /// How the model's provider knows the user.
+    pub auth: Auth,
+}
+
+/// Whether folders have to be judged.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FolderTrust {
+    /// If the user has said no, every folder is trusted that they have not said not to trust.
+    pub enabled: bool,
+}
+
+impl Default for FolderTrust {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// What commands and servers see of the environment. Keys for models they never see.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Redaction {
+    /// Whether variables that look secret are kept from them. On here; Gemini CLI's own default is
+    /// off.
+    pub enabled: bool,
+    /// Variables that they see all the same.
+    pub allowed: Vec<String>,
+    /// Variables that they never see, whether or not it is enabled.
+    pub blocked: Vec<String>,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new() }
+    }
+}
+
+/// How the model's provider knows the user.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Auth {
+    /// `gemini-api-key`, `vertex-ai` and others that are not known here.
+    pub selected_type: Option<String>,
+}
+
+/// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
+pub type Given = (&'static str, Origin, Value);
+
+impl Settings {
+    /// Reads the files that count in the directory `project`; `given` counts more than any file, and
+    /// than the variable that names the model.
+    ///
+    /// A handful of small files are opened; a `.env` only for a variable that is not in the
+    /// environment: one that a value names, or the model's if `given` has no model.
+    pub fn read(env: &Env, project: &Path, given: &[Given]) -> Self {
+        let mut merged = Merged::new(env, project);
+        for (layer, path) in file::places(env, project) {
+            let state = merged.read(layer, &path);
+            merged.files.push((path, state));
+        }
+        if !given.iter().any(|(name, ..)| *name == "model.name") {
+            merged.variables();
+        }
+        for given in given {
+            merged.given(given);
+        }
+        merged.finish()
+    }
+
+    /// Where a value was set, by its name in the files (`tools.exclude`, `mcpServers.github`):
+    /// everything that was added to it, if it is a list that layers add to. Nothing if it is the
+    /// default.
+    pub fn origin(&self, key: &str) -> &[Origin] {
+        self.origins.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// What was not followed, and why: sentences with file and line, for the user.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Whether the user, or the machine's owner, has said that folders need not be judged.
+    pub fn trusts_unjudged(&self) -> bool {
+        let projects = |origin: &Origin| match origin {
+            Origin::File { layer, .. } => {
+                matches!(layer, Layer::Project | Layer::UnjudgedProject)
+            }
+            Origin::Variable(_) | Origin::Flag(_) => false,
+        };
+        !self.security.folder_trust.enabled && !self.origin(keys::FOLDER_TRUST).iter().any(projects)
+    }
+
+    /// What a project in a folder that nobody has judged would have the agent run: for
+    /// [`consent`](super::consent).
+    pub fn executables(&self) -> Vec<Executable> {
+        let unjudged = self.mcp_servers().filter(|(_, server)| server.unjudged());
+        let executable = |(name, server): (&String, &McpServer)| Executable {
+            kind: "MCP server",
+            name: name.clone(),
+            runs: server.runs(),
+        };
+        unjudged.map(executable).collect()
+    }
+
+    /// The MCP servers that count, by name: those that are allowed and not excluded.
+    pub fn mcp_servers(&self) -> impl Iterator<Item = (&String, &McpServer)> {
+        let counts = |name: &String| {
+            let allowed = self.mcp.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
+            allowed && !self.mcp.excluded.contains(name)
+        };
+        self.mcp_servers.iter().filter(move |(name, _)| counts(name))
+    }
+}

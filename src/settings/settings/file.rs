@@ -1,0 +1,212 @@
+//! The files: where they are, and what is in one, with its lines.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jsonc_parser::ast;
+use jsonc_parser::common::Ranged as _;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde_json::{Map, Number, Value};
+
+use super::origin::Layer;
+use crate::env::Env;
+use crate::owned_file;
+
+const FILE: &str = "settings.json";
+
+/// Of one file, at most.
+const MAX_KIB: u64 = 1024;
+
+/// Comments and a comma at the end are what people write; all else is a slip that they should know.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// A value, and the line it is in.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// From 1.
+    pub line: usize,
+    pub kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// A value that holds no others.
+    Plain(Value),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+/// Where files may be, those that count least first.
+pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
+    let system = system(env);
+    let defaults =
+        env.var("GEMINI_CLI_SYSTEM_DEFAULTS_PATH").map(|path| env.directory().join(path));
+    let defaults = defaults.unwrap_or_else(|| system.with_file_name("system-defaults.json"));
+    let user = env.gemini_dir().map(|dir| dir.join(FILE));
+    let own = env.config_dir().map(|dir| dir.join(FILE));
+    // In the home itself, the user's own file is no project's.
+    let project =
+        Some(project.join(".gemini").join(FILE)).filter(|path| !same(path, user.as_deref()));
+    let places = [
+        (Layer::SystemDefaults, Some(defaults)),
+        (Layer::User, user),
+        (Layer::Own, own),
+        (Layer::Project, project),
+        (Layer::System, Some(system)),
+    ];
+    places.into_iter().filter_map(|(layer, path)| Some((layer, path?.into()))).collect()
+}
+
+fn system(env: &Env) -> PathBuf {
+    let dir = if cfg!(target_os = "macos") {
+        "/Library/Application Support/GeminiCli"
+    } else {
+        "/etc/gemini-cli"
+    };
+    let elsewhere = env.var("GEMINI_CLI_SYSTEM_SETTINGS_PATH");
+    elsewhere.map_or_else(|| Path::new(dir).join(FILE), |path| env.directory().join(path))
+}
+
+/// Where the machine's owner keeps settings, and policies beside them.
+pub fn system_dir(env: &Env) -> PathBuf {
+    system(env).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+fn same(path: &Path, other: Option<&Path>) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    other.is_some_and(|other| path == other || real(path).is_some_and(|it| real(other) == Some(it)))
+}
+
+/// What a file says; nothing if there is none. The error is a sentence.
+pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
+    let shown = path.display();
+    let unread = |why: &str| format!("{shown} was not read: it {why}.");
+    let Some(file) = owned_file::read(path, MAX_KIB).map_err(|why| unread(&why))? else {
+        return Ok(None);
+    };
+    if file.others_may_write() {
+        return Err(unread(&format!("may be written by others (`chmod go-w {shown}`)")));
+    }
+    let node = parse(&file.text).map_err(|(line, why)| {
+        format!("{shown}:{line}: {why}; nothing that this file says counts.")
+    })?;
+    match node {
+        Some(Node { line, kind: Kind::Plain(_) | Kind::List(_) }) => Err(format!(
+            "{shown}:{line}: must be an object (`{{ ... }}`); the file does not count."
+        )),
+        node => Ok(node),
+    }
+}
+
+/// The error is a line and what is wrong there.
+pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match parse_to_ast(text, &CollectOptions::default(), &OPTIONS) {
+        Ok(parsed) => {
+            let mut lines = Lines { text, at: 0, line: 1 };
+            Ok(parsed.value.map(|value| node(value, &mut lines)))
+        }
+        Err(err) => {
+            let mut why = err.kind().to_string();
+            if let Some(first) = why.get_mut(..1) {
+                first.make_ascii_lowercase();
+            }
+            Err((err.line_display(), why))
+        }
+    }
+}
+
+/// Counts lines on the way through a text.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+}
+
+impl Lines<'_> {
+    /// The line of an offset that is not before the last that was asked for.
+    fn of(&mut self, offset: usize) -> usize {
+        let passed = self.text.as_bytes().get(self.at..offset).unwrap_or_default();
+        self.line += memchr::memchr_iter(b'\n', passed).count();
+        self.at = self.at.max(offset);
+        self.line
+    }
+}
+
+fn node(value: ast::Value<'_>, lines: &mut Lines<'_>) -> Node {
+    let line = lines.of(value.start());
+    let kind = match value {
+        ast::Value::NullKeyword(_) => Kind::Plain(Value::Null),
+        ast::Value::BooleanLit(it) => Kind::Plain(Value::Bool(it.value)),
+        ast::Value::NumberLit(it) => Kind::Plain(number(it.value)),
+        ast::Value::StringLit(it) => Kind::Plain(Value::String(it.value.into_owned())),
+        ast::Value::Array(it) => {
+            Kind::List(it.elements.into_iter().map(|value| node(value, lines)).collect())
+        }
+        ast::Value::Object(it) => {
+            let property = |it: ast::ObjectProp<'_>| (it.name.into_string(), node(it.value, lines));
+            Kind::Object(it.properties.into_iter().map(property).collect())
+        }
+    };
+    Node { line, kind }
+}
+
+/// `10.0` is a whole number too. What no number can hold is text, and wrong as such.
+fn number(text: &str) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let number: Result<Number, _> = text.parse();
+    let Ok(number) = number else { return Value::String(text.to_owned()) };
+    let whole = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < EXACT);
+    let whole = whole.and_then(|it| format!("{it:.0}").parse::<i64>().ok());
+    if number.is_f64()
+        && let Some(whole) = whole
+    {
+        return Value::from(whole);
+    }
+    Value::Number(number)
+}
+
+impl Node {
+    /// What is at a path of names; of two of a name the last. `null` says nothing.
+    pub(super) fn find<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
+        let mut node = self;
+        for name in names {
+            let Kind::Object(properties) = &node.kind else { return None };
+            node =
+                properties.iter().rev().find(|(known, _)| known == name).map(|(_, node)| node)?;
+        }
+        (!matches!(node.kind, Kind::Plain(Value::Null))).then_some(node)
+    }
+
+    /// An element of a list.
+    pub(super) fn element(&self, index: usize) -> Option<&Self> {
+        match &self.kind {
+            Kind::List(elements) => elements.get(index),
+            _ => None,
+        }
+    }
+
+    /// The value, with `text` applied to every text in it, but not to names.
+    pub(super) fn value(&self, text: &mut impl FnMut(&str) -> String) -> Value {
+        match &self.kind {
+            Kind::Plain(Value::String(it)) => Value::String(text(it)),
+            Kind::Plain(it) => it.clone(),
+            Kind::List(it) => it.iter().map(|node| node.value(text)).collect(),
+            Kind::Object(it) => {
+                let property = |(name, node): &(String, Self)| (name.clone(), node.value(text));
+                Value::Object(it.iter().map(property).collect::<Map<_, _>>())
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Puts the layers together, value by value, and says what it leaves out.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
+
+use super::file::{self, Kind, Node};
+use super::keys::{
+    FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged, WITHOUT_EFFECT,
+};
+use super::origin::{Layer, Origin};
+use super::{Given, Settings, expand};
+use crate::env::{DotEnv, Env};
+use crate::trust::{Trust, trust};
+use tandem_agent::permission::Mode;
+
+/// What the layers say so far.
+pub(super) struct Merged<'a> {
+    env: &'a Env,
+    project: &'a Path,
+    /// Read only for a variable that the environment has not.
+    dotenv: OnceCell<DotEnv>,
+    values: Value,
+    origins: BTreeMap<String, Vec<Origin>>,
+    /// MCP servers as they are written, and the variables that were put into them, by name.
+    servers: BTreeMap<String, (Value, Vec<String>)>,
+    /// The place of each value that asks for what there is not here, by name.
+    without_effect: BTreeMap<&'static str, Origin>,
+    remarks: Vec<String>,
+    /// Where files may be, and what came of each.
+    pub files: Vec<(Arc<Path>, &'static str)>,
+}
+
+/// One value that a layer says.
+struct Said<'a> {
+    key: &'a Key,
+    /// Where it goes: the key's names, and for one of many its own.
+    path: Vec<&'a str>,
+    value: Value,
+    origin: Origin,
+    /// Where it is from, to find the line of what is wrong in it.
+    node: Option<&'a Node>,
+}
+
+impl<'a> Merged<'a> {
+    pub(super) fn new(env: &'a Env, project: &'a Path) -> Self {
+        Self {
+            env,
+            project,
+            dotenv: OnceCell::new(),
+            values: Value::Object(Map::new()),
+            origins: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            without_effect: BTreeMap::new(),
+            remarks: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Reads a file, if there is one and it may count; what came of it.
+    pub(super) fn read(&mut self, layer: Layer, path: &Arc<Path>) -> &'static str {
+        let root = match file::read(path) {
+            Ok(Some(root)) => root,
+            Ok(None) => return "none",
+            Err(remark) => {
+                self.remarks.push(remark);
+                return "not read";
+            }
+        };
+        let trust = || match trust(self.env, self.project) {
+            Trust::Unjudged if !self.asks_for_trust() => Trust::Trusted,
+            judged => judged,
+        };
+        let (layer, state) = match layer {
+            Layer::Project => match trust() {
+                Trust::Never => return "of a folder that you have said not to trust",
+                Trust::Unjudged => (Layer::UnjudgedProject, "of a folder that you have not judged"),
+                Trust::Trusted => (layer, "read"),
+            },
+            layer => (layer, "read"),
+        };
+        for key in KEYS {
+            if let Some(node) = find(&root, key) {
+                self.key(key, node, layer, path);
+            }
+        }
+        for (name, asks) in WITHOUT_EFFECT {
+            let Some(node) = root.find(name.split('.')) else { continue };
+            if asks(&node.value(&mut ToOwned::to_owned)) {
+                let origin = Origin::File { layer, path: Arc::clone(path), line: node.line };
+                self.without_effect.insert(name, origin);
+            } else {
+                self.without_effect.remove(name);
+            }
+        }
+        state
+    }
+
+    fn asks_for_trust(&self) -> bool {
+        at(&self.values, FOLDER_TRUST.split('.')) != Some(&Value::Bool(false))
+    }
+
+    fn key(&mut self, key: &Key, node: &Node, layer: Layer, path: &Arc<Path>) {
+        let names: Vec<&str> = key.name.split('.').collect();
+        match &node.kind {
+            Kind::Object(properties) if key.merge == Merge::Each => {
+                for (name, node) in properties {
+                    let names: Vec<_> = names.iter().copied().chain([name.as_str()]).collect();
+                    self.node(key, &names, node, (layer, path));
+                }
+            }
+            _ => self.node(key, &names, node, (layer, path)),
+        }
+    }
+
+    fn node(&mut self, key: &Key, names: &[&str], node: &Node, from: (Layer, &Arc<Path>)) {
+        if matches!(node.kind, Kind::Plain(Value::Null)) {
+            return;
+        }
+        let mut variables = Vec::new();
+        let value = node.value(&mut |text| {
+            expand::expand(text, |name| {
+                let value = self.variable(name);
+                if value.is_some() && !variables.iter().any(|known| known == name) {
+                    variables.push(name.to_owned());
+                }
+                value
+            })
+        });
+        let origin = Origin::File { layer: from.0, path: Arc::clone(from.1), line: node.line };
+        let server = (key.name == MCP_SERVERS).then(|| names.last().copied().unwrap_or_default());
+        if self.say(Said { key, path: names.to_vec(), value, origin, node: Some(node) })
+            && let Some(server) = server
+        {
+            let written = node.value(&mut ToOwned::to_owned);
+            self.servers.insert(server.to_owned(), (written, variables));
+        }
+    }
+
+    /// Takes over what variables set, which count as much in a `.env` that is trusted.
+    pub(super) fn variables(&mut self) {
+        if let Some(model) = self.variable(MODEL).filter(|model| !model.is_empty()) {
+            self.given(&("model.name", Origin::Variable(MODEL), Value::String(model)));
+        }
+    }
+
+    /// What the environment, or else a trusted `.env`, has under a name.
+    fn variable(&self, name: &str) -> Option<String> {
+        let of_process = self.env.vars().get(name);
+        let of_file = || self.dotenv.get_or_init(|| DotEnv::read(self.env)).trusted(name);
+        of_process.map(String::as_str).or_else(of_file).map(ToOwned::to_owned)
+    }
+
+    /// A value that a flag or a variable sets.
+    pub(super) fn given(&mut self, (name, origin, value): &Given) {
+        let Some(key) = KEYS.iter().find(|key| key.name == *name) else { return };
+        let (value, origin) = (value.clone(), origin.clone());
+        self.say(Said { key, path: name.split('.').collect(), value, origin, node: None });
+    }
+
+    /// Takes a value over if it is right and counts; whether it was.
+    fn say(&mut self, mut said: Said<'_>) -> bool {
+        if let Err((line, why)) = check(&said) {
+            self.remark(&said.origin.at_line(line), &why);
+            return false;
+        }
+        if said.origin.unjudged() && !self.may(&mut said) {
+            return false;
+        }
+        if said.key.merge == Merge::Add && said.value.is_string() {
+            said.value = Value::Array(vec![said.value]);
+        }
+        let name = said.path.join(".");
+        let place = slot(&mut self.values, &said.path);
+        match (said.key.merge, place, said.value) {
+            (Merge::Add, Value::Array(list), Value::Array(more)) => {
+                let origins = self.origins.entry(name).or_default();
+                origins.push(said.origin);
+                for value in more {
+                    if !list.contains(&value) {
+                        list.push(value);
+                    }
+                }
+            }
+            (_, place, value) => {
+                *place = value;
+                self.origins.insert(name, vec![said.origin]);
+            }
+        }
+        true
+    }
+
+    /// Whether a value of a project counts that nobody has judged; as much of it as does.
+    fn may(&mut self, said: &mut Said<'_>) -> bool {
+        let before = at(&self.values, said.path.iter().copied());
+        let name = said.path.join(".");
+        let trusted = "which counts only in a folder that you trust (`--skip-trust`, or \
+            `~/.gemini/trustedFolders.json`)";
+        let may = match said.key.unjudged {
+            Unjudged::Counts => true,
+            Unjudged::If(harmless) => harmless(&said.value, before),
+            Unjudged::No => false,
+            Unjudged::Asks if before.is_some() => {
+                let why = format!("`{name}` would take the place of your own, {trusted}.");
+                self.remark(&said.origin, &why);
+                return false;
+            }
+            Unjudged::Asks => {
+                if said.value.get("trust") == Some(&Value::Bool(true)) {
+                    self.remark(&said.origin, &format!("says `{name}.trust`, {trusted}."));
+                    said.value["trust"] = Value::Bool(false);
+                }
+                true
+            }
+        };
+        if !may {
+            self.remark(&said.origin, &format!("says `{name}`, {trusted}."));
+        }
+        may
+    }
+
+    fn remark(&mut self, origin: &Origin, why: &str) {
+        self.remarks.push(format!("{origin}: {why}"));
+    }
+
+    /// All of it, typed.
+    pub(super) fn finish(mut self) -> Settings {
+        // Every value in it has been checked by itself.
+        let mut settings = Settings::deserialize(self.values).unwrap_or_else(|err| {
+            self.remarks.push(format!("The settings do not count: {err}."));
+            Settings::default()
+        });
+        for (name, server) in &mut settings.mcp_servers {
+            let origins = self.origins.get(&format!("{MCP_SERVERS}.{name}"));
+            server.origin = origins.and_then(|origins| origins.first().cloned());
+            (server.written, server.variables) = self.servers.remove(name).unwrap_or_default();
+        }
+        let home = self.env.var("HOME").map(Path::new);
+        let paths = settings
+            .context
+            .include_directories
+            .iter_mut()
+            .chain(&mut settings.policy_paths)
+            .chain(&mut settings.admin_policy_paths);
+        for path in paths {
+            *path = absolute(path, self.project, home);
+        }
+        settings.origins = self.origins;
+        settings.remarks = self.remarks;
+        settings.files = self.files;
+        for missing in settings.context.include_directories.extract_if(.., |dir| !dir.is_dir()) {
+            settings.remarks.push(format!(
+                "{}: there is no directory {}.",
+                said_at(&settings.origins, "context.includeDirectories"),
+                missing.display()
+            ));
+        }
+        if settings.security.disable_yolo_mode
+            && settings.general.default_approval_mode == Mode::Yolo
+        {
+            settings.general.default_approval_mode = Mode::Default;
+            let origin = said_at(&settings.origins, "security.disableYoloMode");
+            settings.remarks.push(format!("{origin}: `security.disableYoloMode` forbids yolo."));
+        }
+        if !self.without_effect.is_empty() {
+            let names: Vec<_> = self.without_effect.keys().map(|it| format!("`{it}`")).collect();
+            let places: Vec<_> = self.without_effect.values().map(ToString::to_string).collect();
+            settings.remarks.push(format!(
+                "Without effect here: {}. tandem has no hooks, sandbox, skills, extensions or locks \
+                 of an administrator yet: questions and policy rules alone decide what may run ({}).",
+                names.join(", "),
+                places.join(", ")
+            ));
+        }
+        settings
+    }
+}
+
+/// Where a key is in a file, under its name or an old one.
+fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
+    root.find(key.name.split('.')).or_else(|| {
+        let old = key.old.iter().find_map(|name| root.find(name.split('.')));
+        // A name of a value that is a name of a group now: `model`.
+        old.filter(|node| !matches!(node.kind, Kind::Object(_)))
+    })
+}
+
+/// Whether a value is of its type. The error is what it must be, and the line.
+fn check(said: &Said<'_>) -> Result<(), (Option<usize>, String)> {
+    let line = said.node.map(|node| node.line);
+    let from_file = said.node.is_some();
+    if from_file && said.key.name == MODE && said.value == "yolo" {
+        let why = format!(
+            "`{MODE}` must be one of default, auto_edit, plan; yolo is for --yolo and \
+             --approval-mode only."
+        );
+        return Err((line, why));
+    }
+    let nested = said.path.iter().rev().fold(said.value.clone(), |value, name| {
+        Value::Object(Map::from_iter([((*name).to_owned(), value)]))
+    });
+    let Err(err) = serde_path_to_error::deserialize::<_, Settings>(nested) else { return Ok(()) };
+    let path = err.path().to_string();
+    let inside = err.path().iter().skip(said.path.len());
+    let line = said.node.map(|node| deepest(node, inside).line);
+    // What is there is not repeated: it may be a secret.
+    Err((line, format!("`{path}` {}.", must(&err.inner().to_string()))))
+}
+
+/// What serde expects, in plain words.
+fn must(error: &str) -> String {
+    let Some((_, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
+    let words = [
+        ("a sequence", "a list"),
+        ("a map", "an object"),
+        ("a boolean", "true or false"),
+        ("a string", "text in quotes"),
+        ("path string", "text in quotes"),
+        ("f64", "a number"),
+        ("i64", "a whole number"),
+        ("usize", "a whole number from 0"),
+        ("u64", "a whole number from 0"),
+        ("u32", "a whole number from 0"),
+    ];
+    let plain = words.iter().find(|(known, _)| *known == expected).map(|(_, plain)| *plain);
+    let is_struct = expected.starts_with("struct ");
+    format!("must be {}", plain.unwrap_or(if is_struct { "an object" } else { expected }))
+}
+
+fn deepest<'a, 'b>(node: &'a Node, path: impl Iterator<Item = &'b Segment>) -> &'a Node {
+    let mut found = node;
+    for segment in path {
+        let next = match segment {
+            Segment::Seq { index } => found.element(*index),
+            Segment::Map { key } => found.find([key.as_str()]),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        };
+        let Some(next) = next else { break };
+        found = next;
+    }
+    found
+}
+
+/// What is at a path of names.
+fn at<'a, 'b>(value: &'a Value, names: impl IntoIterator<Item = &'b str>) -> Option<&'a Value> {
+    names.into_iter().try_fold(value, |value, name| value.get(name))
+}
+
+/// The place at a path of names, which is made.
+fn slot<'a>(value: &'a mut Value, names: &[&str]) -> &'a mut Value {
+    names.iter().fold(value, |value, name| {
+        if !value.is_object() {
+            *value = Value::Object(Map::new());
+        }
+        &mut value[*name]
+    })
+}
+
+/// Where a value is from that is no default: all places of a list that layers add to.
+fn said_at(origins: &BTreeMap<String, Vec<Origin>>, name: &str) -> String {
+    let origins = origins.get(name).map(Vec::as_slice).unwrap_or_default();
+    origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A path as people write it.
+fn absolute(path: &Path, project: &Path, home: Option<&Path>) -> PathBuf {
+    match (path.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => project.join(path),
+    }
+}

@@ -1,0 +1,93 @@
+//! How single values are read, where their type alone does not say what they may be.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use crate::limits::Change;
+use tandem_agent::permission::Mode;
+use tandem_model::provider::Provider;
+
+/// A number of which one below zero means: any.
+pub(super) fn unlimited<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    match Option::<i64>::deserialize(from)? {
+        Some(0) => Err(D::Error::custom("must be a whole number that is not 0 (-1: any number)")),
+        number => Ok(number.and_then(|number| usize::try_from(number).ok())),
+    }
+}
+
+/// How much is allowed, by the names of the files and of the protocols.
+pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error> {
+    let name = String::deserialize(from)?;
+    let name = if name == "autoEdit" { "auto_edit" } else { &name };
+    name.parse().map_err(|_| D::Error::custom("must be one of default, auto_edit, plan"))
+}
+
+pub(super) fn provider<'de, D: Deserializer<'de>>(from: D) -> Result<Provider, D::Error> {
+    String::deserialize(from)?.parse().map_err(|_| {
+        let names = Provider::ALL.map(Provider::name).join(", ");
+        D::Error::custom(format!("must be one of {names}"))
+    })
+}
+
+pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let share = f64::deserialize(from)?;
+    if (0.0..=1.0).contains(&share) {
+        return Ok(share);
+    }
+    Err(D::Error::custom("must be a number from 0 to 1"))
+}
+
+pub(super) fn attempts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let attempts = Option::<u32>::deserialize(from)?;
+    if attempts == Some(0) {
+        return Err(D::Error::custom("must be at least 1"));
+    }
+    Ok(attempts)
+}
+
+pub(super) fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let chars = Option::<i64>::deserialize(from)?;
+    let chars = chars.map(|chars| usize::try_from(chars).unwrap_or(0));
+    Ok(chars.map(|chars| if chars == 0 { usize::MAX } else { chars }))
+}
+
+pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let seconds = Option::<i64>::deserialize(from)?;
+    Ok(seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0)))
+}
+
+/// One name, or a list of them.
+pub(super) fn file_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        One(String),
+        Many(Vec<String>),
+    }
+    let wrong = || D::Error::custom("must be a file's name or a list of them, without `..`");
+    let names = match Names::deserialize(from).map_err(|_| wrong())? {
+        Names::One(name) => vec![name],
+        Names::Many(names) => names,
+    };
+    let inside = |name: &String| {
+        let mut parts = Path::new(name).components();
+        !name.trim().is_empty()
+            && !name.contains('\0')
+            && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    };
+    if names.iter().all(inside) { Ok(names) } else { Err(wrong()) }
+}
+
+/// Limits that there are, each at least 1.
+pub(super) fn limits<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, u64>, D::Error> {
+    let limits = BTreeMap::<String, u64>::deserialize(from)?;
+    for (name, value) in &limits {
+        format!("{name}={value}").parse::<Change>().map_err(D::Error::custom)?;
+    }
+    Ok(limits)
+}

@@ -1,0 +1,62 @@
+//! A key that somebody typed: checked with the API, and only then stored.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::credentials::Credentials;
+use super::endpoint::clean_key;
+use super::{Check, endpoint::api};
+use tandem_model::provider::Provider;
+use tandem_model::{Error, Secret};
+
+/// Why a key was not stored: a sentence, without the key.
+pub(super) enum Refusal {
+    /// It is not a good key: another may do.
+    Key(String),
+    /// It could not be checked or stored: no other will do.
+    Trouble(String),
+}
+
+/// Stores it, and uses it from now on. Returns the file that it is in.
+pub(super) async fn accept(
+    credentials: &Arc<Credentials>,
+    check: &Check,
+    provider: Provider,
+    typed: &str,
+) -> Result<PathBuf, Refusal> {
+    let key = clean_key(typed).map_err(|why| Refusal::Key(format!("The key {why}.")))?;
+    let endpoint = credentials.endpoint_for(provider, &key).map_err(Refusal::Trouble)?;
+    match check(provider, endpoint).await {
+        // Too many requests are not answered so for a key that is wrong.
+        Ok(()) | Err(Error::RateLimited(_)) => {}
+        Err(err @ (Error::NotAuthenticated(_) | Error::Rejected(_))) => {
+            let why = without(&key, &err.to_string());
+            return Err(Refusal::Key(format!(
+                "The key was not accepted: {why} (You get keys at {}.)",
+                api(provider).get_a_key
+            )));
+        }
+        Err(err) => {
+            let why = without(&key, &err.to_string());
+            return Err(Refusal::Trouble(format!(
+                "The key could not be checked, so it was not stored: {why}"
+            )));
+        }
+    }
+    let credentials = Arc::clone(credentials);
+    let store = move || {
+        let path = credentials.store(provider, &key)?;
+        credentials.give(provider, key);
+        Ok(path)
+    };
+    let stored = tokio::task::spawn_blocking(store).await;
+    stored
+        .map_err(|_| "The key could not be stored.".to_owned())
+        .flatten()
+        .map_err(Refusal::Trouble)
+}
+
+/// Servers may repeat what they were sent.
+fn without(key: &Secret, text: &str) -> String {
+    text.replace(key.expose(), "…")
+}

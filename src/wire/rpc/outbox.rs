@@ -1,0 +1,200 @@
+//! What waits to be written, and the one task that writes it.
+//!
+//! Messages are serialised straight into the buffer that is written. Every `write` holds whole
+//! lines: those that wait are packed up to [`PACKET`] bytes, which a pipe takes in one piece; a
+//! longer line is a write of its own.
+
+use std::io;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{Notify, watch};
+
+use super::{Direction, Tap};
+use parking_lot::Mutex;
+
+/// As much as a pipe takes without tearing it (`PIPE_BUF`).
+pub const PACKET: usize = 4096;
+
+/// What a drained buffer may keep of its memory.
+const KEEP: usize = 256 * 1024;
+
+#[derive(Default)]
+pub(super) struct Outbox {
+    /// Whole lines that nobody writes yet.
+    waiting: Mutex<Waiting>,
+    /// Tells the writer, which is alone in waiting for it, to look again.
+    more: Notify,
+    backlog: watch::Sender<Backlog>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    /// How many bytes of them answer the peer.
+    answers: usize,
+    closed: bool,
+}
+
+/// What is not written yet, in bytes.
+#[derive(Default)]
+struct Backlog {
+    all: usize,
+    /// Those that answer the peer, until all that was taken with them is written.
+    answers: usize,
+    /// How many writes there were.
+    written: u64,
+}
+
+impl Outbox {
+    /// Queues one line. `line` writes it without its end.
+    pub(super) fn push(&self, line: impl FnOnce(&mut Vec<u8>)) {
+        self.queue(line, false);
+    }
+
+    /// The same, for a line that the peer has asked for.
+    pub(super) fn push_answer(&self, line: impl FnOnce(&mut Vec<u8>)) {
+        self.queue(line, true);
+    }
+
+    fn queue(&self, line: impl FnOnce(&mut Vec<u8>), answers: bool) {
+        let mut waiting = self.waiting.lock();
+        if waiting.closed {
+            return;
+        }
+        let before = waiting.lines.len();
+        line(&mut waiting.lines);
+        waiting.lines.push(b'\n');
+        let added = waiting.lines.len() - before;
+        let answers = if answers { added } else { 0 };
+        waiting.answers += answers;
+        // Nobody waits for the backlog to grow.
+        self.backlog.send_if_modified(|backlog| {
+            backlog.all += added;
+            backlog.answers += answers;
+            false
+        });
+        drop(waiting);
+        self.more.notify_one();
+    }
+
+    /// How many bytes are not written yet.
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog.borrow().all
+    }
+
+    /// How many bytes of answers are not written yet.
+    pub(super) fn answers(&self) -> usize {
+        self.backlog.borrow().answers
+    }
+
+    /// How many writes there were: whether the peer reads.
+    pub(super) fn written(&self) -> u64 {
+        self.backlog.borrow().written
+    }
+
+    /// Waits until no more than `bytes` are unwritten.
+    pub(super) async fn room(&self, bytes: usize) {
+        if self.backlog() > bytes {
+            // The sender lives as long as `self`.
+            let _ = self.backlog.subscribe().wait_for(|backlog| backlog.all <= bytes).await;
+        }
+    }
+
+    /// Waits until no more than `bytes` of answers are unwritten.
+    pub(super) async fn room_for_answers(&self, bytes: usize) {
+        let _ = self.backlog.subscribe().wait_for(|backlog| backlog.answers <= bytes).await;
+    }
+
+    /// Lets the writer end once all is written.
+    pub(super) fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.more.notify_one();
+    }
+
+    /// Swaps what waits for an empty `batch`, and says how many bytes of it are answers; nothing
+    /// when it is closed and drained.
+    async fn take(&self, batch: &mut Vec<u8>) -> Option<usize> {
+        loop {
+            {
+                let mut waiting = self.waiting.lock();
+                if !waiting.lines.is_empty() {
+                    std::mem::swap(&mut waiting.lines, batch);
+                    return Some(std::mem::take(&mut waiting.answers));
+                }
+                if waiting.closed {
+                    return None;
+                }
+            }
+            self.more.notified().await;
+        }
+    }
+
+    /// Writes until the outbox is closed and all of it is written, or nobody reads any more.
+    pub(super) async fn write_to(
+        &self,
+        mut output: impl AsyncWrite + Unpin,
+        tap: Option<&Tap>,
+    ) -> io::Result<()> {
+        let mut batch = Vec::new();
+        while let Some(answers) = self.take(&mut batch).await {
+            let mut rest = &batch[..];
+            while !rest.is_empty() {
+                let (packet, after) = rest.split_at(packet(rest));
+                output.write_all(packet).await?;
+                if let Some(tap) = tap {
+                    let lines = packet.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                    lines.for_each(|line| tap(Direction::Out, line));
+                }
+                self.backlog.send_modify(|backlog| {
+                    backlog.all -= packet.len();
+                    backlog.written += 1;
+                });
+                rest = after;
+            }
+            self.backlog.send_modify(|backlog| backlog.answers -= answers);
+            output.flush().await?;
+            batch.clear();
+            batch.shrink_to(KEEP);
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes of `lines`, which are whole, go into the next write.
+fn packet(lines: &[u8]) -> usize {
+    if lines.len() <= PACKET {
+        return lines.len();
+    }
+    let last = memchr::memrchr(b'\n', &lines[..PACKET]);
+    let end = last.or_else(|| memchr::memchr(b'\n', lines));
+    end.map_or(lines.len(), |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(lines: &[usize], expected: &[usize]) {
+        let mut bytes = Vec::new();
+        for len in lines {
+            bytes.resize(bytes.len() + len - 1, b'x');
+            bytes.push(b'\n');
+        }
+        let mut rest = &bytes[..];
+        let mut packets = Vec::new();
+        while !rest.is_empty() {
+            packets.push(packet(rest));
+            rest = &rest[packets[packets.len() - 1]..];
+        }
+        assert_eq!(packets, expected);
+    }
+
+    #[test]
+    fn whole_lines_are_packed_and_long_ones_go_alone() {
+        check(&[10], &[10]);
+        check(&[2000, 2000, 96, 1], &[4096, 1]);
+        check(&[4096, 4097, 3], &[4096, 4097, 3]);
+        check(&[1, 5000, 1, 1], &[1, 5000, 2]);
+    }
+}
