@@ -45,7 +45,6 @@ mod settings;
 mod shared;
 mod streams;
 mod terminal;
-mod tidy;
 mod told;
 mod transcripts;
 mod typed;

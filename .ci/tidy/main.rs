@@ -1,0 +1,124 @@
+//! Figures of the source code (`cargo run -p tidy`), and the rules that the compiler does not know
+//! (`cargo test -p tidy`).
+
+mod circles;
+mod source;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _, stdout};
+use std::path::Path;
+
+use self::source::{Source, rust_files, workspace};
+
+fn main() -> io::Result<()> {
+    let root = workspace();
+    let sources = rust_files(&root, "src");
+    let mut out = stdout().lock();
+    for (what, figure) in figures(&root, &sources) {
+        writeln!(out, "{what:<66} {figure:>8}")?;
+    }
+    Ok(())
+}
+
+/// The figures, each with its description.
+fn figures(root: &Path, sources: &[Source]) -> Vec<(&'static str, String)> {
+    let types = type_names(sources);
+    let total: usize = types.values().sum();
+    let shared: usize = types.values().filter(|count| **count > 1).sum();
+    let code: usize = sources.iter().map(Source::code_lines).sum();
+    let reasons: usize = sources.iter().map(Source::plain_comments).sum();
+    let openings = sources.iter().flat_map(Source::doc_openings);
+    let (clauses, all) = openings.fold((0, 0), |(clauses, all), opening| {
+        (clauses + usize::from(source::opens_with_clause(opening)), all + 1)
+    });
+    let circles = circles::circles(sources);
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap_or_default();
+    let tests = rust_files(root, "tests");
+    let contains = sources.iter().chain(&tests).map(Source::wording_asserts).sum::<usize>();
+    vec![
+        ("crates of ours", crates(sources).to_string()),
+        ("files in src", sources.len().to_string()),
+        ("files in src of fewer than 60 lines", count(sources, |it| it.lines() < 60)),
+        ("files in src of more than 500 lines", count(sources, |it| it.lines() > 500)),
+        ("lines in src", sources.iter().map(Source::lines).sum::<usize>().to_string()),
+        ("lines in tests", tests.iter().map(Source::lines).sum::<usize>().to_string()),
+        ("public items", sources.iter().map(Source::public_items).sum::<usize>().to_string()),
+        ("types", total.to_string()),
+        ("types that share their name with another, in percent", percent(shared, total)),
+        ("`//` comments for 100 lines of code", format!("{:.1}", ratio(reasons, code) * 100.0)),
+        ("doc comments", all.to_string()),
+        ("doc comments that open with What, Whether, How, Who, Where or Which", clauses.to_string()),
+        ("import circles", circles.len().to_string()),
+        ("files in import circles", circles.iter().map(Vec::len).sum::<usize>().to_string()),
+        ("asserts in tests that look for words with `contains`", contains.to_string()),
+        ("words of README.md", readme.split_whitespace().count().to_string()),
+    ]
+}
+
+fn count(sources: &[Source], is_counted: impl Fn(&Source) -> bool) -> String {
+    sources.iter().filter(|source| is_counted(source)).count().to_string()
+}
+
+fn percent(part: usize, whole: usize) -> String {
+    format!("{:.0}", ratio(part, whole) * 100.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of lines are small")]
+fn ratio(part: usize, whole: usize) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// The number of folders with a `Cargo.toml` that hold sources.
+fn crates(sources: &[Source]) -> usize {
+    let mut roots: Vec<_> = sources.iter().map(|source| &source.krate).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    roots.len()
+}
+
+/// Each type's name, and how many types have it.
+fn type_names(sources: &[Source]) -> BTreeMap<&str, usize> {
+    let mut names = BTreeMap::new();
+    for name in sources.iter().flat_map(Source::types) {
+        *names.entry(name).or_default() += 1;
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names that say nothing to a reader who does not know the code.
+    const POOR: &[&str] = &[
+        "Asked", "Beside", "Found", "Given", "Kept", "Known", "Offered", "Place", "Rest", "Said",
+        "Standing", "Told", "Wanted",
+    ];
+
+    fn all() -> Vec<Source> {
+        let root = workspace();
+        ["src", "tests", "benches", ".ci"].iter().flat_map(|dir| rust_files(&root, dir)).collect()
+    }
+
+    #[test]
+    fn every_file_begins_with_its_purpose() {
+        let without = |source: &Source| !source.text.starts_with("//! ");
+        assert_eq!(paths(all(), without), [""; 0]);
+    }
+
+    #[test]
+    fn no_folder_has_a_mod_file() {
+        assert_eq!(paths(all(), |source| source.path.ends_with("mod.rs")), [""; 0]);
+    }
+
+    #[test]
+    fn no_type_has_a_name_that_explains_nothing() {
+        let sources = rust_files(&workspace(), "src");
+        let poor = |source: &Source| source.types().any(|name| POOR.contains(&name));
+        assert_eq!(paths(sources, poor), [""; 0]);
+    }
+
+    fn paths(sources: Vec<Source>, is_wrong: impl Fn(&Source) -> bool) -> Vec<String> {
+        sources.into_iter().filter(is_wrong).map(|source| source.path).collect()
+    }
+}

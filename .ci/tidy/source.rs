@@ -1,0 +1,160 @@
+//! A Rust file, read as text.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Words with which a clause begins, in place of a noun or a verb.
+const CLAUSE: &[&str] = &["What", "Whether", "How", "Who", "Where", "Which"];
+
+/// A Rust file.
+pub(super) struct Source {
+    /// Its path from the workspace's root.
+    pub(super) path: String,
+    /// The folder of its crate, from the workspace's root.
+    pub(super) krate: String,
+    /// Its module, as in `crate::a::b`: empty for a crate's root.
+    pub(super) module: Vec<String>,
+    pub(super) text: String,
+}
+
+/// The workspace's root.
+pub(super) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every Rust file below a folder of the workspace, in no order.
+pub(super) fn rust_files(root: &Path, folder: &str) -> Vec<Source> {
+    let mut sources = Vec::new();
+    visit(&root.join(folder), &mut |path| sources.extend(Source::read(root, path)));
+    sources
+}
+
+fn visit(folder: &Path, found: &mut dyn FnMut(&Path)) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            visit(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found(&path);
+        }
+    }
+}
+
+impl Source {
+    fn read(root: &Path, path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        let krate = path.ancestors().skip(1).find(|folder| folder.join("Cargo.toml").exists())?;
+        let below = path.strip_prefix(krate).ok()?.with_extension("");
+        let mut module: Vec<_> =
+            below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        if krate == root {
+            module.remove(0);
+        }
+        if matches!(module.last().map(String::as_str), Some("lib" | "main")) {
+            module.pop();
+        }
+        let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        Some(Self { path: relative(path), krate: relative(krate), module, text })
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        self.text.lines().count()
+    }
+
+    /// Lines that are neither empty nor comments.
+    pub(super) fn code_lines(&self) -> usize {
+        self.trimmed().filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+    }
+
+    /// Blocks of `//` comments.
+    pub(super) fn plain_comments(&self) -> usize {
+        let is_comment = |line: &str| {
+            line.starts_with("//") && !line.starts_with("///") && !line.starts_with("//!")
+        };
+        let lines: Vec<_> = self.trimmed().collect();
+        let begins = |at: &usize| is_comment(lines[*at]) && (*at == 0 || !is_comment(lines[at - 1]));
+        (0..lines.len()).filter(begins).count()
+    }
+
+    /// The first line of each doc comment.
+    pub(super) fn doc_openings(&self) -> impl Iterator<Item = &str> {
+        let doc = |line: &str| line.starts_with("///") || line.starts_with("//!");
+        let mut before = "";
+        self.trimmed().filter_map(move |line| {
+            let opens = doc(line) && !doc(before);
+            before = line;
+            opens.then(|| line[3..].trim())
+        })
+    }
+
+    /// The names of its types.
+    pub(super) fn types(&self) -> impl Iterator<Item = &str> {
+        self.trimmed().filter_map(|line| {
+            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let word = words.find(|word| !matches!(*word, "pub" | "super" | "crate" | "in" | ""))?;
+            matches!(word, "struct" | "enum" | "trait").then(|| words.next())?
+        })
+    }
+
+    /// Items that other crates may be able to use.
+    pub(super) fn public_items(&self) -> usize {
+        let item = |line: &&str| {
+            line.strip_prefix("pub ").is_some_and(|rest| {
+                ["fn", "async fn", "const", "struct", "enum", "trait", "type", "mod", "static"]
+                    .iter()
+                    .any(|kind| rest.strip_prefix(kind).is_some_and(|rest| rest.starts_with(' ')))
+            })
+        };
+        self.trimmed().filter(item).count()
+    }
+
+    /// Asserts on text that somebody reads.
+    pub(super) fn wording_asserts(&self) -> usize {
+        let in_test = |text: &str| self.path.starts_with("tests") || text.contains("#[cfg(test)]");
+        let text = match self.text.find("#[cfg(test)]") {
+            Some(at) => &self.text[at..],
+            None => &self.text,
+        };
+        if !in_test(text) {
+            return 0;
+        }
+        text.lines().filter(|line| line.contains("assert") && line.contains(".contains(\"")).count()
+    }
+
+    fn trimmed(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().map(str::trim)
+    }
+}
+
+/// Returns whether a doc comment opens with a clause in place of a noun or a verb.
+pub(super) fn opens_with_clause(opening: &str) -> bool {
+    opening.split_whitespace().next().is_some_and(|word| CLAUSE.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source { path: String::new(), krate: String::new(), module: Vec::new(), text: text.into() }
+    }
+
+    #[test]
+    fn types_are_found_whatever_their_visibility() {
+        let text = "pub struct A;\nenum B {\n    pub(super) trait C<T> {\nfn structure() {}\n";
+        assert_eq!(source(text).types().collect::<Vec<_>>(), ["A", "B", "C"]);
+    }
+
+    #[test]
+    fn a_doc_comment_opens_once() {
+        let text = "/// Whether it is.\n/// How so.\nfn a() {}\n/// A thing.\n";
+        let source = source(text);
+        let clauses: Vec<_> = source.doc_openings().map(opens_with_clause).collect();
+        assert_eq!(clauses, [true, false]);
+    }
+
+    #[test]
+    fn a_block_of_plain_comments_counts_once() {
+        assert_eq!(source("// one\n// still\na();\n// two\n/// doc\n").plain_comments(), 2);
+    }
+}
