@@ -11,7 +11,7 @@
 //!
 //! A field here, with its default and in the files' spelling; a row in `settings/keys.rs` that says how
 //! layers are merged and how far a project is followed of which nobody has said whether to trust it.
-//! Reading, checking, messages, `tandem config` and the README's table follow from the two.
+//! Reading, checking, messages and `tandem config` follow from the two; `docs/settings.md` has a row of it.
 //!
 //! # The layers, the later wins
 //!
