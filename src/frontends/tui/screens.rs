@@ -7,6 +7,7 @@
 mod attached;
 mod first;
 mod hidden;
+mod manual;
 mod reading;
 mod short;
 
