@@ -19,6 +19,7 @@ mod commands;
 mod consent;
 mod context;
 mod credentials;
+mod docs;
 mod edit;
 mod env_file;
 mod events;

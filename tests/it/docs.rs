@@ -1,0 +1,194 @@
+//! The manual: its examples run as they are printed, its links lead somewhere, its picture is current.
+//!
+//! `UPDATE_DOCS=1 cargo test docs` writes what is printed now: look at the difference. CONTRIBUTING.md
+//! says how an example is marked.
+
+mod console;
+mod picture;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Returns the directory of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns whether files are to be written instead of compared.
+fn updates() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
+}
+
+/// Returns the paths of all pages: those at the top, and the manual.
+fn pages() -> Vec<PathBuf> {
+    let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
+    let mut pages: Vec<_> = top.iter().map(|name| root().join(name)).collect();
+    let manual = fs::read_dir(root().join("docs")).unwrap();
+    let manual = manual.map(|entry| entry.unwrap().path());
+    pages.extend(manual.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    pages.sort();
+    pages
+}
+
+fn read(page: &Path) -> String {
+    fs::read_to_string(page).unwrap_or_else(|err| panic!("{}: {err}", page.display()))
+}
+
+/// A fenced block of a page.
+struct Block {
+    /// Words after the fence: `console`, `json file=settings.json`.
+    info: String,
+    text: String,
+    /// Byte range of the text in the page.
+    at: std::ops::Range<usize>,
+}
+
+impl Block {
+    fn language(&self) -> &str {
+        self.info.split(' ').next().unwrap_or_default()
+    }
+
+    /// Returns whether a word is after the fence, behind the language.
+    fn is(&self, language: &str, word: &str) -> bool {
+        self.language() == language && self.info.split(' ').skip(1).any(|it| it == word)
+    }
+
+    /// Returns the value of `NAME=VALUE` after the fence.
+    fn attribute(&self, name: &str) -> Option<&str> {
+        let mut words = self.info.split(' ').skip(1);
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+/// Returns the fenced blocks, in order.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, usize)> = None;
+    let mut at = 0;
+    for line in page.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        let Some(info) = line.strip_prefix("```") else { continue };
+        open = match open {
+            None => Some((info.trim().to_owned(), at)),
+            Some((info, begin)) => {
+                blocks.push(Block { info, text: page[begin..start].to_owned(), at: begin..start });
+                None
+            }
+        };
+    }
+    assert!(open.is_none(), "a fence is not closed");
+    blocks
+}
+
+/// Returns a page without its fenced blocks.
+fn prose(page: &str) -> String {
+    let mut text = page.to_owned();
+    for block in blocks(page).iter().rev() {
+        text.replace_range(block.at.clone(), "");
+    }
+    text
+}
+
+/// Returns the anchor of a heading, as forges make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn anchors(page: &str) -> BTreeSet<String> {
+    prose(page).lines().filter(|line| line.starts_with('#')).map(anchor).collect()
+}
+
+/// Returns the targets of links: `](TARGET)`.
+fn links(page: &str) -> Vec<String> {
+    let text = prose(page);
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target.to_owned()).collect()
+}
+
+#[test]
+fn every_link_within_the_repository_leads_somewhere() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        for link in links(&text).iter().filter(|link| !link.contains("://")) {
+            let (file, part) = link.split_once('#').unwrap_or((link, ""));
+            let target =
+                if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let is_there =
+                target.exists() && (part.is_empty() || anchors(&read(&target)).contains(part));
+            if !is_there {
+                wrong.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_path_that_the_manual_names_exists() {
+    let tops = ["src/", "tests/", "fixtures/", "benches/", "docs/", ".ci/", ".github/"];
+    let mut wrong = Vec::new();
+    for page in pages().iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
+        let text = prose(&read(page));
+        let code = text.split('`').skip(1).step_by(2);
+        let named = code.filter(|code| tops.iter().any(|top| code.starts_with(top)));
+        // A pattern, or a name to be filled in, is no path.
+        let paths = named.filter(|code| !code.contains([' ', '*', '{', '<']));
+        let paths = paths.filter(|path| !path.contains("NAME"));
+        wrong.extend(
+            paths
+                .filter(|path| !root().join(path).exists())
+                .map(|path| format!("{}: {path}", page.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_example_of_a_file_can_be_read() {
+    for page in pages() {
+        for block in blocks(&read(&page)) {
+            let wrong = match block.language() {
+                "json" => serde_json::from_str::<Value>(&block.text).err().map(|it| it.to_string()),
+                "jsonl" => {
+                    let lines = block.text.lines().map(serde_json::from_str::<Value>);
+                    lines.collect::<Result<Vec<_>, _>>().err().map(|it| it.to_string())
+                }
+                "toml" => toml::from_str::<toml::Table>(&block.text).err().map(|it| it.to_string()),
+                _ => None,
+            };
+            assert_eq!(wrong, None, "{}:\n{}", page.display(), block.text);
+        }
+    }
+}
+
+#[test]
+fn every_page_of_the_manual_is_listed_in_the_readme() {
+    let readme = read(&root().join("README.md"));
+    for page in pages() {
+        let name = page.strip_prefix(root()).unwrap().display().to_string();
+        let is_listed = name == "README.md" || readme.contains(&format!("]({name}"));
+        assert!(is_listed, "{name} is not linked to in README.md");
+    }
+}
+
+#[test]
+fn the_readme_is_short_and_ci_runs_its_two_commands() {
+    let readme = read(&root().join("README.md"));
+    let words = readme.split_whitespace().count();
+    assert!(words <= 1200, "{words} words: what is long belongs in docs/");
+    let ci = read(&root().join(".ci/run"));
+    let first_line = |block: Block| block.text.lines().next().unwrap_or_default().to_owned();
+    let lines: Vec<_> = blocks(&readme).into_iter().map(first_line).collect();
+    for beginning in ["cargo run ", "cargo test"] {
+        let commands: Vec<_> = lines.iter().filter(|line| line.starts_with(beginning)).collect();
+        assert_eq!(commands.len(), 1, "one command begins with {beginning}");
+        assert!(ci.contains(commands[0].as_str()), ".ci/run does not run `{}`", commands[0]);
+    }
+}
