@@ -62,8 +62,9 @@ fn every_program_in_a_table_has_a_golden_command_line() {
     let mut missing = Vec::new();
     for entry in fs::read_dir(root.join("src/shell")).unwrap() {
         let path = entry.unwrap().path();
-        // The other table is one of files.
-        if path.extension().is_none_or(|it| it != "toml") || path.ends_with("sensitive.toml") {
+        // The others are a table of files, and the crate's own.
+        let is_table = path.extension().is_some_and(|it| it == "toml");
+        if !is_table || path.ends_with("sensitive.toml") || path.ends_with("Cargo.toml") {
             continue;
         }
         let file = path.file_stem().unwrap().to_str().unwrap().to_owned();
