@@ -342,14 +342,14 @@ fn directory(context: &Context) -> String {
 fn list(context: &Context) -> Listed {
     let busy = context.session.running().is_some();
     context.story(|story| {
-        let turns = story.turns();
+        let turns: Vec<_> = story.turns().collect();
         let last = turns.last().map(|turn| turn.prompt.lines().next().unwrap_or_default());
         Listed {
             id: context.id.clone(),
             directory: directory(context),
             prompts: turns.len(),
             last: last.unwrap_or_default().chars().take(BEGINNING).collect(),
-            at: turns.iter().map(|turn| turn.at).max().unwrap_or_default(),
+            at: turns.iter().map(|turn| turn.changed_at).max().unwrap_or_default(),
             busy,
         }
     })

@@ -153,13 +153,13 @@ impl Server {
             Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
         };
         let turn = context.execute(prompt, caller);
-        let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
+        let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
         let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
         if asks_model {
             return sse::response("null".to_owned(), events, self.over.clone());
         }
         events.end().await;
-        let said = context.story(|story| story.turn(turn).map(|turn| turn.said.join("\n")));
+        let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
         if !names_session(body) {
             self.contexts.forget(&context);
         }

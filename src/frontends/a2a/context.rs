@@ -12,11 +12,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::attach::Terminals;
 use super::frames::{Dialect, Frames};
 use super::push::Push;
-use super::story::{self, Story, Turn};
+use super::story::{self, Story, state};
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
-use tandem_agent::session::{Session, TaskEvent, TurnId};
+use tandem_agent::session::{Session, TaskEvent, TurnId, TurnRecord};
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use tandem_wire::development_tool::URI;
 
@@ -155,14 +155,14 @@ impl Context {
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
         self.story(|story| {
             if let Some(turn) = turn {
-                return story.turn(turn).map_or(TaskState::Submitted, Turn::state);
+                return story.turn(turn).map_or(TaskState::Submitted, state);
             }
-            let latest = story.latest();
+            let latest = story.projection().latest();
             // Before any turn, it is the one of number 0 that was cancelled.
             if story.canceled() == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
                 return TaskState::Canceled;
             }
-            latest.map_or(TaskState::Submitted, Turn::state)
+            latest.map_or(TaskState::Submitted, state)
         })
     }
 
@@ -192,22 +192,23 @@ impl Context {
     fn snapshot(&self, turn: Option<TurnId>, history: Option<usize>, whole: bool) -> Task {
         let state = self.state(turn);
         self.story(|story| {
-            let (turns, last) = match turn.and_then(|turn| story.turn(turn)) {
-                Some(turn) => (std::slice::from_ref(turn), Some(turn)),
-                None => (story.turns(), story.latest()),
+            let (turns, last): (Vec<_>, _) = match turn.and_then(|turn| story.turn(turn)) {
+                Some(turn) => (vec![turn], Some(turn)),
+                None => (story.turns().collect(), story.projection().latest()),
             };
             let id = turn.map_or_else(|| self.id.clone(), |turn| Dialect::V1.task(&self.id, turn));
             let teller = Teller { context: &self.id, task: &id };
             let message = last.and_then(|turn| teller.standing(story, turn));
-            let at = last.map_or_else(|| 0, |turn| turn.at);
+            let at = last.map_or(0, |turn| turn.changed_at);
             let wanted = history.unwrap_or(usize::MAX);
             let told = turns.iter().rev().flat_map(|turn| {
-                let unsaid = if whole || turn.ended.is_some() { 0 } else { turn.said.len() };
+                let unsaid = if whole || turn.ended.is_some() { 0 } else { turn.answers.len() };
                 teller.said(turn).skip(unsaid)
             });
             let mut said: Vec<Message> = told.take(wanted).collect();
             said.reverse();
-            let came = last.filter(|turn| turn.ended.is_some()).and_then(|turn| turn.said.last());
+            let came =
+                last.filter(|turn| turn.ended.is_some()).and_then(|turn| turn.answers.last());
             Task {
                 context_id: self.id.clone(),
                 status: TaskStatus { state, message, timestamp: timestamp(at) },
@@ -221,7 +222,7 @@ impl Context {
 
     /// The id of the task that a turn is part of.
     pub(super) fn task_of(&self, story: &Story, turn: TurnId, dialect: Dialect) -> String {
-        let own = story.turn(turn).is_some_and(|turn| turn.own_task);
+        let own = story.is_own_task(turn);
         if own { Dialect::V1 } else { dialect }.task(&self.id, turn)
     }
 
@@ -242,7 +243,7 @@ impl Context {
             let teller = Teller { context: &self.id, task: &id };
             let begun = story.turn(turn);
             let prompt = begun.and_then(|turn| teller.said(turn).last());
-            let at = timestamp(begun.map_or(0, |turn| turn.queued_at));
+            let at = timestamp(begun.map_or(0, |turn| turn.queued.1));
             Task {
                 context_id: self.id.clone(),
                 status: TaskStatus { state: TaskState::Submitted, message: None, timestamp: at },
@@ -263,28 +264,30 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     /// What was said in a turn, last first.
-    fn said(&self, turn: &Turn) -> impl Iterator<Item = Message> {
+    fn said(&self, turn: &TurnRecord) -> impl Iterator<Item = Message> {
         let number = turn.id.0;
         let answers = turn
-            .said
+            .answers
             .iter()
             .enumerate()
             .rev()
             .map(move |(n, text)| self.message(Role::Agent, &format!("{number}.{n}"), text));
         let mut prompt = self.message(Role::User, &format!("{number}.prompt"), &turn.prompt);
-        prompt.metadata.insert("source".to_owned(), json!(source(&turn.origin)));
+        if let Some(origin) = &turn.origin {
+            prompt.metadata.insert("source".to_owned(), json!(source(origin)));
+        }
         answers.chain([prompt])
     }
 
     /// What is to be said of where a turn stands: what is asked, or what went wrong.
-    fn standing(&self, story: &Story, turn: &Turn) -> Option<Message> {
+    fn standing(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
         let number = turn.id.0;
-        if let Some(asking) = turn.asking.last() {
+        if let Some(asking) = turn.questions.last() {
             let mut message = self.message(Role::Agent, &format!("{number}.asking"), "");
-            message.parts = question(story.call(asking)?.started()?);
+            message.parts = question(&story.call(asking)?.started);
             return Some(message);
         }
-        let why = explanation(turn.ended.as_ref()?)?;
+        let why = explanation(&turn.ended.as_ref()?.1)?;
         Some(self.message(Role::Agent, &format!("{number}.end"), &why))
     }
 

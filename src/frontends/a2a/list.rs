@@ -87,7 +87,7 @@ async fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<
         // Of many, others have their turn in between.
         consume_budget().await;
         let turns: Vec<_> =
-            context.story(|story| story.turns().iter().map(|turn| (turn.id, turn.at)).collect());
+            context.story(|story| story.turns().map(|turn| (turn.id, turn.changed_at)).collect());
         // In 0.3 all turns are one task.
         let turns = match dialect {
             Dialect::V1 => turns.into_iter().map(|(turn, at)| (Some(turn), at)).collect(),

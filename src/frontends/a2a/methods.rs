@@ -291,7 +291,8 @@ impl Server {
             }
             Some(_) => return Err(ended()),
             None => {
-                let last = context.story(|story| story.latest().map_or(TurnId(0), |turn| turn.id));
+                let last = context
+                    .story(|story| story.projection().latest().map_or(TurnId(0), |turn| turn.id));
                 if context.state(None) == TaskState::Canceled || !context.cancel_ended(last) {
                     return Err(ended());
                 }
@@ -320,7 +321,7 @@ impl Server {
         let turn = named.or_else(|| context.session.running()).or_else(missed);
         let snapshot = context.standing(named);
         let first = Some(to_json(&wrapped(to_value(&snapshot), dialect)));
-        let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
+        let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
                 // What it has seen is not read again.
@@ -395,8 +396,8 @@ fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<us
 /// The turn that has ended since a client saw this event of it.
 fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
     let (turn, end) = context.story(|story| {
-        let turn = story.running_at(seen.0)?;
-        Some((turn, story.turn(turn)?.ended_at?))
+        let turn = story.projection().running_at(seen.0)?;
+        Some((turn, story.turn(turn)?.ended.as_ref()?.0))
     })?;
     let mut since = Follow::new(context, seen.0.max(end), Dialect::V03);
     while let Some(frame) = since.try_next()

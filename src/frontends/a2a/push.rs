@@ -225,7 +225,7 @@ fn headers(config: &Value) -> Vec<(String, String)> {
 /// From where in the log on a task is told of.
 fn from(context: &Context, turn: Option<TurnId>) -> usize {
     let turn = turn.or_else(|| context.session.running());
-    let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued)));
+    let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
     queued.unwrap_or_else(|| context.session.position())
 }
 

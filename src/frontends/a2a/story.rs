@@ -1,14 +1,15 @@
-//! What has happened in a session, turn by turn: what a task's snapshot is made from.
+//! A2A's view of a session's log: the projection that every front end starts from, and the task
+//! records that only A2A needs.
 //!
 //! One more reader of the log: it folds each event in once, however often it is asked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    CallStarted, ClientName, Entry, Event, Millis, Origin, PromptPart, PromptTags, PushConfig,
-    Reader, StopReason, TaskEvent, TurnId,
+    CallRecord, ClientName, Entry, Event, Origin, Projection, PromptTags, PushConfig, Reader,
+    StopReason, TaskEvent, TurnId, TurnRecord, TurnResult,
 };
 use tandem_wire::a2a::TaskState;
 
@@ -30,18 +31,17 @@ pub(super) async fn keep_up(story: Arc<Mutex<Story>>, mut log: Reader) {
     }
 }
 
-/// The turns and calls of one session.
+/// The turns, calls and task records of one session.
 pub(super) struct Story {
     log: Reader,
-    turns: Vec<Turn>,
-    /// Where each turn that ran began, in order.
-    runs: Vec<(usize, TurnId)>,
-    calls: HashMap<String, Call>,
+    projection: Projection,
+    /// Turns that are tasks of their own in 0.3, too.
+    own_tasks: HashSet<TurnId>,
     /// The turn after whose end the session's task was cancelled (0.3: a task that has ended can be).
     canceled: Option<TurnId>,
-    /// Who is to be notified, by task and configuration.
+    /// Push configurations, by task and configuration.
     push: BTreeMap<String, PushConfig>,
-    /// The terminals that have said something, by their names.
+    /// The terminals that have sent a prompt, by their names.
     terminals: HashMap<String, Terminal>,
 }
 
@@ -54,75 +54,22 @@ pub(super) struct Terminal {
     pub(super) prompts: u64,
 }
 
-/// One turn.
-pub(super) struct Turn {
-    pub(super) id: TurnId,
-    pub(super) prompt: String,
-    pub(super) origin: Origin,
-    /// Whether the turn is a task of its own in 0.3, too.
-    pub(super) own_task: bool,
-    /// Where in the log it was queued.
-    pub(super) queued: usize,
-    pub(super) queued_at: Millis,
-    pub(super) started: bool,
-    pub(super) ended: Option<StopReason>,
-    /// Position in the log where the turn ended.
-    pub(super) ended_at: Option<usize>,
-    /// When the last of this happened.
-    pub(super) at: Millis,
-    /// What the model said, a text an answer.
-    pub(super) said: Vec<String>,
-    /// The calls that wait for an answer, oldest first.
-    pub(super) asking: Vec<String>,
-    /// Whether the model's answer goes on.
-    speaking: bool,
-}
-
-/// One call.
-#[derive(Clone)]
-pub(super) struct Call {
-    /// Where in the log it is announced.
-    pub(super) index: usize,
-    pub(super) turn: TurnId,
-    announced: Arc<Event>,
-}
-
-impl Call {
-    /// What was announced.
-    pub(super) fn started(&self) -> Option<&CallStarted> {
-        match &*self.announced {
-            Event::CallStarted(started) => Some(started),
-            _ => None,
-        }
+/// Returns the state of a turn's task.
+pub(super) fn state(turn: &TurnRecord) -> TaskState {
+    match &turn.ended {
+        Some((_, reason)) => ended_state(reason),
+        None if turn.started.is_none() => TaskState::Submitted,
+        None if !turn.questions.is_empty() => TaskState::InputRequired,
+        None => TaskState::Working,
     }
 }
 
-impl Turn {
-    pub(super) fn state(&self) -> TaskState {
-        match &self.ended {
-            Some(reason) => state(reason),
-            None if !self.started => TaskState::Submitted,
-            None if !self.asking.is_empty() => TaskState::InputRequired,
-            None => TaskState::Working,
-        }
-    }
-}
-
-/// The state of a task whose turn has ended so.
-pub(super) fn state(reason: &StopReason) -> TaskState {
-    match reason {
-        StopReason::EndTurn
-        | StopReason::MaxTokens
-        | StopReason::MaxRounds(_)
-        | StopReason::MaxSessionRounds(_)
-        | StopReason::Looping(_) => TaskState::Completed,
-        StopReason::Cancelled { .. } | StopReason::Closed { .. } | StopReason::Unanswered(_) => {
-            TaskState::Canceled
-        }
-        StopReason::Refused(_)
-        | StopReason::Failed(_)
-        | StopReason::Crashed
-        | StopReason::Interrupted => TaskState::Failed,
+/// Returns the state of a task whose turn has ended for this reason.
+pub(super) fn ended_state(reason: &StopReason) -> TaskState {
+    match TurnResult::of(reason) {
+        TurnResult::Completed => TaskState::Completed,
+        TurnResult::Cancelled => TaskState::Canceled,
+        TurnResult::Failed => TaskState::Failed,
     }
 }
 
@@ -130,9 +77,8 @@ impl Story {
     pub(super) fn new(log: Reader) -> Self {
         Self {
             log,
-            turns: Vec::new(),
-            runs: Vec::new(),
-            calls: HashMap::new(),
+            projection: Projection::complete(),
+            own_tasks: HashSet::new(),
             canceled: None,
             push: BTreeMap::new(),
             terminals: HashMap::new(),
@@ -156,106 +102,62 @@ impl Story {
         true
     }
 
-    /// All turns, in the order they were queued.
-    pub(super) fn turns(&self) -> &[Turn] {
-        &self.turns
+    /// Returns the projection of the log.
+    pub(super) fn projection(&self) -> &Projection {
+        &self.projection
     }
 
-    pub(super) fn turn(&self, id: TurnId) -> Option<&Turn> {
-        let at = usize::try_from(id.0).ok()?.checked_sub(1)?;
-        self.turns.get(at)
+    /// Returns all turns, in the order they were queued.
+    pub(super) fn turns(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
+        self.projection.turns()
     }
 
-    pub(super) fn call(&self, id: &str) -> Option<&Call> {
-        self.calls.get(id)
+    /// Returns the turn of this number.
+    pub(super) fn turn(&self, id: TurnId) -> Option<&TurnRecord> {
+        self.projection.turn(id)
     }
 
-    /// The turn after whose end the session's task was cancelled last.
+    /// Returns the call of this id, if it has begun.
+    pub(super) fn call(&self, id: &str) -> Option<&CallRecord> {
+        self.projection.call(id)
+    }
+
+    /// Returns whether a turn is a task of its own in 0.3, too.
+    pub(super) fn is_own_task(&self, turn: TurnId) -> bool {
+        self.own_tasks.contains(&turn)
+    }
+
+    /// Returns the turn after whose end the session's task was cancelled last.
     pub(super) fn canceled(&self) -> Option<TurnId> {
         self.canceled
     }
 
-    /// Who is to be notified, by task and configuration.
+    /// Returns the push configurations, by task and configuration.
     pub(super) fn push(&self) -> &BTreeMap<String, PushConfig> {
         &self.push
     }
 
-    /// The terminal of a name, if it has said something.
+    /// Returns the terminal of a name, if it has sent a prompt.
     pub(super) fn terminal(&self, name: &str) -> Option<Terminal> {
         self.terminals.get(name).copied()
     }
 
-    /// The highest number that a terminal has.
+    /// Returns the highest number that a terminal has.
     pub(super) fn last_terminal(&self) -> u64 {
         self.terminals.values().map(|terminal| terminal.number).max().unwrap_or(0)
     }
 
-    /// The turn that ran at a place in the log.
-    pub(super) fn running_at(&self, index: usize) -> Option<TurnId> {
-        let after = self.runs.partition_point(|(begun, _)| *begun <= index);
-        self.runs.get(after.checked_sub(1)?).map(|(_, turn)| *turn)
-    }
-
-    /// The turn that runs now or ran last; before any ran, the first in the queue.
-    pub(super) fn latest(&self) -> Option<&Turn> {
-        let ran = self.runs.last().and_then(|(_, turn)| self.turn(*turn));
-        ran.or_else(|| self.turns.first())
-    }
-
     fn fold(&mut self, entry: &Entry) {
+        self.projection.apply(entry);
         match &*entry.event {
-            Event::TurnQueued { turn, prompt, origin, tags } => {
+            Event::TurnQueued { turn, origin, tags, .. } => {
                 self.count(origin, tags);
-                let prompt = prompt.iter().map(PromptPart::to_string).collect();
-                self.turns.push(Turn::queued(*turn, prompt, origin, tags, entry));
-            }
-            Event::TurnStarted { turn } => {
-                self.runs.push((entry.index, *turn));
-                self.change(*turn, entry.at, |turn| turn.started = true);
-            }
-            Event::TurnFinished { turn, reason } => self.change(*turn, entry.at, |turn| {
-                turn.ended = Some(reason.clone());
-                turn.ended_at = Some(entry.index);
-                turn.asking.clear();
-            }),
-            Event::Text(text) => self.run(entry.at, |turn| turn.say(text)),
-            Event::Retry(retry) if retry.discard => self.run(entry.at, |turn| {
-                if turn.speaking {
-                    turn.said.pop();
-                    turn.speaking = false;
+                if tags.own_task {
+                    self.own_tasks.insert(*turn);
                 }
-            }),
-            Event::AnswerFinished { .. } => self.run(entry.at, |turn| turn.speaking = false),
-            Event::CallStarted(started) => self.started(entry, started),
-            Event::Task(event) => self.recorded(event),
-            Event::QuestionClosed { call, .. } | Event::CallFinished { call, .. } => {
-                self.run(entry.at, |turn| turn.asking.retain(|asking| asking != call));
             }
-            Event::Output(text) | Event::CommandFailed(text) => self.run(entry.at, |turn| {
-                turn.speaking = false;
-                turn.say(text);
-                turn.speaking = false;
-            }),
-            Event::SessionStarted(_)
-            | Event::SystemPrompt(_)
-            | Event::Thought(_)
-            | Event::Retry(_)
-            | Event::Notice(_)
-            | Event::CallProgress { .. }
-            | Event::CommandStarted { .. }
-            | Event::Asked(_)
-            | Event::Told { .. }
-            | Event::ToldNext(_)
-            | Event::Compressed(_)
-            | Event::Masked(_)
-            | Event::FileChanged { .. }
-            | Event::FileRestored { .. }
-            | Event::Forgotten
-            | Event::ModelChanged { .. }
-            | Event::ModeChanged { .. }
-            | Event::AlwaysAllowed { .. }
-            | Event::AlwaysRemoved { .. }
-            | Event::Unknown(_) => {}
+            Event::Task(event) => self.record(event),
+            _ => {}
         }
     }
 
@@ -267,7 +169,7 @@ impl Story {
         *terminal = Terminal { number: *number, prompts: terminal.prompts.max(prompt) };
     }
 
-    fn recorded(&mut self, event: &TaskEvent) {
+    fn record(&mut self, event: &TaskEvent) {
         match event {
             TaskEvent::ContextNamed { .. } => {}
             TaskEvent::Cancelled { turn } => self.canceled = Some(*turn),
@@ -276,64 +178,6 @@ impl Story {
             }
             TaskEvent::PushConfigDeleted { key } => _ = self.push.remove(key),
         }
-    }
-
-    fn started(&mut self, entry: &Entry, started: &CallStarted) {
-        let Some((_, turn)) = self.runs.last().copied() else { return };
-        let announced = Arc::clone(&entry.event);
-        self.calls.insert(started.call.id.clone(), Call { index: entry.index, turn, announced });
-        if started.question.is_some() {
-            self.run(entry.at, |turn| turn.asking.push(started.call.id.clone()));
-        }
-    }
-
-    /// Changes the turn that runs.
-    fn run(&mut self, at: Millis, change: impl FnOnce(&mut Turn)) {
-        if let Some((_, turn)) = self.runs.last().copied() {
-            self.change(turn, at, change);
-        }
-    }
-
-    fn change(&mut self, turn: TurnId, at: Millis, change: impl FnOnce(&mut Turn)) {
-        let index = usize::try_from(turn.0).ok().and_then(|turn| turn.checked_sub(1));
-        if let Some(turn) = index.and_then(|index| self.turns.get_mut(index)) {
-            turn.at = at;
-            change(turn);
-        }
-    }
-}
-
-impl Turn {
-    fn queued(
-        id: TurnId,
-        prompt: String,
-        origin: &Origin,
-        tags: &PromptTags,
-        entry: &Entry,
-    ) -> Self {
-        Self {
-            id,
-            prompt,
-            origin: origin.clone(),
-            own_task: tags.own_task,
-            queued: entry.index,
-            queued_at: entry.at,
-            started: false,
-            ended: None,
-            ended_at: None,
-            at: entry.at,
-            said: Vec::new(),
-            asking: Vec::new(),
-            speaking: false,
-        }
-    }
-
-    fn say(&mut self, text: &str) {
-        match self.said.last_mut() {
-            Some(said) if self.speaking => said.push_str(text),
-            _ => self.said.push(text.to_owned()),
-        }
-        self.speaking = true;
     }
 }
 
@@ -379,6 +223,6 @@ mod tests {
         }
         assert!(polls > 10);
         let story = story.lock();
-        assert_eq!(story.turns()[0].said[0].len(), 10 * SLICE);
+        assert_eq!(story.turn(TurnId(1)).unwrap().answers[0].len(), 10 * SLICE);
     }
 }

@@ -46,8 +46,8 @@ impl Span {
     /// What has happened in a turn after a place, and what is to come.
     pub(super) fn since(context: &Context, turn: TurnId, from: usize) -> Self {
         let ends_from = context.story(|story| {
-            let asking = story.turn(turn).and_then(|turn| turn.asking.last());
-            asking.and_then(|call| story.call(call)).map(|call| call.index)
+            let asking = story.turn(turn).and_then(|turn| turn.questions.last());
+            asking.and_then(|call| story.call(call)).and_then(|call| call.index)
         });
         let now = context.session.position();
         let ends_from = ends_from.filter(|index| *index >= from).unwrap_or(now);

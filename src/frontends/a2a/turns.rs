@@ -53,7 +53,7 @@ pub(super) fn begin(
     }
     let tags = PromptTags { key: target.id.clone(), own_task: false };
     let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
-    let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued));
+    let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
     let waits = session.running() != Some(turn);
     let first = (!target.task || waits || dialect == Dialect::V1)
         .then(|| first(context, turn, target.unknown, dialect));
@@ -102,13 +102,11 @@ pub(super) fn answer(
     for given in answers {
         let call = context.story(|story| story.call(&given.call).cloned());
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
-        let answer = call.started().map_or(Ok(Answer::Reject), |started| {
-            let edit = matches!(started.access, Access::Edit { .. });
-            read_answer(given, started.question.as_ref(), edit)
-        })?;
+        let edit = matches!(call.started.access, Access::Edit { .. });
+        let answer = read_answer(given, call.started.question.as_ref(), edit)?;
         let answered = context.session.answer(&given.call, answer, caller.origin.clone());
         answered.map_err(|error| stale(given, &error))?;
-        span.get_or_insert((call.turn, call.index + 1));
+        span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
     let (turn, from) = span.ok_or_else(|| Error::invalid_params("no answer"))?;
     let span = answered(context, turn, from, dialect);
@@ -124,10 +122,10 @@ pub(super) fn answered(
 ) -> Span {
     let span = Span { again: true, ..Span::since(context, turn, from) };
     let earlier = context.story(|story| {
-        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.asking);
+        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
         // What was answered just now may still stand there.
         let mut open = asking.iter().filter(|call| context.session.asks(call));
-        open.any(|call| story.call(call).is_some_and(|call| call.index < from))
+        open.any(|call| story.call(call).is_some_and(|call| call.index < Some(from)))
     });
     if !earlier {
         return span;
@@ -152,9 +150,9 @@ pub(super) fn in_words(
     };
     let said = said.trim();
     context.story(|story| {
-        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.asking);
+        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
         let open = asking.iter().filter(|call| context.session.asks(call));
-        let open: Vec<_> = open.filter_map(|call| story.call(call)?.started()).collect();
+        let open: Vec<_> = open.filter_map(|call| Some(&story.call(call)?.started)).collect();
         let means = |started: &CallStarted, word: &str| {
             let option = chosen(started, word)?.to_owned();
             Some(Confirmation { call: started.call.id.clone(), option, content: None })

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::frames::Dialect;
-use super::story::{self, Story};
+use super::story::{Story, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
-    CallStarted, Content, Entry, Event, Millis, ModelError, Origin, StopReason, ToolOutcome,
-    ToolOutput, TurnId,
+    CallStarted, CallStep, Content, Entry, Millis, Origin, StopReason, ToolOutcome, ToolOutput,
+    TurnId, UpdateKind, explain_stop,
 };
 use tandem_wire::a2a::{
     Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus,
@@ -70,15 +70,12 @@ pub(super) struct Names<'a> {
     pub(super) model: &'a str,
 }
 
-/// What is told of one entry of the log.
+/// Returns what clients are told of one entry of the log.
 pub(super) fn of(entry: &Entry, story: &Story, names: &Names<'_>) -> Vec<Update> {
-    let turn = match &*entry.event {
-        Event::TurnQueued { turn, .. } | Event::TurnFinished { turn, .. } => Some(*turn),
-        _ => story.running_at(entry.index),
-    };
-    let Some(turn) = turn else { return Vec::new() };
+    let Some(update) = story.projection().update(entry) else { return Vec::new() };
+    let Some(turn) = update.turn else { return Vec::new() };
     let mut telling = Telling { names, task: (names.task)(turn), turn, entry, updates: Vec::new() };
-    telling.tell(story);
+    telling.tell(story, &update.kind);
     telling.updates
 }
 
@@ -92,73 +89,57 @@ struct Telling<'a> {
 }
 
 impl Telling<'_> {
-    fn tell(&mut self, story: &Story) {
-        let started = |call: &str| story.call(call).and_then(story::Call::started);
-        match &*self.entry.event {
-            Event::TurnQueued { origin, .. } => self.queued(story, origin),
-            Event::TurnStarted { .. } => self.state(TaskState::Working, None),
-            Event::Text(text) | Event::Output(text) | Event::CommandFailed(text) => {
-                self.text(text.clone());
+    fn tell(&mut self, story: &Story, update: &UpdateKind<'_>) {
+        match update {
+            UpdateKind::TurnQueued(origin) => self.queued(story, origin),
+            UpdateKind::TurnStarted => self.state(TaskState::Working, None),
+            UpdateKind::Text(text) | UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
+                self.text((*text).to_owned());
             }
-            Event::Thought(text) => self.thought(&AgentThought::read(text)),
-            Event::Retry(retry) => {
+            UpdateKind::Thought(text) => self.thought(&AgentThought::read(text)),
+            UpdateKind::Retry { retry, .. } => {
                 self.remark("Retrying", retry.to_string());
                 if retry.discard {
                     self.text(format!("\n\n{}\n\n", retry.interruption()));
                 }
             }
-            Event::Notice(notice) => self.remark("Note", notice.clone()),
-            Event::Compressed(short) => self.remark("Note", short.to_string()),
-            Event::SessionStarted(_)
-            | Event::SystemPrompt(_)
-            | Event::AnswerFinished { .. }
-            | Event::CommandStarted { .. }
-            | Event::Asked(_)
-            | Event::Told { .. }
-            | Event::ToldNext(_)
-            | Event::Masked(_)
-            | Event::FileChanged { .. }
-            | Event::FileRestored { .. }
-            | Event::Forgotten
-            | Event::QuestionClosed { answer: None, .. }
-            | Event::ModelChanged { .. }
-            | Event::ModeChanged { .. }
-            | Event::AlwaysAllowed { .. }
-            | Event::AlwaysRemoved { .. }
-            | Event::Task(_)
-            | Event::Unknown(_) => {}
-            Event::CallStarted(started) if started.question.is_some() => {
-                let call = pending(started);
-                self.call(&call);
-                self.tell_call(Kind::ToolCallConfirmation, &call);
-                self.state(TaskState::InputRequired, Some(question(started)));
-            }
-            Event::CallStarted(started) => {
-                self.call(&pending(started));
-                self.call(&tool_call(started, ToolCallStatus::Executing));
-            }
-            Event::CallProgress { call, output } => {
-                if let Some(started) = started(call) {
-                    self.call(&running(started, output));
-                }
-            }
-            Event::QuestionClosed { call, answer: Some((answer, by)) } => {
-                self.answered(by);
-                if let Some(started) = started(call).filter(|_| answer.decision().runs()) {
-                    self.call(&tool_call(started, ToolCallStatus::Executing));
-                }
-            }
-            Event::CallFinished { call, outcome } => self.call_finished(started(call), outcome),
-            Event::TurnFinished { reason, .. } => self.finished(story, reason),
+            UpdateKind::Note { text, .. } => self.remark("Note", text.clone().into_owned()),
+            UpdateKind::Call(started, step) => self.step(started, *step),
+            UpdateKind::TurnFinished(reason) => self.finished(story, reason),
+            UpdateKind::CommandStarted(_)
+            | UpdateKind::CommandAsked
+            | UpdateKind::AnswerFinished(_)
+            | UpdateKind::Forgotten
+            | UpdateKind::ModelChanged(_)
+            | UpdateKind::ModeChanged(_) => {}
         }
     }
 
-    fn call_finished(&mut self, started: Option<&CallStarted>, outcome: &ToolOutcome) {
-        // A call that never began is not told of.
-        if let Some(started) = started {
-            self.call(&ended(started, outcome));
+    fn step(&mut self, started: &CallStarted, step: CallStep<'_>) {
+        match step {
+            CallStep::Started => {
+                let call = pending(started);
+                self.call(&call);
+                if started.question.is_some() {
+                    self.tell_call(Kind::ToolCallConfirmation, &call);
+                    self.state(TaskState::InputRequired, Some(question(started)));
+                } else {
+                    self.call(&tool_call(started, ToolCallStatus::Executing));
+                }
+            }
+            CallStep::Progress(output) => self.call(&running(started, output)),
+            CallStep::QuestionClosed(None) => {}
+            CallStep::QuestionClosed(Some((answer, by))) => {
+                self.answered(by);
+                if answer.decision().runs() {
+                    self.call(&tool_call(started, ToolCallStatus::Executing));
+                }
+            }
+            CallStep::Finished(outcome) => {
+                self.call(&ended(started, outcome));
+                self.cite(outcome);
+            }
         }
-        self.cite(outcome);
     }
 
     fn queued(&mut self, story: &Story, origin: &Origin) {
@@ -243,8 +224,8 @@ impl Telling<'_> {
     }
 
     fn finished(&mut self, story: &Story, reason: &StopReason) {
-        let said = story.turn(self.turn).and_then(|turn| turn.said.last());
-        let mut rest = said.map(String::as_str);
+        let answer = story.turn(self.turn).and_then(|turn| turn.answers.last());
+        let mut rest = answer.map(String::as_str);
         let mut append = false;
         while let Some(text) = rest {
             let (chunk, more) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
@@ -260,7 +241,7 @@ impl Telling<'_> {
             self.updates.push(Update { turn: self.turn, news, echo: false });
             append = true;
         }
-        let state = story::state(reason);
+        let state = ended_state(reason);
         let why = explanation(reason);
         let parts = why.clone().map(|text| vec![Part::Text { text }]);
         let message = parts.map(|parts| self.message(parts));
@@ -341,32 +322,12 @@ pub(super) fn timestamp(at: Millis) -> String {
     format!("{at:.3}")
 }
 
-/// Why a turn did not end as usual.
+/// Explains why a turn ended, unless that is plain: it has its answer, or somebody cancelled it.
 pub(super) fn explanation(reason: &StopReason) -> Option<String> {
-    Some(match reason {
-        StopReason::EndTurn | StopReason::Cancelled { .. } => return None,
-        StopReason::Closed { why, .. } => why.clone(),
-        StopReason::Unanswered(waited) => format!(
-            "Nobody answered the question within {} s (`--limit question-seconds=N`), so the task was \
-             canceled. Send a new message to go on.",
-            waited.as_secs()
-        ),
-        StopReason::MaxTokens => "The answer was cut at the model's output limit.".to_owned(),
-        StopReason::MaxRounds(rounds) => format!("Stopped after {rounds} rounds of tool calls."),
-        StopReason::MaxSessionRounds(most) => {
-            format!("The model has been asked {most} times, as often as the settings allow.")
-        }
-        StopReason::Looping(what) => {
-            format!("Stopped, because the model repeated itself: {what}.")
-        }
-        StopReason::Refused(why) => format!("The model's provider would not answer: {why}"),
-        StopReason::Failed(ModelError::RateLimited(why)) => format!("Rate limited: {why}"),
-        StopReason::Failed(error) => error.to_string(),
-        StopReason::Crashed => "The turn ended because of a fault in the agent.".to_owned(),
-        StopReason::Interrupted => "The agent was stopped before the turn had ended. Send a new \
-            message to go on."
-            .to_owned(),
-    })
+    if matches!(reason, StopReason::Cancelled { .. }) {
+        return None;
+    }
+    explain_stop(reason)
 }
 
 fn data(data: Value) -> Vec<Part> {

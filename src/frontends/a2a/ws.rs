@@ -182,7 +182,7 @@ impl Connection {
         let now = context.session.position();
         let mut asked: Vec<usize> = context.story(|story| {
             let open = context.session.questions();
-            open.iter().filter_map(|asked| Some(story.call(&asked.call.id)?.index)).collect()
+            open.iter().filter_map(|asked| story.call(&asked.call.id)?.index).collect()
         });
         asked.sort_unstable();
         for index in asked.into_iter().filter(|index| *index < now) {
