@@ -1,48 +1,59 @@
-//! A2A, as version 0.3 has it: <https://a2a-protocol.org/v0.3.0/specification>.
+//! A2A: tasks, messages and events as this agent has them, without a version of the protocol.
 //!
-//! What this agent sends is made of these types; version 1.0 is a projection of them
-//! (`frontends/a2a/v1.rs`). "spec" below is the 0.3 specification.
+//! [`v03`] and [`v1`] say how each version writes them. "spec" below is the specification of
+//! version 0.3: <https://a2a-protocol.org/v0.3.0/specification>.
+
+pub mod v03;
+pub mod v1;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::development_tool::{AgentThought, EventMetadata, ToolCall};
 
 /// A unit of work (spec 6.1).
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename = "task", rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub struct Task {
-    /// Given by the agent.
+    /// Id that the agent gave the task.
     pub id: String,
-    /// The conversation that it is part of.
+    /// Conversation that the task is part of.
     pub context_id: String,
-    /// Where it stands.
+    /// State and particulars.
     pub status: TaskStatus,
-    /// What was said, oldest first.
+    /// Messages, oldest first.
     pub history: Vec<Message>,
-    /// What came of it.
+    /// Results.
     pub artifacts: Vec<Artifact>,
-    /// Extensions' data, by URI.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    /// Outcome for the context that the client named, if that context was not known.
+    pub unknown_context: Option<UnknownContext>,
 }
 
-/// Where a task stands (spec 6.2).
-#[derive(Debug, Clone, Serialize)]
+/// Outcome for a `contextId` that was not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownContext {
+    /// It is the id of a new conversation.
+    New,
+    /// The message went to the one conversation there is, whose id is another.
+    Shared,
+}
+
+/// Status of a task (spec 6.2).
+#[derive(Debug, Clone)]
 pub struct TaskStatus {
-    /// In a word.
+    /// State of the task.
     pub state: TaskState,
-    /// Particulars.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Question, reason or news, if there is one.
     pub message: Option<Message>,
-    /// Since when: ISO 8601, UTC.
+    /// Time of the change: ISO 8601, UTC.
     pub timestamp: String,
 }
 
-/// The state of a task (spec 6.3); `a2a-server.md`, "Task states".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// State of a task (spec 6.3); `a2a-server.md`, "Task states".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
     /// It waits for its turn.
     Submitted,
@@ -59,12 +70,12 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Whether nothing more comes by itself.
+    /// Returns whether nothing more comes by itself.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Canceled | Self::Failed)
     }
 
-    /// Its name in version 0.3.
+    /// Returns the name in version 0.3.
     pub fn name(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
@@ -77,30 +88,27 @@ impl TaskState {
     }
 }
 
-/// Something said (spec 6.4).
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename = "message", rename_all = "camelCase")]
+/// A message (spec 6.4).
+#[derive(Debug, Clone)]
 pub struct Message {
-    /// By whom.
+    /// Author of the message.
     pub role: Role,
-    /// Unlike any other message's.
+    /// Id unlike any other message's.
     pub message_id: String,
-    /// The task that it is part of.
+    /// Task that the message is part of.
     pub task_id: String,
-    /// The conversation that it is part of.
+    /// Conversation that the message is part of.
     pub context_id: String,
     /// URIs of the extensions that its parts follow.
     pub extensions: Vec<&'static str>,
-    /// What.
+    /// Content.
     pub parts: Vec<Part>,
-    /// Extensions' data, by URI.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    /// Front end that the message came from, if it is a prompt.
+    pub source: Option<&'static str>,
 }
 
-/// Who says something (spec 6.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// Author of a message (spec 6.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The client, or any other user of the session.
     User,
@@ -108,69 +116,100 @@ pub enum Role {
     Agent,
 }
 
-/// A piece of content (spec 6.5).
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+/// A piece of content (spec 6.5). All but text are data parts of the extension's types.
+#[derive(Debug, Clone)]
 pub enum Part {
-    /// For people and models.
-    Text {
-        /// Markdown.
-        text: String,
-    },
-    /// For programs.
-    Data {
-        /// Of the extension's types, all but text.
-        data: Value,
-    },
+    /// Markdown for people and models.
+    Text(String),
+    /// Reasoning of the model.
+    Thought(AgentThought),
+    /// A tool call.
+    Call(Box<ToolCall>),
 }
 
-/// What came of a task (spec 6.7).
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// A result of a task (spec 6.7).
+#[derive(Debug, Clone)]
 pub struct Artifact {
-    /// Unique in its task.
-    pub artifact_id: String,
-    /// For people.
+    /// Id, unique in its task.
+    pub artifact_id: &'static str,
+    /// Name for people.
     pub name: &'static str,
-    /// What.
+    /// Content.
     pub parts: Vec<Part>,
 }
 
-/// News of a task (spec 7.2.2).
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename = "status-update", rename_all = "camelCase")]
-pub struct TaskStatusUpdateEvent {
-    /// Of which task.
+/// An item of a stream.
+#[derive(Debug, Clone)]
+pub enum StreamEvent {
+    /// The task as it is now: the beginning of a stream.
+    Task(Box<Task>),
+    /// Another status, with what was said or done.
+    Status(Box<StatusUpdate>),
+    /// A result of the task.
+    Artifact(ArtifactUpdate),
+}
+
+/// A status of a task, or a message of the work at it (spec 7.2.2).
+#[derive(Debug, Clone)]
+pub struct StatusUpdate {
+    /// Id of the task.
     pub task_id: String,
-    /// The conversation that it is part of.
+    /// Conversation that the task is part of.
     pub context_id: String,
-    /// Where it stands now.
+    /// Status of the task from now on.
     pub status: TaskStatus,
-    /// Whether the stream ends with this.
-    pub r#final: bool,
-    /// What kind of news: the extension's, by URI, and its older form, `coderAgent`.
-    pub metadata: Map<String, Value>,
+    /// `true` if the stream ends with this.
+    pub is_final: bool,
+    /// Subject of the update.
+    pub metadata: EventMetadata,
 }
 
-/// News of what came of a task (spec 7.2.3).
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename = "artifact-update", rename_all = "camelCase")]
-pub struct TaskArtifactUpdateEvent {
-    /// Of which task.
+/// A result of a task, or more of it (spec 7.2.3).
+#[derive(Debug, Clone)]
+pub struct ArtifactUpdate {
+    /// Id of the task.
     pub task_id: String,
-    /// The conversation that it is part of.
+    /// Conversation that the task is part of.
     pub context_id: String,
-    /// All of it, or more of it.
+    /// All of the result, or more of it.
     pub artifact: Artifact,
-    /// Whether it is more of what was sent before.
+    /// `true` if this is more of what was sent before.
     pub append: bool,
-    /// Whether this is all.
+    /// `true` if nothing more of the result follows.
     pub last_chunk: bool,
-    /// Extensions' data, by URI.
-    pub metadata: Map<String, Value>,
+    /// Place of the event in the session's log.
+    pub event_id: String,
 }
 
-/// Why a call failed: JSON-RPC's error object, with A2A's codes (spec 8).
+/// Metadata of a task.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskMetadata {
+    unknown_context: UnknownContext,
+}
+
+/// Metadata of a message.
+#[derive(Debug, Serialize)]
+struct MessageMetadata {
+    source: &'static str,
+}
+
+/// Metadata of an artifact's update.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ArtifactMetadata<'a> {
+    event_id: &'a str,
+}
+
+/// Data of a part that is no text.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum PartData<'a> {
+    Thought(&'a AgentThought),
+    Call(&'a ToolCall),
+}
+
+/// Reason why a request failed: JSON-RPC's error object, with A2A's codes (spec 8).
 #[derive(Debug, Clone, Serialize)]
 pub struct Error {
     /// One of those that the constructors give.
@@ -250,3 +289,57 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::development_tool::Kind;
+
+    #[test]
+    fn one_update_has_a_form_in_each_version() {
+        let message = Message {
+            role: Role::Agent,
+            message_id: "m".to_owned(),
+            task_id: "t".to_owned(),
+            context_id: "c".to_owned(),
+            extensions: Vec::new(),
+            parts: vec![
+                Part::Text("a".to_owned()),
+                Part::Thought(AgentThought { subject: "s".to_owned(), description: String::new() }),
+            ],
+            source: None,
+        };
+        let status = TaskStatus {
+            state: TaskState::InputRequired,
+            message: Some(message),
+            timestamp: "now".to_owned(),
+        };
+        let metadata = EventMetadata {
+            kind: Kind::Thought,
+            model: "x".to_owned(),
+            error: None,
+            event_id: "4.0".to_owned(),
+            source: None,
+            answered_by: Some("you".to_owned()),
+        };
+        let update = StreamEvent::Status(Box::new(StatusUpdate {
+            task_id: "t".to_owned(),
+            context_id: "c".to_owned(),
+            status,
+            is_final: true,
+            metadata,
+        }));
+        let metadata = format!(
+            r#"{{"coderAgent":{{"kind":"thought"}},"model":"x","{}":{{"kind":"THOUGHT","model":"x"}},"eventId":"4.0","answeredBy":"you"}}"#,
+            crate::development_tool::URI
+        );
+        let in_03 = format!(
+            r#"{{"kind":"status-update","taskId":"t","contextId":"c","status":{{"state":"input-required","message":{{"kind":"message","role":"agent","messageId":"m","taskId":"t","contextId":"c","extensions":[],"parts":[{{"kind":"text","text":"a"}},{{"kind":"data","data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"final":true,"metadata":{metadata}}}"#
+        );
+        let in_1 = format!(
+            r#"{{"statusUpdate":{{"taskId":"t","contextId":"c","status":{{"state":"TASK_STATE_INPUT_REQUIRED","message":{{"role":"ROLE_AGENT","messageId":"m","taskId":"t","contextId":"c","extensions":[],"parts":[{{"text":"a"}},{{"data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"metadata":{metadata}}}}}"#
+        );
+        assert_eq!(serde_json::to_string(&v03::StreamResponse::from(&update)).unwrap(), in_03);
+        assert_eq!(serde_json::to_string(&v1::StreamResponse::from(&update)).unwrap(), in_1);
+    }
+}

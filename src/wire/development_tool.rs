@@ -1,10 +1,11 @@
 //! The `development-tool` extension of A2A: `requirements/development-tool-extension.md` ("RFC").
 //!
 //! The RFC, `a2a-server.md` and the first server of this kind spell the same things differently.
-//! [`ToolCall::to_value`] writes all of the spellings.
+//! A [`ToolCall`] is written in all of the spellings.
 
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 /// Names the extension, and its version: `v0` (RFC 3.1).
 pub const URI: &str =
@@ -56,8 +57,59 @@ impl Kind {
     }
 }
 
+/// Subject of an event of a task (RFC 3.2, "Event Metadata").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventMetadata {
+    /// Kind of the event.
+    pub kind: Kind,
+    /// Id of the model.
+    pub model: String,
+    /// Reason why the task failed.
+    pub error: Option<String>,
+    /// Place of the event in the session's log, and which of the events made from that entry.
+    pub event_id: String,
+    /// Front end that a prompt came from.
+    pub source: Option<&'static str>,
+    /// Front end that answered a question.
+    pub answered_by: Option<String>,
+}
+
+impl Serialize for EventMetadata {
+    /// Writes the extension's data by its URI, and the older form, `coderAgent`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(CODER_AGENT, &CoderAgent { kind: self.kind.kebab() })?;
+        map.serialize_entry("model", &self.model)?;
+        let (kind, model, error) = (self.kind.upper(), &*self.model, self.error.as_deref());
+        map.serialize_entry(URI, &EventInfo { kind, model, error })?;
+        map.serialize_entry("eventId", &self.event_id)?;
+        if let Some(source) = self.source {
+            map.serialize_entry("source", source)?;
+        }
+        if let Some(by) = &self.answered_by {
+            map.serialize_entry("answeredBy", by)?;
+        }
+        map.end()
+    }
+}
+
+/// The older form of an event's metadata.
+#[derive(Serialize)]
+struct CoderAgent {
+    kind: &'static str,
+}
+
+/// The RFC's form of an event's metadata.
+#[derive(Serialize)]
+struct EventInfo<'a> {
+    kind: &'static str,
+    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
 /// A call, whole on every update (RFC 3.2, "Tool Calls").
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct ToolCall {
     /// Given by the agent.
     pub tool_call_id: String,
@@ -66,24 +118,18 @@ pub struct ToolCall {
     /// The tool's name, as the model knows it.
     pub tool_name: String,
     /// What it does, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What the model gave it.
     pub input_parameters: Value,
     /// All that it has put out so far.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub live_content: Option<String>,
     /// What came of it, if it worked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<ToolOutput>,
     /// Why it did not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorDetails>,
     /// What is asked about it, while it is pending.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation_request: Option<ConfirmationRequest>,
     /// What kind of tool it is; sent for clients of the first server as `tool.kind`.
-    #[serde(skip)]
     pub kind: &'static str,
 }
 
@@ -223,63 +269,108 @@ impl AgentThought {
 }
 
 impl ToolCall {
-    /// The call in every spelling: the RFC's fields; their camelCase twins, `result` and
-    /// `correlationId` (`a2a-server.md`, "Tool call update"; `a2a-port.md` 5.1); `request` and
-    /// `tool` as the first server has them.
-    pub fn to_value(&self) -> Value {
-        let Ok(Value::Object(mut call)) = serde_json::to_value(self) else { return Value::Null };
-        if let Some(result) = self.result() {
-            call.insert("result".to_owned(), Value::String(result));
-        }
-        call.insert("correlationId".to_owned(), json!(self.tool_call_id));
-        call.insert(
-            "request".to_owned(),
-            json!({ "callId": self.tool_call_id, "name": self.tool_name, "args": self.input_parameters }),
-        );
-        call.insert(
-            "tool".to_owned(),
-            json!({ "name": self.tool_name, "displayName": self.tool_name, "kind": self.kind }),
-        );
-        add_twins(&mut call);
-        Value::Object(call)
-    }
-
-    /// What came of it, in a text.
-    fn result(&self) -> Option<String> {
+    /// Returns the result in one text.
+    pub fn result(&self) -> Option<&str> {
         match (&self.output, &self.error) {
             (Some(ToolOutput::Text(text) | ToolOutput::StructuredData { text, .. }), _) => {
-                Some(text.clone())
+                Some(text)
             }
-            (Some(ToolOutput::Diff(diff)), _) => Some(diff.formatted_diff.clone()),
-            (None, Some(error)) => Some(error.message.clone()),
+            (Some(ToolOutput::Diff(diff)), _) => Some(&diff.formatted_diff),
+            (None, Some(error)) => Some(&error.message),
             (None, None) => None,
         }
     }
 }
 
-/// Adds to each field in `snake_case` its twin in camelCase. What is inside them stays as it is.
-pub fn add_twins(object: &mut Map<String, Value>) {
-    let twins: Vec<_> = object
-        .iter()
-        .filter(|(name, _)| name.contains('_'))
-        .map(|(name, value)| (camel(name), value.clone()))
-        .collect();
-    object.extend(twins);
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Spellings {
+            tool_call_id: &self.tool_call_id,
+            status: self.status,
+            tool_name: &self.tool_name,
+            description: self.description.as_deref(),
+            input_parameters: &self.input_parameters,
+            live_content: self.live_content.as_deref(),
+            output: self.output.as_ref(),
+            error: self.error.as_ref(),
+            confirmation_request: self.confirmation_request.as_ref(),
+            result: self.result(),
+            correlation_id: &self.tool_call_id,
+            request: CallRequest {
+                call_id: &self.tool_call_id,
+                name: &self.tool_name,
+                args: &self.input_parameters,
+            },
+            tool: Tool { name: &self.tool_name, display_name: &self.tool_name, kind: self.kind },
+            tool_call_id_camel: &self.tool_call_id,
+            tool_name_camel: &self.tool_name,
+            input_parameters_camel: &self.input_parameters,
+            live_content_camel: self.live_content.as_deref(),
+            confirmation_request_camel: self.confirmation_request.as_ref(),
+        }
+        .serialize(serializer)
+    }
 }
 
-fn camel(name: &str) -> String {
-    let mut words = name.split('_');
-    let mut camel = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let mut chars = word.chars();
-        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
-        camel.push_str(chars.as_str());
-    }
-    camel
+/// A call in every spelling: the RFC's fields; `result` and `correlationId` (`a2a-server.md`, "Tool
+/// call update"; `a2a-port.md` 5.1); `request` and `tool` as the first server has them; and the
+/// RFC's fields in camelCase.
+#[derive(Serialize)]
+struct Spellings<'a> {
+    tool_call_id: &'a str,
+    status: ToolCallStatus,
+    tool_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_parameters: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a ToolOutput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ErrorDetails>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmation_request: Option<&'a ConfirmationRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a str>,
+    #[serde(rename = "correlationId")]
+    correlation_id: &'a str,
+    request: CallRequest<'a>,
+    tool: Tool<'a>,
+    #[serde(rename = "toolCallId")]
+    tool_call_id_camel: &'a str,
+    #[serde(rename = "toolName")]
+    tool_name_camel: &'a str,
+    #[serde(rename = "inputParameters")]
+    input_parameters_camel: &'a Value,
+    #[serde(rename = "liveContent", skip_serializing_if = "Option::is_none")]
+    live_content_camel: Option<&'a str>,
+    #[serde(rename = "confirmationRequest", skip_serializing_if = "Option::is_none")]
+    confirmation_request_camel: Option<&'a ConfirmationRequest>,
+}
+
+/// The model's call, as the first server writes it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallRequest<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    args: &'a Value,
+}
+
+/// The tool of a call, as the first server writes it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool<'a> {
+    name: &'a str,
+    display_name: &'a str,
+    kind: &'static str,
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -295,12 +386,20 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_twins_in_camel_case() {
-        let mut object = Map::from_iter([("live_content".to_owned(), json!({ "a_b": 1 }))]);
-        add_twins(&mut object);
-        assert_eq!(
-            Value::Object(object),
-            json!({ "live_content": { "a_b": 1 }, "liveContent": { "a_b": 1 } })
-        );
+    fn a_call_is_written_in_every_spelling() {
+        let call = ToolCall {
+            tool_call_id: "c".to_owned(),
+            status: ToolCallStatus::Succeeded,
+            tool_name: "t".to_owned(),
+            description: None,
+            input_parameters: json!({ "a_b": 1 }),
+            live_content: Some("live".to_owned()),
+            output: Some(ToolOutput::Text("out".to_owned())),
+            error: None,
+            confirmation_request: None,
+            kind: "read",
+        };
+        let expected = r#"{"tool_call_id":"c","status":"SUCCEEDED","tool_name":"t","input_parameters":{"a_b":1},"live_content":"live","output":{"text":"out"},"result":"out","correlationId":"c","request":{"callId":"c","name":"t","args":{"a_b":1}},"tool":{"name":"t","displayName":"t","kind":"read"},"toolCallId":"c","toolName":"t","inputParameters":{"a_b":1},"liveContent":"live"}"#;
+        assert_eq!(serde_json::to_string(&call).unwrap(), expected);
     }
 }

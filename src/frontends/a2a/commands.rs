@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::context::Context;
-use super::frames::Dialect;
+use super::dialect::Dialect;
 use super::methods::Caller;
 use super::rest::json_response;
 use super::subscription::{Span, Subscription};
@@ -110,15 +110,11 @@ impl Server {
             }
             Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
         };
-        let mut metadata = Map::new();
-        if let Some(unknown) = unknown {
-            unknown.tell(&mut metadata);
-        }
         let mut response = json!({
             "execution_id": id, "executionId": id, "status": status, "message": message,
         });
-        if !metadata.is_empty() {
-            response["metadata"] = Value::Object(metadata);
+        if let Some(unknown) = unknown {
+            response["metadata"] = json!({ "unknownContext": unknown });
         }
         Ok(response)
     }
@@ -218,6 +214,6 @@ impl Context {
 
     /// The id of the task that a command has for itself.
     fn execution(&self, turn: TurnId) -> String {
-        Dialect::V1.task(&self.id, turn)
+        Dialect::V1.task_id(&self.id, turn)
     }
 }

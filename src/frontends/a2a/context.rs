@@ -5,40 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attach::Terminals;
-use super::frames::{Dialect, Frames};
+use super::dialect::Dialect;
+use super::frames::Frames;
 use super::push::Push;
 use super::story::{self, Story, state};
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
 use tandem_agent::session::{Session, TaskEvent, TurnId, TurnRecord};
+pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use tandem_wire::development_tool::URI;
-
-/// Outcome for a `contextId` that was not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnknownContext {
-    /// It is the id of a new conversation.
-    New,
-    /// The message went to the one conversation there is, whose id is another.
-    Shared,
-}
-
-impl UnknownContext {
-    /// Tells of it in a task's metadata.
-    pub(super) fn tell(self, metadata: &mut Map<String, Value>) {
-        let what = match self {
-            Self::New => "new",
-            Self::Shared => "shared",
-        };
-        metadata.insert("unknownContext".to_owned(), json!(what));
-    }
-}
 
 /// One session.
 pub(super) struct Context {
@@ -196,7 +177,8 @@ impl Context {
                 Some(turn) => (vec![turn], Some(turn)),
                 None => (story.turns().collect(), story.projection().latest()),
             };
-            let id = turn.map_or_else(|| self.id.clone(), |turn| Dialect::V1.task(&self.id, turn));
+            let id =
+                turn.map_or_else(|| self.id.clone(), |turn| Dialect::V1.task_id(&self.id, turn));
             let teller = Teller { context: &self.id, task: &id };
             let message = last.and_then(|turn| teller.standing(story, turn));
             let at = last.map_or(0, |turn| turn.changed_at);
@@ -214,7 +196,7 @@ impl Context {
                 status: TaskStatus { state, message, timestamp: timestamp(at) },
                 history: said,
                 artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
-                metadata: Map::new(),
+                unknown_context: None,
                 id,
             }
         })
@@ -223,22 +205,18 @@ impl Context {
     /// The id of the task that a turn is part of.
     pub(super) fn task_of(&self, story: &Story, turn: TurnId, dialect: Dialect) -> String {
         let own = story.is_own_task(turn);
-        if own { Dialect::V1 } else { dialect }.task(&self.id, turn)
+        if own { Dialect::V1 } else { dialect }.task_id(&self.id, turn)
     }
 
-    /// A task that was just begun: what its stream begins with. `unknown`: what became of the
-    /// context that the message names.
+    /// A task that was just begun: what its stream begins with. `unknown_context`: outcome
+    /// for the context that the message names.
     pub(super) fn begun(
         &self,
         dialect: Dialect,
         turn: TurnId,
-        unknown: Option<UnknownContext>,
+        unknown_context: Option<UnknownContext>,
     ) -> Task {
-        let mut metadata = Map::new();
-        if let Some(unknown) = unknown {
-            unknown.tell(&mut metadata);
-        }
-        let id = dialect.task(&self.id, turn);
+        let id = dialect.task_id(&self.id, turn);
         self.story(|story| {
             let teller = Teller { context: &self.id, task: &id };
             let begun = story.turn(turn);
@@ -249,7 +227,7 @@ impl Context {
                 status: TaskStatus { state: TaskState::Submitted, message: None, timestamp: at },
                 history: prompt.into_iter().collect(),
                 artifacts: Vec::new(),
-                metadata,
+                unknown_context,
                 id: id.clone(),
             }
         })
@@ -273,9 +251,7 @@ impl Teller<'_> {
             .rev()
             .map(move |(n, text)| self.message(Role::Agent, &format!("{number}.{n}"), text));
         let mut prompt = self.message(Role::User, &format!("{number}.prompt"), &turn.prompt);
-        if let Some(origin) = &turn.origin {
-            prompt.metadata.insert("source".to_owned(), json!(source(origin)));
-        }
+        prompt.source = turn.origin.as_ref().map(source);
         answers.chain([prompt])
     }
 
@@ -298,8 +274,8 @@ impl Teller<'_> {
             task_id: self.task.to_owned(),
             context_id: self.context.to_owned(),
             extensions: vec![URI],
-            parts: vec![Part::Text { text: text.to_owned() }],
-            metadata: Map::new(),
+            parts: vec![Part::Text(text.to_owned())],
+            source: None,
         }
     }
 }

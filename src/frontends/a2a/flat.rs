@@ -1,42 +1,92 @@
 //! The frames of an early implementation, which some clients still read (`/ws?format=flat`).
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-use tandem_wire::a2a::{Part, Role, TaskStatusUpdateEvent};
-use tandem_wire::development_tool::URI;
+use tandem_wire::a2a::{Part, Role, StatusUpdate};
+use tandem_wire::development_tool::{
+    AgentThought, ConfirmationDetails, ConfirmationOption, Kind, ToolCall, ToolCallStatus,
+};
 
-/// The update without its envelope, if those clients know such a thing.
-pub(super) fn frame(update: &TaskStatusUpdateEvent) -> Option<Value> {
-    let kind = update.metadata.get(URI)?.get("kind")?.as_str()?;
+/// A frame.
+#[derive(Serialize)]
+pub(super) struct Frame<'a> {
+    #[serde(flatten)]
+    content: FrameContent<'a>,
+    kind: &'static str,
+    #[serde(rename = "taskId")]
+    task_id: &'a str,
+}
+
+/// Content of a frame.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum FrameContent<'a> {
+    Text { content: Text<'a> },
+    Thought { thought: &'a AgentThought },
+    Call(Box<Call<'a>>),
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    tool_call_id: &'a str,
+    status: ToolCallStatus,
+    tool_name: &'a str,
+    input_parameters: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmation_request: Option<Confirmation<'a>>,
+    metadata: CallMetadata<'a>,
+}
+
+#[derive(Serialize)]
+struct Confirmation<'a> {
+    options: &'a [ConfirmationOption],
+    details: &'a ConfirmationDetails,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallMetadata<'a> {
+    correlation_id: &'a str,
+}
+
+/// Returns the frame of an update, if those clients know such a thing.
+pub(super) fn frame(update: &StatusUpdate) -> Option<Frame<'_>> {
+    let kind = update.metadata.kind;
     let message = update.status.message.as_ref()?;
     if message.role == Role::User {
         return None;
     }
-    let mut frame = match (kind, message.parts.first()?) {
-        ("TEXT_CONTENT", Part::Text { text }) => json!({ "content": { "text": text } }),
-        ("THOUGHT", Part::Data { data }) => json!({ "thought": data }),
-        ("TOOL_CALL_UPDATE", Part::Data { data }) => call(data),
+    let content = match (kind, message.parts.first()?) {
+        (Kind::TextContent, Part::Text(text)) => FrameContent::Text { content: Text { text } },
+        (Kind::Thought, Part::Thought(thought)) => FrameContent::Thought { thought },
+        (Kind::ToolCallUpdate, Part::Call(call)) => FrameContent::Call(Box::new(self::call(call))),
         _ => return None,
     };
-    frame["kind"] = json!(kind);
-    frame["taskId"] = json!(update.task_id);
-    Some(frame)
+    Some(Frame { content, kind: kind.upper(), task_id: &update.task_id })
 }
 
-fn call(data: &Value) -> Value {
-    let taken =
-        ["tool_call_id", "status", "tool_name", "input_parameters", "live_content", "result"];
-    let mut call: Map<String, Value> = taken
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), data.get(name)?.clone())))
-        .collect();
-    if let Some(request) = data.get("confirmation_request").and_then(Value::as_object) {
-        let details = request.iter().filter(|(name, _)| name.ends_with("_details"));
-        let details: Map<String, Value> =
-            details.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let request = json!({ "options": request.get("options"), "details": details });
-        call.insert("confirmation_request".to_owned(), request);
+fn call(call: &ToolCall) -> Call<'_> {
+    Call {
+        tool_call_id: &call.tool_call_id,
+        status: call.status,
+        tool_name: &call.tool_name,
+        input_parameters: &call.input_parameters,
+        live_content: call.live_content.as_deref(),
+        result: call.result(),
+        confirmation_request: call
+            .confirmation_request
+            .as_ref()
+            .map(|request| Confirmation { options: &request.options, details: &request.details }),
+        metadata: CallMetadata { correlation_id: &call.tool_call_id },
     }
-    call.insert("metadata".to_owned(), json!({ "correlationId": data.get("tool_call_id") }));
-    Value::Object(call)
 }

@@ -5,48 +5,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::Value;
 
 use super::context::Context;
-use super::updates::{self, Names, News, Update};
-use super::{flat, v1};
+use super::dialect::Dialect;
+use super::updates::{self, Names, Update};
 use parking_lot::Mutex;
 use tandem_agent::session::{Entry, Event, Reader, TurnId};
 
 /// How many bytes are kept for the next reader of the same event.
 const KEPT: usize = 8 << 20;
-
-/// How a client wants to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Dialect {
-    /// A2A 0.3.
-    V03,
-    /// A2A 1.0.
-    V1,
-    /// What clients of an early implementation read: no envelope at all.
-    Flat,
-}
-
-impl Dialect {
-    /// The version of the protocol, for the log.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::V03 => "0.3",
-            Self::V1 => "1.0",
-            Self::Flat => "flat",
-        }
-    }
-
-    /// The id of the task that a turn is part of: the session's own, for 0.3; version 1.0 has a
-    /// task a turn.
-    pub(super) fn task(self, context: &str, turn: TurnId) -> String {
-        match self {
-            Self::V03 | Self::Flat => context.to_owned(),
-            Self::V1 => format!("{context}.{}", turn.0),
-        }
-    }
-}
 
 /// An update as bytes: what goes into `result`, or is a frame of its own.
 #[derive(Debug, Clone)]
@@ -62,6 +29,8 @@ pub(super) struct Frame {
     /// Whether it says where the task stands or what came of it, rather than how it goes.
     pub(super) notable: bool,
     pub(super) json: Bytes,
+    /// The same for a stream that goes on after a question, if that is not the same.
+    pub(super) going_on: Option<Bytes>,
 }
 
 /// Whether a stream ends.
@@ -113,7 +82,11 @@ impl Frames {
 
 /// About how much memory they take.
 fn size(frames: &[Frame]) -> usize {
-    frames.iter().map(|frame| frame.json.len() + size_of::<Frame>()).sum::<usize>() + 64
+    frames.iter().map(|frame| frame_len(frame) + size_of::<Frame>()).sum::<usize>() + 64
+}
+
+fn frame_len(frame: &Frame) -> usize {
+    frame.json.len() + frame.going_on.as_ref().map_or(0, Bytes::len)
 }
 
 fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
@@ -122,45 +95,29 @@ fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
         let task = |turn| context.task_of(story, turn, dialect);
         updates::of(entry, story, &Names { context: &context.id, task: &task, model: &model })
     });
-    let frame = |(n, update): (usize, Update)| {
+    let frame = |(n, mut update): (usize, Update)| {
+        let end = match &*entry.event {
+            _ if !update.is_final() => End::No,
+            Event::TurnFinished { .. } => End::Turn,
+            _ => End::Question,
+        };
+        let json = dialect.item(&update.event)?;
+        let going_on = (end == End::Question && dialect == Dialect::V03).then(|| {
+            update.go_on();
+            dialect.item(&update.event)
+        });
         Some(Frame {
             index: entry.index,
             n,
             turn: update.turn,
             echo: update.echo,
-            end: match &*entry.event {
-                _ if !update.is_final() => End::No,
-                Event::TurnFinished { .. } => End::Turn,
-                _ => End::Question,
-            },
+            end,
             notable: update.is_notable(dialect),
-            json: bytes(&update.news, dialect)?,
+            json,
+            going_on: going_on.flatten(),
         })
     };
     updates.into_iter().enumerate().filter_map(frame).collect()
-}
-
-/// The news as JSON, if that dialect has it.
-fn bytes(news: &News, dialect: Dialect) -> Option<Bytes> {
-    let value = match (dialect, news) {
-        (Dialect::V03, News::Status(status)) => return Some(json(status)),
-        (Dialect::V03, News::Artifact(update)) => return Some(json(update)),
-        (Dialect::Flat, News::Artifact(_)) => return None,
-        (Dialect::V1, News::Status(status)) => v1::item(serde_json::to_value(status).ok()?),
-        (Dialect::V1, News::Artifact(update)) => v1::item(serde_json::to_value(update).ok()?),
-        (Dialect::Flat, News::Status(status)) => flat::frame(status)?,
-    };
-    Some(json(&value))
-}
-
-/// As JSON; what cannot be written (nothing can) would be `null`.
-pub(super) fn json(value: &impl Serialize) -> Bytes {
-    serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from)
-}
-
-/// The same in the dialect's form.
-pub(super) fn object(value: Value, dialect: Dialect) -> Value {
-    if dialect == Dialect::V1 { v1::object(value) } else { value }
 }
 
 /// Reads a session's frames from a place on, at its own pace.

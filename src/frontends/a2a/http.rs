@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::frames::Dialect;
+use super::dialect::Dialect;
 use super::methods::{Caller, Reply, named};
 use super::{Server, busy, card, read, rest, sse, ws};
 use tandem_agent::session::{ClientName, Origin};
@@ -126,7 +126,7 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
     };
     let unknown = version.is_some_and(|version| !speaks(&version)).then(|| {
         let error = Error::new(Error::VERSION_NOT_SUPPORTED, "this agent speaks A2A 0.3 and 1.0");
-        super::v1::error(error)
+        Dialect::V1.error(error)
     });
     if bare
         && let Ok(body) = serde_json::from_slice::<Value>(&body)

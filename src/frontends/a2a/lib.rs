@@ -1,9 +1,9 @@
 //! Other agents and tools drive and watch sessions over A2A: HTTP, Server-Sent Events, WebSocket.
 //!
 //! A session is a *context*; `contexts` finds or opens it. What happens in it becomes news in
-//! `updates` and bytes in `frames`, once a dialect; a stream (`subscription`) and a WebSocket
+//! `updates` and bytes in `frames`, once a `dialect`; a stream (`subscription`) and a WebSocket
 //! (`ws`) are readers of those. `methods` is what can be called, `http` and `rest` where, `guard`
-//! by whom. Version 1.0 is made from 0.3 in `v1`.
+//! by whom. `tandem_wire::a2a` says how each version writes tasks and events.
 
 pub mod webhook;
 
@@ -13,6 +13,7 @@ mod card;
 mod commands;
 mod context;
 mod contexts;
+mod dialect;
 mod flat;
 mod frames;
 mod guard;
@@ -31,7 +32,6 @@ mod subscription;
 mod tool_call;
 mod turns;
 mod updates;
-mod v1;
 mod ws;
 
 use std::net::Ipv4Addr;

@@ -7,11 +7,10 @@ use tokio::task::coop::consume_budget;
 
 use super::context::Context;
 use super::contexts::Contexts;
-use super::frames::{Dialect, object};
-use super::methods::to_value;
-use super::{read, v1};
+use super::dialect::Dialect;
+use super::read;
 use tandem_agent::session::{Millis, TurnId};
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::{Error, Task};
 
 /// How many tasks a page has, unless the client says; and at most.
 pub(super) const PAGE: usize = 50;
@@ -53,17 +52,22 @@ pub(super) async fn tasks(
         if !artifacts {
             task.artifacts.clear();
         }
-        object(to_value(&task), dialect)
+        task
     });
-    let tasks: Vec<Value> = page.collect();
+    let tasks: Vec<Task> = page.collect();
     let after = from.saturating_add(tasks.len());
     let next = if after < found.len() { after.to_string() } else { String::new() };
     Ok(json!({
-        "tasks": tasks,
+        "tasks": tasks.iter().map(|task| dialect.task(task)).collect::<Vec<_>>(),
         "nextPageToken": next,
         "pageSize": size,
         "totalSize": found.len(),
     }))
+}
+
+/// Returns the state that a client names, in the words of 0.3.
+fn state(name: &str) -> String {
+    name.trim_start_matches("TASK_STATE_").to_lowercase().replace('_', "-")
 }
 
 type Found = (Arc<Context>, Option<TurnId>, Millis);
@@ -71,7 +75,7 @@ type Found = (Arc<Context>, Option<TurnId>, Millis);
 /// All tasks that fit, newest first.
 async fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Found>, Error> {
     let wanted = read::text(params, &["contextId", "context_id"]);
-    let state = read::text(params, &["status", "state"]).map(v1::state);
+    let state = read::text(params, &["status", "state"]).map(self::state);
     if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
         return Err(Error::invalid_params(format!("`{state}` is no state of a task")));
     }

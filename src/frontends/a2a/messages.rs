@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use ring::digest::{Context as Hasher, SHA256};
 
 use super::context::{Context, UnknownContext};
-use super::frames::Dialect;
+use super::dialect::Dialect;
 use super::methods::Streaming;
 use super::read::Content;
 use super::turns;

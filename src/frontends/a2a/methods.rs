@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::Server;
 use super::context::{Context, UnknownContext};
-use super::frames::{Dialect, End, Follow, json as to_json, object};
+use super::dialect::{Dialect, json as to_json};
+use super::frames::{End, Follow};
 use super::messages::Effect;
 use super::read::{self, Configuration, Content, Sent};
 use super::subscription::{Span, Subscription};
 use super::turns::MessageTarget;
-use super::{card, commands, list, turns, v1};
+use super::{card, commands, list, turns};
 use tandem_agent::session::{Event, Origin, Session, TurnId};
 use tandem_wire::a2a::{Error, Task, TaskState};
 
@@ -137,7 +139,7 @@ impl Server {
             Method::Execute => self.execute(&params, caller).map(|found| value(&found)),
             Method::ExtendedCard => self.extended_card(dialect),
         };
-        reply.map_err(|error| if dialect == Dialect::V1 { v1::error(error) } else { error })
+        reply.map_err(|error| dialect.error(error))
     }
 
     /// Begins what a message asks for, and gives all that comes of it. What was sent before has
@@ -217,11 +219,8 @@ impl Server {
             streaming.subscribe().end().await;
         }
         let mut task = of_turn(&context, turn, dialect, history);
-        if let Some(unknown) = unknown {
-            unknown.tell(&mut task.metadata);
-        }
-        let task = object(to_value(&task), dialect);
-        Ok(value(&if dialect == Dialect::V1 { json!({ "task": task }) } else { task }))
+        task.unknown_context = unknown;
+        Ok(Reply::Value(dialect.first(&task)))
     }
 
     /// The context that a message is for; and its turn, if it names the task of one.
@@ -269,8 +268,7 @@ impl Server {
     fn get(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
         let history = read::count(params, &["historyLength", "history_length"])?;
         let (context, turn) = self.contexts.task(task_id(params)?)?;
-        let task = context.task(turn, history);
-        Ok(value(&object(to_value(&task), dialect)))
+        Ok(value(&dialect.task(&context.task(turn, history))))
     }
 
     async fn cancel(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
@@ -298,7 +296,7 @@ impl Server {
                 }
             }
         }
-        Ok(value(&object(to_value(&context.task(turn, None)), dialect)))
+        Ok(value(&dialect.task(&context.task(turn, None))))
     }
 
     fn subscribe(
@@ -320,7 +318,7 @@ impl Server {
         let missed = || after.and_then(|after| missed(&context, after));
         let turn = named.or_else(|| context.session.running()).or_else(missed);
         let snapshot = context.standing(named);
-        let first = Some(to_json(&wrapped(to_value(&snapshot), dialect)));
+        let first = Some(dialect.first(&snapshot));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
@@ -410,11 +408,6 @@ fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
     None
 }
 
-/// An event as the items of a stream are.
-pub(super) fn wrapped(event: Value, dialect: Dialect) -> Value {
-    if dialect == Dialect::V1 { v1::item(event) } else { event }
-}
-
 /// The task that is meant.
 pub(super) fn task_id(params: &Value) -> Result<&str, Error> {
     let id = read::text(params, &["id", "taskId", "task_id"]);
@@ -428,10 +421,6 @@ fn place(id: &str) -> Result<(usize, usize), Error> {
     place.ok_or_else(|| Error::invalid_params(format!("`{id}` is no `eventId`")))
 }
 
-fn value(value: &Value) -> Reply {
+fn value(value: &impl Serialize) -> Reply {
     Reply::Value(to_json(value))
-}
-
-pub(super) fn to_value(task: &Task) -> Value {
-    serde_json::to_value(task).unwrap_or_default()
 }

@@ -9,10 +9,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Server;
 use super::context::Context;
-use super::frames::{Dialect, End, Follow, json as to_json};
-use super::methods::{task_id, to_value};
+use super::dialect::Dialect;
+use super::frames::{End, Follow};
+use super::methods::task_id;
+use super::read;
 use super::webhook::{self, Delivery, Target, Webhooks};
-use super::{read, v1};
 use parking_lot::Mutex;
 use tandem_agent::session::{PushConfig, Session, TaskEvent, TurnId};
 use tandem_wire::a2a::Error;
@@ -106,7 +107,8 @@ impl Server {
         let id = id(config).to_owned();
         let mut set = config.clone();
         set["id"] = json!(id);
-        let task = turn.map_or_else(|| context.id.clone(), |turn| dialect.task(&context.id, turn));
+        let task =
+            turn.map_or_else(|| context.id.clone(), |turn| dialect.task_id(&context.id, turn));
         let key = format!("{task}/{id}");
         context.push.room(&context.session, Some(&key))?;
         let notify = Notify {
@@ -201,9 +203,22 @@ fn not_there(key: &str) -> Error {
 /// The configuration as clients are shown it.
 fn shown(task: &str, set: &Value, dialect: Dialect) -> Value {
     if dialect == Dialect::V1 {
-        return v1::push_config(task, set);
+        return flat_config(task, set);
     }
     json!({ "taskId": task, "pushNotificationConfig": set })
+}
+
+/// Returns a client's configuration as version 1.0 has it: flat, and with one scheme.
+fn flat_config(task: &str, config: &Value) -> Value {
+    let mut flat = config.as_object().cloned().unwrap_or_default();
+    flat.insert("taskId".to_owned(), json!(task));
+    if let Some(authentication) = flat.get_mut("authentication").and_then(Value::as_object_mut)
+        && let Some(schemes) = authentication.remove("schemes")
+    {
+        let scheme = schemes.get(0).cloned().unwrap_or_else(|| json!("Bearer"));
+        authentication.insert("scheme".to_owned(), scheme);
+    }
+    Value::Object(flat)
 }
 
 /// What goes with a notification, so that its receiver knows who sends it.
@@ -256,7 +271,7 @@ impl Notify {
                 ("application/a2a+json", frame.json)
             } else {
                 let task = self.follow.context.task(self.turn, None);
-                ("application/json", to_json(&to_value(&task)))
+                ("application/json", self.dialect.first(&task))
             };
             let mut headers = self.headers.clone();
             headers.push(("Content-Type".to_owned(), kind.to_owned()));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
 
 use super::context::Context;
-use super::frames::{Dialect, End, Follow, Frame, json};
+use super::dialect::Dialect;
+use super::frames::{End, Follow, Frame};
 use tandem_agent::session::TurnId;
 
 /// Which events a stream is made of.
@@ -71,17 +71,9 @@ impl Span {
 
     /// Returns what the client is told of a frame.
     pub(super) fn told(&self, frame: &Frame) -> Bytes {
-        if !(self.to_the_end && frame.end == End::Question) {
-            return frame.json.clone();
-        }
-        let Ok(mut event) = serde_json::from_slice::<Value>(&frame.json) else {
-            return frame.json.clone();
-        };
-        // For whoever is asked it is the end of a stream, and here it is not. 1.0 has no such field.
-        if let Some(last) = event.get_mut("final") {
-            *last = Value::Bool(false);
-        }
-        json(&event)
+        // For whoever is asked it is the end of a stream, and here it is not.
+        let going_on = frame.going_on.as_ref().filter(|_| self.to_the_end);
+        going_on.unwrap_or(&frame.json).clone()
     }
 
     /// Whether the client has not seen it yet.

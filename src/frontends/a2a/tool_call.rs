@@ -69,12 +69,11 @@ pub(super) fn pending(started: &CallStarted) -> ToolCall {
 /// know text only.
 pub(super) fn question(started: &CallStarted) -> Vec<Part> {
     let call = pending(started);
-    let mut parts = vec![Part::Data { data: call.to_value() }];
-    parts.extend(call.confirmation_request.map(|asked| {
-        let text = in_words(&asked, &call.input_parameters);
-        Part::Text { text: visible(&text).into_owned() }
-    }));
-    parts
+    let text = call.confirmation_request.as_ref().map(|asked| {
+        let text = in_words(asked, &call.input_parameters);
+        Part::Text(visible(&text).into_owned())
+    });
+    [Part::Call(Box::new(call))].into_iter().chain(text).collect()
 }
 
 /// Says what is asked, and what can be answered.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::context::{Context, UnknownContext};
-use super::frames::{Dialect, json as to_json};
-use super::methods::{Caller, to_value, wrapped};
+use super::dialect::Dialect;
+use super::methods::Caller;
 use super::read::Confirmation;
 use super::subscription::Span;
 use super::tool_call::{
@@ -79,8 +79,7 @@ fn first(
     unknown: Option<UnknownContext>,
     dialect: Dialect,
 ) -> Bytes {
-    let task = context.begun(dialect, turn, unknown);
-    to_json(&wrapped(to_value(&task), dialect))
+    dialect.first(&context.begun(dialect, turn, unknown))
 }
 
 /// Whether one more prompt may wait.
@@ -132,7 +131,7 @@ pub(super) fn answered(
     }
     // One that was asked before is still open: its answer is what has to come, and brings the rest.
     let named = (dialect == Dialect::V1).then_some(turn);
-    let first = to_json(&wrapped(to_value(&context.task(named, None)), dialect));
+    let first = dialect.first(&context.task(named, None));
     Span { first: Some(first), over: true, ..span }
 }
 

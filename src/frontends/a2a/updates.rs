@@ -1,8 +1,6 @@
 //! What A2A clients are told of what happens in a session.
 
-use serde_json::{Map, Value, json};
-
-use super::frames::Dialect;
+use super::dialect::Dialect;
 use super::story::{Story, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
@@ -10,52 +8,46 @@ use tandem_agent::session::{
     TurnId, UpdateKind, explain_stop,
 };
 use tandem_wire::a2a::{
-    Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus,
-    TaskStatusUpdateEvent,
+    Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, StreamEvent, TaskState, TaskStatus,
 };
 use tandem_wire::development_tool::{
-    AgentThought, CODER_AGENT, Kind, ToolCall, ToolCallStatus, URI,
+    AgentThought, EventMetadata, Kind, ToolCall, ToolCallStatus, URI,
 };
 
 /// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.
 const CHUNK: usize = 1 << 20;
 
-/// A piece of news.
+/// An event of a task, for whoever follows a turn.
 pub(super) struct Update {
-    /// The turn that it is part of.
+    /// Turn that the event is part of.
     pub(super) turn: TurnId,
-    /// What is told.
-    pub(super) news: News,
-    /// Whether it is what the user said: whoever said it knows.
+    /// Event in no version's form.
+    pub(super) event: StreamEvent,
+    /// `true` for a user's prompt: its author knows it.
     pub(super) echo: bool,
 }
 
-/// What is told.
-pub(super) enum News {
-    /// Where the task stands, with what was said or done.
-    Status(Box<TaskStatusUpdateEvent>),
-    /// Artifact that came of the task.
-    Artifact(TaskArtifactUpdateEvent),
-}
-
 impl Update {
-    /// Whether a stream of the turn ends with this.
+    /// Returns whether a stream of the turn ends with this.
     pub(super) fn is_final(&self) -> bool {
-        matches!(&self.news, News::Status(status) if status.r#final)
+        matches!(&self.event, StreamEvent::Status(status) if status.is_final)
     }
-}
 
-impl Update {
-    /// Returns whether receivers of notifications are told of this update: it says where the task
-    /// stands or what came of it, rather than how it goes.
+    /// Marks the update as one that a stream goes on after.
+    pub(super) fn go_on(&mut self) {
+        if let StreamEvent::Status(status) = &mut self.event {
+            status.is_final = false;
+        }
+    }
+
+    /// Returns whether receivers of notifications are told of this update: another state or a
+    /// result, not progress.
     pub(super) fn is_notable(&self, dialect: Dialect) -> bool {
-        match &self.news {
-            News::Status(status) => {
-                let kind = status.metadata.get(URI).and_then(|event| event.get("kind"));
-                kind.and_then(Value::as_str) == Some(Kind::StateChange.upper())
-            }
-            // In 0.3 they are sent the task, with what came of it, when it ends.
-            News::Artifact(_) => dialect == Dialect::V1,
+        match &self.event {
+            StreamEvent::Status(status) => status.metadata.kind == Kind::StateChange,
+            // In 0.3 they are sent the task, with its results, when it ends.
+            StreamEvent::Artifact(_) => dialect == Dialect::V1,
+            StreamEvent::Task(_) => false,
         }
     }
 }
@@ -96,7 +88,7 @@ impl Telling<'_> {
             UpdateKind::Text(text) | UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
                 self.text((*text).to_owned());
             }
-            UpdateKind::Thought(text) => self.thought(&AgentThought::read(text)),
+            UpdateKind::Thought(text) => self.thought(AgentThought::read(text)),
             UpdateKind::Retry { retry, .. } => {
                 self.remark("Retrying", retry.to_string());
                 if retry.discard {
@@ -119,24 +111,24 @@ impl Telling<'_> {
         match step {
             CallStep::Started => {
                 let call = pending(started);
-                self.call(&call);
+                self.call(call.clone());
                 if started.question.is_some() {
-                    self.tell_call(Kind::ToolCallConfirmation, &call);
+                    self.tell_call(Kind::ToolCallConfirmation, call);
                     self.state(TaskState::InputRequired, Some(question(started)));
                 } else {
-                    self.call(&tool_call(started, ToolCallStatus::Executing));
+                    self.call(tool_call(started, ToolCallStatus::Executing));
                 }
             }
-            CallStep::Progress(output) => self.call(&running(started, output)),
+            CallStep::Progress(output) => self.call(running(started, output)),
             CallStep::QuestionClosed(None) => {}
             CallStep::QuestionClosed(Some((answer, by))) => {
                 self.answered(by);
                 if answer.decision().runs() {
-                    self.call(&tool_call(started, ToolCallStatus::Executing));
+                    self.call(tool_call(started, ToolCallStatus::Executing));
                 }
             }
             CallStep::Finished(outcome) => {
-                self.call(&ended(started, outcome));
+                self.call(ended(started, outcome));
                 self.cite(outcome);
             }
         }
@@ -145,12 +137,11 @@ impl Telling<'_> {
     fn queued(&mut self, story: &Story, origin: &Origin) {
         let Some(turn) = story.turn(self.turn) else { return };
         let source = source(origin);
-        let parts = vec![Part::Text { text: turn.prompt.clone() }];
-        let mut metadata = self.metadata(Kind::TextContent, None);
-        metadata.insert("source".to_owned(), json!(source));
-        let mut message = self.message(parts);
+        let mut metadata = self.metadata(Kind::TextContent);
+        metadata.source = Some(source);
+        let mut message = self.message(vec![Part::Text(turn.prompt.clone())]);
         message.role = Role::User;
-        message.metadata.insert("source".to_owned(), json!(source));
+        message.source = Some(source);
         let status = self.status(TaskState::Submitted, Some(message));
         self.push(status, false, metadata);
         for update in &mut self.updates {
@@ -161,8 +152,8 @@ impl Telling<'_> {
     /// The question is closed: work goes on.
     fn answered(&mut self, by: &Origin) {
         let status = self.status(TaskState::Working, None);
-        let mut metadata = self.metadata(Kind::StateChange, None);
-        metadata.insert("answeredBy".to_owned(), json!(by.to_string()));
+        let mut metadata = self.metadata(Kind::StateChange);
+        metadata.answered_by = Some(by.to_string());
         self.push(status, false, metadata);
     }
 
@@ -171,22 +162,21 @@ impl Telling<'_> {
     }
 
     fn say(&mut self, text: String, kind: Kind) {
-        let message = self.message(vec![Part::Text { text }]);
+        let message = self.message(vec![Part::Text(text)]);
         let status = self.status(TaskState::Working, Some(message));
-        let metadata = self.metadata(kind, None);
+        let metadata = self.metadata(kind);
         self.push(status, false, metadata);
     }
 
-    fn thought(&mut self, thought: &AgentThought) {
-        let data = json!({ "subject": thought.subject, "description": thought.description });
-        let message = self.message(vec![Part::Data { data }]);
+    fn thought(&mut self, thought: AgentThought) {
+        let message = self.message(vec![Part::Thought(thought)]);
         let status = self.status(TaskState::Working, Some(message));
-        let metadata = self.metadata(Kind::Thought, None);
+        let metadata = self.metadata(Kind::Thought);
         self.push(status, false, metadata);
     }
 
     fn remark(&mut self, subject: &str, description: String) {
-        self.thought(&AgentThought { subject: subject.to_owned(), description });
+        self.thought(AgentThought { subject: subject.to_owned(), description });
     }
 
     /// The sources of what came of a call, as Gemini CLI's server writes them.
@@ -203,14 +193,14 @@ impl Telling<'_> {
         }
     }
 
-    fn call(&mut self, call: &ToolCall) {
+    fn call(&mut self, call: ToolCall) {
         self.tell_call(Kind::ToolCallUpdate, call);
     }
 
-    fn tell_call(&mut self, kind: Kind, call: &ToolCall) {
-        let message = self.message(data(call.to_value()));
+    fn tell_call(&mut self, kind: Kind, call: ToolCall) {
+        let message = self.message(vec![Part::Call(Box::new(call))]);
         let status = self.status(TaskState::Working, Some(message));
-        let metadata = self.metadata(kind, None);
+        let metadata = self.metadata(kind);
         self.push(status, false, metadata);
     }
 
@@ -218,7 +208,7 @@ impl Telling<'_> {
     fn state(&mut self, state: TaskState, parts: Option<Vec<Part>>) {
         let message = parts.map(|parts| self.message(parts));
         let status = self.status(state, message);
-        let metadata = self.metadata(Kind::StateChange, None);
+        let metadata = self.metadata(Kind::StateChange);
         let last = state.is_terminal() || state == TaskState::InputRequired;
         self.push(status, last, metadata);
     }
@@ -230,24 +220,23 @@ impl Telling<'_> {
         while let Some(text) = rest {
             let (chunk, more) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
             rest = (!more.is_empty()).then_some(more);
-            let news = News::Artifact(TaskArtifactUpdateEvent {
+            let event = StreamEvent::Artifact(ArtifactUpdate {
                 task_id: self.task.clone(),
                 context_id: self.names.context.to_owned(),
                 artifact: artifact(chunk.to_owned()),
                 append,
                 last_chunk: rest.is_none(),
-                metadata: Map::from_iter([("eventId".to_owned(), json!(self.event_id()))]),
+                event_id: self.event_id(),
             });
-            self.updates.push(Update { turn: self.turn, news, echo: false });
+            self.updates.push(Update { turn: self.turn, event, echo: false });
             append = true;
         }
         let state = ended_state(reason);
         let why = explanation(reason);
-        let parts = why.clone().map(|text| vec![Part::Text { text }]);
-        let message = parts.map(|parts| self.message(parts));
+        let message = why.clone().map(|text| self.message(vec![Part::Text(text)]));
         let status = self.status(state, message);
-        let error = why.filter(|_| state == TaskState::Failed);
-        let metadata = self.metadata(Kind::StateChange, error.as_deref());
+        let mut metadata = self.metadata(Kind::StateChange);
+        metadata.error = why.filter(|_| state == TaskState::Failed);
         self.push(status, true, metadata);
     }
 
@@ -259,7 +248,7 @@ impl Telling<'_> {
             context_id: self.names.context.to_owned(),
             extensions: vec![URI],
             parts,
-            metadata: Map::new(),
+            source: None,
         }
     }
 
@@ -267,44 +256,37 @@ impl Telling<'_> {
         TaskStatus { state, message, timestamp: timestamp(self.entry.at) }
     }
 
-    fn metadata(&self, kind: Kind, error: Option<&str>) -> Map<String, Value> {
-        let model = self.names.model;
-        let mut event = json!({ "kind": kind.upper(), "model": model });
-        if let Some(error) = error {
-            event["error"] = json!(error);
+    fn metadata(&self, kind: Kind) -> EventMetadata {
+        EventMetadata {
+            kind,
+            model: self.names.model.to_owned(),
+            error: None,
+            event_id: self.event_id(),
+            source: None,
+            answered_by: None,
         }
-        Map::from_iter([
-            (CODER_AGENT.to_owned(), json!({ "kind": kind.kebab() })),
-            ("model".to_owned(), json!(model)),
-            (URI.to_owned(), event),
-            ("eventId".to_owned(), json!(self.event_id())),
-        ])
     }
 
-    /// Its place in the log, and which of the updates there.
+    /// Returns the index of the entry, and which of its updates is next.
     fn event_id(&self) -> String {
         format!("{}.{}", self.entry.index, self.updates.len())
     }
 
-    fn push(&mut self, status: TaskStatus, last: bool, metadata: Map<String, Value>) {
-        let news = News::Status(Box::new(TaskStatusUpdateEvent {
+    fn push(&mut self, status: TaskStatus, is_final: bool, metadata: EventMetadata) {
+        let event = StreamEvent::Status(Box::new(StatusUpdate {
             task_id: self.task.clone(),
             context_id: self.names.context.to_owned(),
             status,
-            r#final: last,
+            is_final,
             metadata,
         }));
-        self.updates.push(Update { turn: self.turn, news, echo: false });
+        self.updates.push(Update { turn: self.turn, event, echo: false });
     }
 }
 
 /// The last text of a turn as what came of it.
 pub(super) fn artifact(text: String) -> Artifact {
-    Artifact {
-        artifact_id: "response".to_owned(),
-        name: "response",
-        parts: vec![Part::Text { text }],
-    }
+    Artifact { artifact_id: "response", name: "response", parts: vec![Part::Text(text)] }
 }
 
 /// Where a prompt came from, in a word.
@@ -328,8 +310,4 @@ pub(super) fn explanation(reason: &StopReason) -> Option<String> {
         return None;
     }
     explain_stop(reason)
-}
-
-fn data(data: Value) -> Vec<Part> {
-    vec![Part::Data { data }]
 }

@@ -1,0 +1,83 @@
+//! The forms in which clients are sent tasks and events: two versions of A2A, and an older one.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::flat;
+use tandem_agent::session::TurnId;
+use tandem_wire::a2a::{Error, StreamEvent, Task, v1, v03};
+
+/// Form in which a client is sent tasks and events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Dialect {
+    /// A2A 0.3.
+    V03,
+    /// A2A 1.0.
+    V1,
+    /// Form of an early implementation, without an envelope.
+    Flat,
+}
+
+/// A task in the form of a dialect.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum TaskJson<'a> {
+    V03(v03::StreamResponse<'a>),
+    V1(v1::Task<'a>),
+}
+
+impl Dialect {
+    /// Returns the version of the protocol, for the log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::V03 => "0.3",
+            Self::V1 => "1.0",
+            Self::Flat => "flat",
+        }
+    }
+
+    /// Returns the id of the task that a turn is part of: the session's own, for 0.3; version 1.0
+    /// has a task a turn.
+    pub(super) fn task_id(self, context: &str, turn: TurnId) -> String {
+        match self {
+            Self::V03 | Self::Flat => context.to_owned(),
+            Self::V1 => format!("{context}.{}", turn.0),
+        }
+    }
+
+    /// Returns a task as the result of a call that asks for one.
+    pub(super) fn task(self, task: &Task) -> TaskJson<'_> {
+        match self {
+            Self::V03 | Self::Flat => TaskJson::V03(v03::StreamResponse::Task(task.into())),
+            Self::V1 => TaskJson::V1(task.into()),
+        }
+    }
+
+    /// Returns a task as the beginning of a stream, or as the result of a message.
+    pub(super) fn first(self, task: &Task) -> Bytes {
+        match self {
+            Self::V03 | Self::Flat => json(&v03::StreamResponse::Task(task.into())),
+            Self::V1 => json(&v1::StreamResponse::Task(task.into())),
+        }
+    }
+
+    /// Returns an event as the item of a stream, if the dialect has it.
+    pub(super) fn item(self, event: &StreamEvent) -> Option<Bytes> {
+        match (self, event) {
+            (Self::V03, event) => Some(json(&v03::StreamResponse::from(event))),
+            (Self::V1, event) => Some(json(&v1::StreamResponse::from(event))),
+            (Self::Flat, StreamEvent::Status(update)) => flat::frame(update).map(|it| json(&it)),
+            (Self::Flat, StreamEvent::Task(_) | StreamEvent::Artifact(_)) => None,
+        }
+    }
+
+    /// Returns an error with what the dialect adds to it.
+    pub(super) fn error(self, error: Error) -> Error {
+        if self == Self::V1 { v1::error(error) } else { error }
+    }
+}
+
+/// Writes JSON; what cannot be written (nothing can) would be `null`.
+pub(super) fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from)
+}

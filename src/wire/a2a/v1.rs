@@ -1,0 +1,214 @@
+//! A2A 1.0, as JSON (section 5.5): <https://a2a-protocol.org/v1.0.0/specification>.
+//!
+//! An event says what it is by its wrapper, not by `kind`, and a stream's end is no field.
+
+use serde::Serialize;
+
+use super::{ArtifactMetadata, MessageMetadata, PartData, TaskMetadata};
+use crate::development_tool::EventMetadata;
+
+/// An item of a stream (section 3.2.3).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StreamResponse<'a> {
+    /// The task as it is now.
+    Task(Task<'a>),
+    /// Another status.
+    StatusUpdate(StatusUpdate<'a>),
+    /// A result.
+    ArtifactUpdate(ArtifactUpdate<'a>),
+}
+
+impl<'a> From<&'a super::StreamEvent> for StreamResponse<'a> {
+    fn from(event: &'a super::StreamEvent) -> Self {
+        match event {
+            super::StreamEvent::Task(task) => Self::Task((&**task).into()),
+            super::StreamEvent::Status(update) => Self::StatusUpdate((&**update).into()),
+            super::StreamEvent::Artifact(update) => Self::ArtifactUpdate(update.into()),
+        }
+    }
+}
+
+/// A task.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task<'a> {
+    id: &'a str,
+    context_id: &'a str,
+    status: TaskStatus<'a>,
+    history: Vec<Message<'a>>,
+    artifacts: Vec<Artifact<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<TaskMetadata>,
+}
+
+impl<'a> From<&'a super::Task> for Task<'a> {
+    fn from(task: &'a super::Task) -> Self {
+        Self {
+            id: &task.id,
+            context_id: &task.context_id,
+            status: (&task.status).into(),
+            history: task.history.iter().map(Into::into).collect(),
+            artifacts: task.artifacts.iter().map(Into::into).collect(),
+            metadata: task.unknown_context.map(|unknown_context| TaskMetadata { unknown_context }),
+        }
+    }
+}
+
+/// Status of a task.
+#[derive(Debug, Serialize)]
+struct TaskStatus<'a> {
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Message<'a>>,
+    timestamp: &'a str,
+}
+
+impl<'a> From<&'a super::TaskStatus> for TaskStatus<'a> {
+    fn from(status: &'a super::TaskStatus) -> Self {
+        Self {
+            state: state(status.state),
+            message: status.message.as_ref().map(Into::into),
+            timestamp: &status.timestamp,
+        }
+    }
+}
+
+/// Returns the name of a state.
+fn state(state: super::TaskState) -> &'static str {
+    use super::TaskState;
+    match state {
+        TaskState::Submitted => "TASK_STATE_SUBMITTED",
+        TaskState::Working => "TASK_STATE_WORKING",
+        TaskState::InputRequired => "TASK_STATE_INPUT_REQUIRED",
+        TaskState::Completed => "TASK_STATE_COMPLETED",
+        TaskState::Canceled => "TASK_STATE_CANCELED",
+        TaskState::Failed => "TASK_STATE_FAILED",
+    }
+}
+
+/// A message.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    role: &'static str,
+    message_id: &'a str,
+    task_id: &'a str,
+    context_id: &'a str,
+    extensions: &'a [&'static str],
+    parts: Vec<Part<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<MessageMetadata>,
+}
+
+impl<'a> From<&'a super::Message> for Message<'a> {
+    fn from(message: &'a super::Message) -> Self {
+        Self {
+            role: match message.role {
+                super::Role::User => "ROLE_USER",
+                super::Role::Agent => "ROLE_AGENT",
+            },
+            message_id: &message.message_id,
+            task_id: &message.task_id,
+            context_id: &message.context_id,
+            extensions: &message.extensions,
+            parts: message.parts.iter().map(Into::into).collect(),
+            metadata: message.source.map(|source| MessageMetadata { source }),
+        }
+    }
+}
+
+/// A piece of content.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Part<'a> {
+    Text { text: &'a str },
+    Data { data: PartData<'a> },
+}
+
+impl<'a> From<&'a super::Part> for Part<'a> {
+    fn from(part: &'a super::Part) -> Self {
+        match part {
+            super::Part::Text(text) => Self::Text { text },
+            super::Part::Thought(thought) => Self::Data { data: PartData::Thought(thought) },
+            super::Part::Call(call) => Self::Data { data: PartData::Call(call) },
+        }
+    }
+}
+
+/// A result of a task.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Artifact<'a> {
+    artifact_id: &'static str,
+    name: &'static str,
+    parts: Vec<Part<'a>>,
+}
+
+impl<'a> From<&'a super::Artifact> for Artifact<'a> {
+    fn from(artifact: &'a super::Artifact) -> Self {
+        Self {
+            artifact_id: artifact.artifact_id,
+            name: artifact.name,
+            parts: artifact.parts.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// Another status of a task.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusUpdate<'a> {
+    task_id: &'a str,
+    context_id: &'a str,
+    status: TaskStatus<'a>,
+    metadata: &'a EventMetadata,
+}
+
+impl<'a> From<&'a super::StatusUpdate> for StatusUpdate<'a> {
+    fn from(update: &'a super::StatusUpdate) -> Self {
+        Self {
+            task_id: &update.task_id,
+            context_id: &update.context_id,
+            status: (&update.status).into(),
+            metadata: &update.metadata,
+        }
+    }
+}
+
+/// A result of a task, or more of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactUpdate<'a> {
+    task_id: &'a str,
+    context_id: &'a str,
+    artifact: Artifact<'a>,
+    append: bool,
+    last_chunk: bool,
+    metadata: ArtifactMetadata<'a>,
+}
+
+impl<'a> From<&'a super::ArtifactUpdate> for ArtifactUpdate<'a> {
+    fn from(update: &'a super::ArtifactUpdate) -> Self {
+        Self {
+            task_id: &update.task_id,
+            context_id: &update.context_id,
+            artifact: (&update.artifact).into(),
+            append: update.append,
+            last_chunk: update.last_chunk,
+            metadata: ArtifactMetadata { event_id: &update.event_id },
+        }
+    }
+}
+
+/// Returns an error with what version 1.0 adds to A2A's own (section 9.5).
+#[must_use]
+pub fn error(error: super::Error) -> super::Error {
+    let Some(reason) = error.reason() else { return error };
+    let info = serde_json::json!({
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "a2a-protocol.org",
+    });
+    error.with(serde_json::json!([info]))
+}
