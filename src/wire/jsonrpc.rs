@@ -1,108 +1,122 @@
 //! JSON-RPC 2.0 messages, <https://www.jsonrpc.org/specification>, read leniently and written strictly.
 //!
-//! A message is read without being copied: what nobody has asked for yet stays raw text.
+//! A message is read without a copy: parameters and results stay raw text until they are parsed.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::Write as _;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-/// What a peer sent: a call, or the answer to one.
+/// A message from a peer: a request, or the response to one.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// A call.
+    /// A request or a notification.
     Request(Request<'a>),
-    /// The answer to a call.
+    /// The response to a request.
     Response(Response<'a>),
-    /// An id alone: the answer of a peer whose JSON drops a result that is `undefined`, if there
-    /// was a call with that id; else no message.
+    /// An id alone: the response of a peer whose JSON drops a result that is `undefined`, if a
+    /// request with that id was sent; otherwise no message.
     Bare(u64, Invalid),
 }
 
-/// A call. Without an id it is carried out and not answered.
+/// A request; without an id a notification, which is carried out and not answered.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Whatever JSON the peer chose; its answer carries the very same.
+    /// Any JSON that the peer chose; the response repeats its text.
     pub id: Option<Box<RawValue>>,
-    /// What to do.
+    /// Name of the method.
     pub method: Cow<'a, str>,
-    /// With what.
+    /// Parameters of the method.
     pub params: Params<'a>,
 }
 
-/// The parameters of a call, unread; `None` when absent or null.
+/// Unparsed parameters of a request; `None` when absent or null.
 #[derive(Debug, Clone, Copy)]
 pub struct Params<'a>(pub Option<&'a RawValue>);
 
-/// The answer to a call.
+/// The response to a request.
 #[derive(Debug)]
 pub struct Response<'a> {
-    /// Of the call; `None` if it is no id of ours (those are integers from 0).
+    /// Id of the request; `None` if this side never sends such an id (its ids are integers from 0).
     pub id: Option<u64>,
-    /// What came of it. `"error": null` beside a result is success: real peers send both.
+    /// Result or error. `"error": null` beside a result is success: real peers send both.
     pub result: Result<&'a RawValue, Error>,
 }
 
 /// A line that is no message.
 #[derive(Debug)]
 pub struct Invalid {
-    /// The id it has, if it has one.
+    /// Id of the line, if it has one.
     pub id: Option<Box<RawValue>>,
-    /// What to answer.
+    /// Error to answer with.
     pub error: Error,
 }
 
-/// Why a call failed.
+/// Error object of a response.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Error {
-    /// One of the constants below, or the peer's own.
+    /// A code of the specification, or the peer's own.
     pub code: i64,
-    /// A short sentence.
+    /// Short sentence for people.
     pub message: Cow<'static, str>,
-    /// Particulars.
+    /// Additional data, of any shape. The errors made here have `{"details": ...}`, the only shape
+    /// that peers of ACP 0.0.9 read (acp-0.0.9.ts, `ErrorResponse`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<ErrorData>,
-}
-
-/// The one shape of `error.data` that peers of ACP 0.0.9 read (acp-0.0.9.ts, `ErrorResponse`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ErrorData {
-    /// What exactly went wrong, for a person.
-    pub details: String,
+    pub data: Option<Value>,
 }
 
 impl Error {
-    /// The line is not JSON.
+    /// Code of the error that answers a cancelled request.
+    pub const CANCELLED: i64 = -32800;
+
+    /// Returns the error for a line that is not JSON.
     pub fn parse(details: impl fmt::Display) -> Self {
         Self::new(-32700, "Parse error", details)
     }
 
-    /// The JSON is not a message.
+    /// Returns the error for JSON that is no message.
     pub fn invalid_request(details: impl fmt::Display) -> Self {
         Self::new(-32600, "Invalid request", details)
     }
 
-    /// Nobody handles this method.
+    /// Returns the error for an unknown method.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(-32601, "Method not found", method)
     }
 
-    /// The parameters do not fit the method.
+    /// Returns the error for parameters that do not fit the method.
     pub fn invalid_params(details: impl fmt::Display) -> Self {
         Self::new(-32602, "Invalid params", details)
     }
 
-    /// It could not be done.
+    /// Returns the error for a request that failed.
     pub fn internal(details: impl fmt::Display) -> Self {
         Self::new(-32603, "Internal error", details)
     }
 
-    /// Any other error.
+    /// Returns the error for a request that the peer has cancelled.
+    pub fn cancelled() -> Self {
+        Self { code: Self::CANCELLED, message: Cow::Borrowed("Request cancelled"), data: None }
+    }
+
+    /// Returns any other error, with `{"details": ...}` as its data.
     pub fn new(code: i64, message: &'static str, details: impl fmt::Display) -> Self {
-        let data = Some(ErrorData { details: details.to_string() });
+        let data = Some(json!({ "details": details.to_string() }));
         Self { code, message: Cow::Borrowed(message), data }
+    }
+
+    /// Returns the data as text for people: `details` alone if there is such a text, a string
+    /// without its quotes, anything else as JSON.
+    pub fn details(&self) -> Option<Cow<'_, str>> {
+        let data = self.data.as_ref()?;
+        Some(match data.get("details").unwrap_or(data) {
+            Value::String(text) => Cow::Borrowed(text),
+            _ => Cow::Owned(data.to_string()),
+        })
     }
 
     /// Reads an error that a peer sent, whatever its shape.
@@ -110,31 +124,29 @@ impl Error {
         #[derive(Deserialize)]
         struct Lenient {
             #[serde(default)]
-            code: serde_json::Value,
+            code: Value,
             #[serde(default)]
-            message: serde_json::Value,
+            message: Value,
             #[serde(default)]
-            data: serde_json::Value,
+            data: Value,
         }
         let Ok(error) = serde_json::from_str::<Lenient>(raw.get()) else {
             return Self { code: 0, message: raw.get().to_owned().into(), data: None };
         };
-        let text = |value: &serde_json::Value| match value.as_str() {
-            Some(text) => text.to_owned(),
-            None => value.to_string(),
+        let message = match error.message {
+            Value::String(message) => message,
+            other => other.to_string(),
         };
-        let details = error.data.get("details").filter(|details| details.is_string());
-        let details = text(details.unwrap_or(&error.data));
-        let data = (!error.data.is_null()).then_some(ErrorData { details });
-        Self { code: error.code.as_i64().unwrap_or(0), message: text(&error.message).into(), data }
+        let data = Some(error.data).filter(|data| !data.is_null());
+        Self { code: error.code.as_i64().unwrap_or(0), message: message.into(), data }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.message, self.code)?;
-        match &self.data {
-            Some(data) => write!(f, ": {}", data.details),
+        match self.details() {
+            Some(details) => write!(f, ": {details}"),
             None => Ok(()),
         }
     }
@@ -142,7 +154,96 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Every field a message can have, unread. Which are there says what it is.
+/// Envelope of a message to send: all but the parameters, the result or the error.
+#[derive(Debug, Clone, Copy)]
+pub struct Envelope<'a> {
+    id: Option<Id<'a>>,
+    method: Option<&'a str>,
+    /// Name of the member that holds the payload.
+    member: &'static str,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Id<'a> {
+    /// An id of this side.
+    Own(u64),
+    /// JSON text of a peer's id.
+    Peer(&'a str),
+}
+
+impl<'a> Envelope<'a> {
+    /// Returns the envelope of a request; the payload is its parameters.
+    pub fn request(id: u64, method: &'a str) -> Self {
+        Self { id: Some(Id::Own(id)), method: Some(method), member: "params" }
+    }
+
+    /// Returns the envelope of a notification; the payload is its parameters.
+    pub fn notification(method: &'a str) -> Self {
+        Self { id: None, method: Some(method), member: "params" }
+    }
+
+    /// Returns the envelope of a successful response; `id` is the JSON text of the request's id.
+    pub fn result(id: &'a str) -> Self {
+        Self { id: Some(Id::Peer(id)), method: None, member: "result" }
+    }
+
+    /// Returns the envelope of a failed response; `id` is the JSON text of the request's id, or
+    /// `null` if that is unknown.
+    pub fn error(id: &'a str) -> Self {
+        Self { id: Some(Id::Peer(id)), method: None, member: "error" }
+    }
+
+    /// Returns the envelope of the end of a stream: not JSON-RPC's, but that of A2A's WebSocket
+    /// (`a2a-port.md`, section 4).
+    pub fn stream_end(id: &'a str) -> Self {
+        Self { id: Some(Id::Peer(id)), method: None, member: "streamEnd" }
+    }
+
+    /// Appends the message with this payload.
+    pub fn write(self, out: &mut Vec<u8>, payload: &impl Serialize) {
+        let before = out.len();
+        self.open(out);
+        // Memory can be written to, and our types have only string keys.
+        if let Err(err) = serde_json::to_writer(&mut *out, payload) {
+            tracing::error!(%err, "a message cannot be written");
+            return out.truncate(before);
+        }
+        out.push(b'}');
+    }
+
+    /// Appends the message with a payload that is JSON text already.
+    pub fn write_json(self, out: &mut Vec<u8>, payload: &[u8]) {
+        self.open(out);
+        out.extend_from_slice(payload);
+        out.push(b'}');
+    }
+
+    /// Returns the message with a payload that is JSON text already.
+    pub fn around(self, payload: &[u8]) -> Vec<u8> {
+        let names = 64 + self.method.map_or(0, str::len);
+        let mut message = Vec::with_capacity(payload.len() + names);
+        self.write_json(&mut message, payload);
+        message
+    }
+
+    /// Appends all that stands before the payload.
+    fn open(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+        // Neither a write to memory nor a string as JSON can fail.
+        let _ = match self.id {
+            Some(Id::Own(id)) => write!(out, r#","id":{id}"#),
+            Some(Id::Peer(id)) => write!(out, r#","id":{id}"#),
+            None => Ok(()),
+        };
+        if let Some(method) = self.method {
+            out.extend_from_slice(br#","method":"#);
+            let _ = serde_json::to_writer(&mut *out, method);
+        }
+        let _ = write!(out, r#","{}":"#, self.member);
+    }
+}
+
+/// The unparsed members of a message. Those that are there decide its kind.
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -157,7 +258,7 @@ struct Wire<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Tells `"result": null` from no result.
+/// Reads a member that is there: `"result": null` differs from no result.
 fn present<'de: 'a, 'a, D>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error>
 where
     D: Deserializer<'de>,
@@ -166,7 +267,7 @@ where
 }
 
 impl<'a> Message<'a> {
-    /// Reads one line. `jsonrpc` need not be there; unknown fields are passed over.
+    /// Reads one line. `jsonrpc` need not be there; unknown members are ignored.
     pub fn read(line: &'a [u8]) -> Result<Self, Invalid> {
         let invalid = |error| Invalid { id: None, error };
         let text = std::str::from_utf8(line).map_err(|err| {
@@ -191,7 +292,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Arrays and scalars: JSON, but no message. What follows the value may still not be JSON.
+/// Returns the error for an array or a scalar, unless the rest of the line is no JSON.
 fn not_an_object(text: &str) -> Error {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Err(err) => Error::parse(err),
@@ -225,28 +326,28 @@ impl<'a> Wire<'a> {
             (None, None) => {
                 let details = "neither a request (`method`) nor a response (`result` or `error`)";
                 let invalid = invalid(self.id, details);
-                return match ours(self.id) {
+                return match own_id(self.id) {
                     Some(id) => Ok(Message::Bare(id, invalid)),
                     None => Err(invalid),
                 };
             }
         };
-        let id = ours(self.id);
+        let id = own_id(self.id);
         Ok(Message::Response(Response { id, result }))
     }
 }
 
-/// An id as our calls have it.
-fn ours(id: Option<&RawValue>) -> Option<u64> {
+/// Returns an id of this side's requests, if it can be one.
+fn own_id(id: Option<&RawValue>) -> Option<u64> {
     id.and_then(|id| id.get().parse().ok())
 }
 
-/// A string, borrowed unless it has escapes.
+/// A string that is borrowed unless it has escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Params<'_> {
-    /// Reads the parameters. The error names the field.
+    /// Parses the parameters. The error names the field.
     pub fn parse<T: DeserializeOwned>(self) -> Result<T, Error> {
         let Some(raw) = self.0 else {
             return Err(Error::invalid_params("this method needs `params`"));
@@ -333,8 +434,76 @@ mod tests {
             r#"{"id":3,"error":{"code":1,"message":"no","data":{"details":"why"}}}"#,
             "response Some(3) failed: no (1): why",
         );
+        check(
+            r#"{"id":3,"error":{"code":1,"message":"no","data":[1,{"details":2}]}}"#,
+            r#"response Some(3) failed: no (1): [1,{"details":2}]"#,
+        );
+        check(
+            r#"{"id":3,"error":{"code":1,"message":"no","data":{"details":2}}}"#,
+            r#"response Some(3) failed: no (1): {"details":2}"#,
+        );
         check(r#"{"id":3,"error":"no"}"#, r#"response Some(3) failed: "no" (0)"#);
         check(r#"{"id":"x","error":{}}"#, "response None failed: null (0)");
+    }
+
+    #[track_caller]
+    fn check_data(data: &Value) {
+        let line = json!({ "id": 3, "error": { "code": 1, "message": "no", "data": data } });
+        let line = line.to_string();
+        let Ok(Message::Response(Response { result: Err(error), .. })) =
+            Message::read(line.as_bytes())
+        else {
+            panic!("{line}");
+        };
+        assert_eq!(error.data.as_ref(), Some(data));
+        let mut written = Vec::new();
+        Envelope::error("3").write(&mut written, &error);
+        let expected = line.replacen('{', r#"{"jsonrpc":"2.0","#, 1);
+        assert_eq!(String::from_utf8(written).unwrap(), expected);
+    }
+
+    #[test]
+    fn data_of_any_shape_is_read_and_written() {
+        check_data(&json!("text"));
+        check_data(&json!(0));
+        check_data(&json!(false));
+        check_data(&json!([1, null, { "details": "x" }]));
+        check_data(&json!({ "details": "x", "uri": "file:///x" }));
+        check_data(&json!({ "details": { "nested": [] } }));
+    }
+
+    #[track_caller]
+    fn check_written(envelope: Envelope<'_>, expected: &str) {
+        let mut written = b"before ".to_vec();
+        envelope.write(&mut written, &json!([1]));
+        assert_eq!(written, format!("before {expected}").into_bytes());
+        assert_eq!(String::from_utf8(envelope.around(b"[1]")).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_envelope_holds_the_payload_last() {
+        check_written(
+            Envelope::request(7, "m"),
+            r#"{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}"#,
+        );
+        check_written(
+            Envelope::notification("$/\"m"),
+            r#"{"jsonrpc":"2.0","method":"$/\"m","params":[1]}"#,
+        );
+        check_written(
+            Envelope::result("{\"a\": 1.50}"),
+            r#"{"jsonrpc":"2.0","id":{"a": 1.50},"result":[1]}"#,
+        );
+        check_written(Envelope::error("null"), r#"{"jsonrpc":"2.0","id":null,"error":[1]}"#);
+        check_written(Envelope::stream_end("1"), r#"{"jsonrpc":"2.0","id":1,"streamEnd":[1]}"#);
+    }
+
+    #[test]
+    fn a_payload_that_cannot_be_written_leaves_nothing_behind() {
+        let keyed_by_lists = std::collections::HashMap::from([(vec![1], 1)]);
+        let mut written = b"before".to_vec();
+        Envelope::result("1").write(&mut written, &keyed_by_lists);
+        assert_eq!(written, b"before");
     }
 
     #[test]
@@ -379,7 +548,7 @@ mod tests {
         }
         let details = |text: &str| {
             let raw: &RawValue = serde_json::from_str(text).unwrap();
-            Params(Some(raw)).parse::<Outer>().unwrap_err().data.unwrap().details
+            Params(Some(raw)).parse::<Outer>().unwrap_err().details().unwrap().into_owned()
         };
         assert!(details("{}").contains("`chunks`"), "{}", details("{}"));
         assert!(details(r#"{"chunks":[{"text":5}]}"#).starts_with("`chunks[0].text`"));

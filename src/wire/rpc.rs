@@ -28,7 +28,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker, task_tracker::TaskTracker
 use self::lines::{Line, Lines};
 use self::outbox::Outbox;
 pub use self::outbox::PACKET;
-use crate::jsonrpc::{Error, Invalid, Message, Params, Request, Response};
+use crate::jsonrpc::{Envelope, Error, Invalid, Message, Params, Request, Response};
 use parking_lot::Mutex;
 
 /// How many unwritten bytes of answers are kept for a peer that sends and does not read; over
@@ -274,7 +274,7 @@ impl Connection {
     fn refuse(&self, Invalid { id, error }: Invalid) {
         tracing::warn!(%error, "not a message");
         let id = id.as_deref().unwrap_or(RawValue::NULL);
-        self.outbox.push_answer(|line| write_json(line, &Failure { jsonrpc: V2, id, error }));
+        self.outbox.push_answer(|line| Envelope::error(id.get()).write(line, &error));
     }
 
     fn complete(&self, Response { id, result }: Response<'_>) {
@@ -320,8 +320,8 @@ impl Responder {
             return;
         };
         self.connection.outbox.push_answer(|line| match result {
-            Ok(result) => write_json(line, &Success { jsonrpc: V2, id, result }),
-            Err(error) => write_json(line, &Failure { jsonrpc: V2, id, error }),
+            Ok(result) => Envelope::result(id.get()).write(line, &result),
+            Err(error) => Envelope::error(id.get()).write(line, &error),
         });
     }
 }
@@ -330,8 +330,8 @@ impl Drop for Responder {
     fn drop(&mut self) {
         if let (false, Some(id)) = (self.answered, self.id.as_deref()) {
             let error = Error::internal("the agent could not handle this request");
-            let answer = Failure { jsonrpc: V2, id, error };
-            self.connection.outbox.push_answer(|line| write_json(line, &answer));
+            let envelope = Envelope::error(id.get());
+            self.connection.outbox.push_answer(|line| envelope.write(line, &error));
         }
     }
 }
@@ -390,39 +390,6 @@ impl Peer {
                 calls.sent.push_back((id, method));
             }
         }
-        self.0.outbox.push(|line| write_json(line, &Call { jsonrpc: V2, id, method, params }));
-    }
-}
-
-const V2: &str = "2.0";
-
-#[derive(Serialize)]
-struct Call<'a, P> {
-    jsonrpc: &'static str,
-    id: u64,
-    method: &'a str,
-    params: &'a P,
-}
-
-#[derive(Serialize)]
-struct Success<'a, R> {
-    jsonrpc: &'static str,
-    id: &'a RawValue,
-    result: R,
-}
-
-#[derive(Serialize)]
-struct Failure<'a> {
-    jsonrpc: &'static str,
-    id: &'a RawValue,
-    error: Error,
-}
-
-/// Writes into memory, which cannot fail; nor can our types, which have only string keys.
-fn write_json(line: &mut Vec<u8>, message: &impl Serialize) {
-    let before = line.len();
-    if let Err(err) = serde_json::to_writer(&mut *line, message) {
-        tracing::error!(%err, "a message cannot be written");
-        line.truncate(before);
+        self.0.outbox.push(|line| Envelope::request(id, method).write(line, params));
     }
 }

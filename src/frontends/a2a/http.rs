@@ -186,7 +186,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
             return Err(("null".to_owned(), error));
         }
         Ok(Message::Bare(_, invalid)) | Err(invalid) => {
-            let details = invalid.error.data.map(|data| data.details).unwrap_or_default();
+            let details = invalid.error.details().unwrap_or_default();
             let message = format!("{}: {details}", invalid.error.message);
             return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));
         }

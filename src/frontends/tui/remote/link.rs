@@ -211,8 +211,8 @@ fn read(entry: attach::Entry<Box<RawValue>>) -> Entry {
 
 /// What an error says to a person.
 fn for_people(error: &tandem_wire::jsonrpc::Error) -> String {
-    match &error.data {
-        Some(data) if error.code == REFUSED => data.details.clone(),
+    match error.details() {
+        Some(details) if error.code == REFUSED => details.into_owned(),
         _ => error.to_string(),
     }
 }
