@@ -13,7 +13,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::dialect::Dialect;
 use super::methods::{Caller, Reply, named};
@@ -21,7 +21,7 @@ use super::{Server, busy, card, read, rest, sse, ws};
 use tandem_agent::session::{ClientName, Origin};
 use tandem_wire::a2a::Error;
 use tandem_wire::development_tool::URI;
-use tandem_wire::jsonrpc::Message;
+use tandem_wire::jsonrpc::{Envelope, Message};
 
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -149,12 +149,7 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
             && dialect == Dialect::V03
     });
     match server.call(&method, params, &caller).await {
-        Ok(Reply::Value(value)) => {
-            let mut body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":").into_bytes();
-            body.extend_from_slice(&value);
-            body.push(b'}');
-            json_body(body)
-        }
+        Ok(Reply::Value(value)) => json_body(Envelope::result(&id).around(&value)),
         Ok(Reply::Stream(streaming)) => {
             sse::response(id, streaming.subscribe(), server.over.clone())
         }
@@ -213,9 +208,11 @@ struct Version {
     jsonrpc: String,
 }
 
-/// A response that says what went wrong.
-pub(super) fn failure(id: &str, error: &Error) -> String {
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", json!(error))
+/// Returns the response to a request that failed.
+pub(super) fn failure(id: &str, error: &Error) -> Vec<u8> {
+    let mut response = Vec::new();
+    Envelope::error(id).write(&mut response, error);
+    response
 }
 
 fn json_body(body: impl Into<Body>) -> Response {

@@ -1,6 +1,5 @@
 //! A stream of events as the body of a response: Server-Sent Events (spec 3.3.3).
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -11,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::subscription::Subscription;
 use tandem_wire::a2a::Error;
+use tandem_wire::jsonrpc::Envelope;
 
 /// How long nothing is sent: some clients hang up after five seconds of silence.
 const ALIVE: Duration = Duration::from_secs(2);
@@ -47,11 +47,9 @@ fn packet(id: &str, first: Bytes, events: &mut Subscription) -> Bytes {
     let mut packet = Vec::with_capacity(first.len() + id.len() + 48);
     let mut next = Some(first);
     while let Some(event) = next {
-        packet.extend_from_slice(b"data: {\"jsonrpc\":\"2.0\",\"id\":");
-        packet.extend_from_slice(id.as_bytes());
-        packet.extend_from_slice(b",\"result\":");
-        packet.extend_from_slice(&event);
-        packet.extend_from_slice(b"}\n\n");
+        packet.extend_from_slice(b"data: ");
+        Envelope::result(id).write_json(&mut packet, &event);
+        packet.extend_from_slice(b"\n\n");
         next = if packet.len() < PACKET { events.try_next() } else { None };
     }
     packet.into()
@@ -59,8 +57,8 @@ fn packet(id: &str, first: Bytes, events: &mut Subscription) -> Bytes {
 
 /// An error in place of a stream, as clients of 0.3 read it.
 pub(super) fn error(id: &str, error: &Error) -> Response {
-    let mut body = String::from("event: error\ndata: ");
-    // What is written to a string is written.
-    let _ = write!(body, "{}\n\n", super::http::failure(id, error));
+    let mut body = b"event: error\ndata: ".to_vec();
+    Envelope::error(id).write(&mut body, error);
+    body.extend_from_slice(b"\n\n");
     ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")], body).into_response()
 }

@@ -9,6 +9,7 @@ use futures::stream::SplitSink;
 
 use super::super::http;
 use tandem_wire::a2a::Error;
+use tandem_wire::jsonrpc::Envelope;
 
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -22,25 +23,22 @@ pub(super) struct Out(pub(super) SplitSink<WebSocket, Message>);
 impl Out {
     /// What a call has brought, or the next event of its stream.
     pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
-        let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
-        self.send(enveloped(head.as_bytes(), json)).await
+        self.send(Envelope::result(id).around(json)).await
     }
 
     /// An event that the client has not asked for.
     pub(super) async fn event(&mut self, json: &[u8]) -> Result<(), Over> {
-        let head = br#"{"jsonrpc":"2.0","method":"tasks/event","params":"#;
-        self.send(enveloped(head, json)).await
+        self.send(Envelope::notification("tasks/event").around(json)).await
     }
 
     /// The end of a stream.
     pub(super) async fn end(&mut self, id: &str) -> Result<(), Over> {
-        let end = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"streamEnd\":true}}");
-        self.send(end.into_bytes()).await
+        self.send(Envelope::stream_end(id).around(b"true")).await
     }
 
     /// Why a call failed.
     pub(super) async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
-        self.send(http::failure(id, error).into_bytes()).await
+        self.send(http::failure(id, error)).await
     }
 
     /// Hands a frame over. The connection fails if the client takes none for long.
@@ -72,13 +70,4 @@ impl Out {
         let _ = self.0.send(Message::Close(Some(frame))).await;
         Over
     }
-}
-
-/// An envelope, and what is in it.
-fn enveloped(head: &[u8], json: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(head.len() + json.len() + 1);
-    whole.extend_from_slice(head);
-    whole.extend_from_slice(json);
-    whole.push(b'}');
-    whole
 }
