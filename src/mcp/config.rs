@@ -93,6 +93,11 @@ impl ServerConfig {
     }
 }
 
+/// Whether what is sent to a server has a token already.
+pub(super) fn has_token(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+}
+
 /// Shorter ones are hardly secrets, and would be found everywhere.
 const SECRET: usize = 8;
 

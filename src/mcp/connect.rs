@@ -1,8 +1,6 @@
 //! Reaching a server: as a program or over HTTP, up to the end of the handshake.
 
-use std::error::Error;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +15,6 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
-    StreamableHttpError,
 };
 use rmcp::transport::{IntoTransport, Transport};
 use tokio::io::AsyncReadExt as _;
@@ -26,14 +23,14 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::World;
 use super::auth;
-use super::config::{Reach, ServerConfig};
+use super::config::{Reach, ServerConfig, has_token};
 use super::connection::{Connection, Hearing};
+use super::context::HubContext;
+use super::error_text::{NO_MESSAGE, causes, discreet, unreachable};
 use super::http::{self, Headers, OLD, Web, is_old};
 use super::lines::Capped;
 use super::listener::{Changes, Listener};
-use super::login::has_token;
 use parking_lot::Mutex;
 use tandem_net::{self as net, Backoff};
 use tandem_tools::one_line;
@@ -88,7 +85,7 @@ pub(super) enum Trouble {
 /// protocol's versions since 2026.
 pub(super) async fn connect(
     config: &ServerConfig,
-    world: &World,
+    context: &HubContext,
     changes: &watch::Sender<Changes>,
     discover: bool,
 ) -> Result<Live, Trouble> {
@@ -96,20 +93,20 @@ pub(super) async fn connect(
     let listener = Listener {
         server: config.name.clone(),
         info: about_us(),
-        roots: world.roots.clone(),
+        roots: context.roots.clone(),
         hearing: Arc::clone(&hearing),
         changes: changes.clone(),
     };
     let how = Handshake {
-        patience: config.timeout.unwrap_or(world.limits.call),
+        patience: config.timeout.unwrap_or(context.limits.call),
         discover,
         is_confined: config.confined.is_some(),
     };
     match &config.reach {
         Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
         Reach::Stdio(program) => {
-            world.terminals.find_programs().await;
-            let (transport, mut body) = start(program, config, world, &hearing)?;
+            context.terminals.find_programs().await;
+            let (transport, mut body) = start(program, config, context, &hearing)?;
             let shook = shake_hands(listener, transport, how).await;
             match shook {
                 Ok(live) => Ok(Live { body, ..live }),
@@ -118,21 +115,21 @@ pub(super) async fn connect(
             }
         }
         Reach::Http { url, headers } => {
-            let network = world.network(config);
+            let network = context.network(config);
             let client = http::client(url, &network).map_err(Trouble::Lasting)?;
             let known = if has_token(headers) {
                 None
             } else {
-                auth::manager(url, &world.logins, &network).await.map_err(Trouble::Login)?
+                auth::manager(url, &context.logins, &network).await.map_err(Trouble::Login)?
             };
             let headers = sent(headers).map_err(Trouble::Lasting)?;
             let web = Web(client.clone());
             let shook = if let Some(tokens) = known {
                 let client = AuthClient::new(web, tokens);
-                let transport = over_http(client, url, headers.clone(), world);
+                let transport = over_http(client, url, headers.clone(), context);
                 shake_hands(listener, transport, how).await
             } else {
-                let transport = over_http(web, url, headers.clone(), world);
+                let transport = over_http(web, url, headers.clone(), context);
                 shake_hands(listener, transport, how).await
             };
             if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
@@ -146,10 +143,10 @@ pub(super) async fn connect(
 fn start(
     program: &Program,
     config: &ServerConfig,
-    world: &World,
+    context: &HubContext,
     hearing: &Arc<Hearing>,
 ) -> Result<(impl Transport<RoleClient> + 'static, Body), Trouble> {
-    let serving = world.terminals.serve(program).map_err(|err| {
+    let serving = context.terminals.serve(program).map_err(|err| {
         let command = one_line(&program.command, TOLD);
         match err.kind() {
             io::ErrorKind::NotFound if program.directory.is_dir() => {
@@ -166,7 +163,7 @@ fn start(
     let reading = read_errors(serving.errors, Arc::clone(&said), config.name.clone());
     let reading = AbortOnDropHandle::new(tokio::spawn(reading));
     let body = Body { life: Some(serving.life), said, _reading: Some(reading) };
-    let most = world.limits.message_bytes;
+    let most = context.limits.message_bytes;
     let heard = Arc::clone(hearing);
     let output = Capped::new(serving.output, most, move || heard.too_long());
     let transport = AsyncRwTransport::new_client(output, serving.input);
@@ -226,11 +223,11 @@ fn over_http(
     client: impl StreamableHttpClient + Sync,
     url: &str,
     headers: Headers,
-    world: &World,
+    context: &HubContext,
 ) -> impl Transport<RoleClient> + 'static {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
-        .max_sse_event_size(world.limits.message_bytes);
+        .max_sse_event_size(context.limits.message_bytes);
     config.retry_config = Arc::new(Reopening);
     let transport = StreamableHttpClientTransport::with_client(client, config);
     IntoTransport::<RoleClient, _, _>::into_transport(transport)
@@ -322,85 +319,4 @@ fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
         }
         other => causes(other),
     }
-}
-
-/// Text for an answer that is anything else than MCP.
-const NO_MESSAGE: &str = "it answers with no message of MCP";
-
-/// Returns why a server that a peer has named cannot be asked, without anything that it has
-/// answered: it may be any service, and the peer must not be able to read it through this program.
-pub(super) fn discreet(error: &(dyn Error + 'static)) -> String {
-    tracing::debug!("{}", causes(error));
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            Some(StreamableHttpError::Client(error)) => return unconnected(error),
-            Some(StreamableHttpError::HttpStatus(error)) => return answered(error.status),
-            Some(StreamableHttpError::UnexpectedServerResponse(said)) => {
-                // rmcp gives the status in no other way.
-                let status = said.strip_prefix("HTTP ").and_then(|it| it.get(..3)?.parse().ok());
-                return status.map_or_else(|| NO_MESSAGE.to_owned(), answered);
-            }
-            _ => cause = error.source(),
-        }
-    }
-    NO_MESSAGE.to_owned()
-}
-
-fn answered(status: u16) -> String {
-    format!("it answers HTTP {status}")
-}
-
-/// Returns why a request got no answer; of what a name leads to, no more than that it is out of reach.
-fn unconnected(error: &reqwest::Error) -> String {
-    if let Some(status) = error.status() {
-        return answered(status.as_u16());
-    }
-    let why = match error {
-        error if net::refused(error).is_some() => {
-            "what its name leads to is not where clients' servers may be"
-        }
-        error if error.is_timeout() => "it does not answer in time",
-        error if error.is_connect() => "nothing answers there",
-        _ => "the connection broke off",
-    };
-    format!("it cannot be reached: {why}")
-}
-
-/// Why a web service cannot be asked at all. rmcp's own error says only that it cannot.
-fn unreachable(mut error: &(dyn Error + 'static)) -> Option<String> {
-    loop {
-        let failure = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
-        if let Some(StreamableHttpError::Client(error)) = failure {
-            return Some(format!("it cannot be reached: {}", net::cause(error)));
-        }
-        error = error.source()?;
-    }
-}
-
-/// An error with what caused it, on one line.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.contains(&cause_words) {
-            words.push_str(": ");
-            words.push_str(&cause_words);
-        }
-        source = cause.source();
-    }
-    one_line(&plain(words.as_bytes()), TOLD)
-}
-
-/// A directory as a URI.
-pub(super) fn file_uri(path: &Path) -> String {
-    const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
-        .remove(b'/')
-        .remove(b'.')
-        .remove(b'-')
-        .remove(b'_')
-        .remove(b'~');
-    let path = path.to_string_lossy();
-    format!("file://{}", percent_encoding::utf8_percent_encode(&path, &KEPT))
 }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{causes, discreet};
+use super::error_text::{causes, discreet};
 use parking_lot::Mutex;
 use tandem_tools::one_line;
 use tandem_tools::plain;

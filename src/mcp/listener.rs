@@ -2,7 +2,7 @@
 #![expect(deprecated, reason = "roots and logs go out of use, and servers of today use them")]
 
 use std::future::pending;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::connect::file_uri;
 use super::connection::{Connection, Hearing};
 
 /// How long it is waited before a server is listened to again that has ended it.
@@ -132,4 +131,16 @@ impl ClientHandler for Listener {
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed();
     }
+}
+
+/// A directory as a URI.
+fn file_uri(path: &Path) -> String {
+    const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'.')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'~');
+    let path = path.to_string_lossy();
+    format!("file://{}", percent_encoding::utf8_percent_encode(&path, &KEPT))
 }

@@ -4,29 +4,27 @@
 mod landing;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures::FutureExt as _;
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore as _,
     InMemoryCredentialStore, OAuthClientConfig,
 };
-use tokio::time::sleep;
 
+pub(super) use self::landing::Callback;
 use self::landing::Landing;
-use super::Hub;
-use super::auth::{self, Logins, OAuth, Record, blocking};
-use super::config::{Reach, ServerConfig};
-use super::connect::causes;
+use super::auth::{self, OAuth, Record, TokenStore};
+use super::config::{Reach, ServerConfig, has_token};
+use super::error_text::causes;
 use super::http::{self, Network};
-use super::server::Phase;
 
 /// Where the browser comes back to if this program is known to the service by an id, and nobody has
 /// said by which address: as with Gemini CLI.
 const KNOWN_REDIRECT: &str = "http://localhost:7777/oauth/callback";
 
 /// A login that has begun: the user is at it.
-pub(super) struct Begun {
+pub(super) struct PendingLogin {
     manager: AuthorizationManager,
     /// What comes of it.
     got: InMemoryCredentialStore,
@@ -35,125 +33,34 @@ pub(super) struct Begun {
     /// A peer has named the server.
     is_confined: bool,
     /// Where the user logs in.
-    address: Url,
+    pub(super) address: Url,
     metadata: AuthorizationMetadata,
     client: OAuthClientConfig,
 }
 
-/// With what the browser comes back.
-pub(super) struct Callback {
-    code: Option<String>,
-    state: String,
-    issuer: Option<String>,
-    /// Why the service has refused.
-    refused: Option<String>,
+/// Waits until the browser has come back with this login's state, and finishes the login.
+pub(super) async fn wait(
+    landing: Landing,
+    login: &Arc<PendingLogin>,
+    store: &Arc<dyn TokenStore>,
+) -> Result<(), String> {
+    let (finished, store) = (Arc::clone(login), Arc::clone(store));
+    let finish = move |callback| {
+        let (login, store) = (Arc::clone(&finished), Arc::clone(&store));
+        async move { login.finish(callback, &store).await }.boxed()
+    };
+    landing.wait(login.state(), Box::new(finish)).await
 }
 
-impl Hub {
-    /// Has the user log in to a server, and reaches it anew; what came of it. `say` is told what the
-    /// user has to do. Dropped, nobody is waited for any more, but the login that has begun can
-    /// still be finished by [`Hub::finish_login`].
-    pub async fn login(
-        &self,
-        name: &str,
-        say: &(dyn Fn(String) + Send + Sync),
-    ) -> Result<String, String> {
-        let server = self.find(name)?;
-        if let Phase::Held(_) | Phase::Disabled = server.state().phase {
-            return Err(server.stands_so() + ".");
-        }
-        let config = server.config.clone();
-        let (begun, landing) = begin(&config, &self.world.network(&config)).await?;
-        let begun = Arc::new(begun);
-        self.logins.lock().insert(name.to_owned(), Arc::clone(&begun));
-        let address = &begun.address;
-        let paste = format!("`/mcp auth {name} ADDRESS`");
-        let Some(landing) = landing else {
-            return Ok(format!(
-                "Log in to `{name}` at {address}\n\nThen say {paste} with the address that your \
-                 browser ends up at."
-            ));
-        };
-        say(format!(
-            "Log in to `{name}` in your browser: {address}\n\nIf that browser is on another computer, \
-             its last page will not be found: cancel this, and say {paste} with that page's address.\n"
-        ));
-        let Logins { open, store } = &self.world.logins;
-        let opening = async {
-            say(open(address.to_string()).await);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            came = landing.wait(&begun, store) => came?,
-            () = opening => {}
-            () = sleep(self.world.limits.login) => {
-                let minutes = self.world.limits.login.as_secs_f64() / 60.0;
-                return Err(format!("Nobody has logged in to `{name}` within {minutes} minutes."));
-            }
-        }
-        self.logged_in(name).await
-    }
-
-    /// Finishes a login that has begun, with the address that the user's browser has ended up at.
-    pub async fn finish_login(&self, name: &str, address: &str) -> Result<String, String> {
-        self.find(name)?;
-        let begun = self.logins.lock().get(name).cloned();
-        let begun = begun.ok_or_else(|| {
-            format!("No login to `{name}` has begun: say `/mcp auth {name}` first.")
-        })?;
-        let not_one = "That is no address that a browser ends up at after a login: it has neither \
-            `code` nor `error` in it, and `state`.";
-        let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::of);
-        let callback = callback.ok_or_else(|| not_one.to_owned())?;
-        if callback.state != begun.state() {
-            return Err(format!(
-                "That address is of another login than the last that was begun for `{name}`."
-            ));
-        }
-        begun.finish(callback, &self.world.logins.store).await?;
-        self.logged_in(name).await
-    }
-
-    /// Forgets the login to a server, and reaches it anew without; what came of it.
-    pub async fn log_out(&self, name: &str) -> Result<String, String> {
-        let server = self.find(name)?;
-        let Reach::Http { url, .. } = &server.config.reach else {
-            return Err(nobody_logs_in(name));
-        };
-        let (store, url) = (Arc::clone(&self.world.logins.store), url.clone());
-        let was_known = blocking(move || {
-            // One that cannot be read is to go, too.
-            let was_known = store.load(&url).map_or(true, |tokens| tokens.is_some());
-            store.save(&url, None).map(|()| was_known)
-        });
-        if !was_known.await? {
-            return Ok(format!("You were not logged in to `{name}`."));
-        }
-        self.logins.lock().remove(name);
-        self.renew(name);
-        let server = self.find(name)?;
-        server.settled().await;
-        Ok(format!("The login to `{name}` is forgotten here. {}.", server.stands_so()))
-    }
-
-    async fn logged_in(&self, name: &str) -> Result<String, String> {
-        self.logins.lock().remove(name);
-        self.renew(name);
-        let server = self.find(name)?;
-        server.settled().await;
-        Ok(format!("You are logged in to `{name}`. {}.", server.stands_so()))
-    }
-}
-
-fn nobody_logs_in(name: &str) -> String {
+pub(super) fn nobody_logs_in(name: &str) -> String {
     format!("`{name}` is no web service: nobody logs in to it here.")
 }
 
 /// Finds out where the user logs in, and makes this program known there.
-async fn begin(
+pub(super) async fn begin(
     config: &ServerConfig,
     network: &Network,
-) -> Result<(Begun, Option<Landing>), String> {
+) -> Result<(PendingLogin, Option<Landing>), String> {
     let name = &config.name;
     let Reach::Http { url, headers } = &config.reach else {
         return Err(nobody_logs_in(name));
@@ -178,7 +85,7 @@ async fn begin(
     manager.set_metadata(metadata.clone());
     let got = InMemoryCredentialStore::new();
     manager.set_credential_store(got.clone());
-    let landing = Landing::open(&config.oauth).await?;
+    let landing = Landing::open(wanted_redirect(&config.oauth)).await?;
     let redirect = redirect(&config.oauth, landing.as_ref());
     let scopes = match &config.oauth.scopes[..] {
         [] => manager.select_initial_scopes(&[]).await,
@@ -200,16 +107,11 @@ async fn begin(
         address.query_pairs_mut().append_pair("audience", &config.oauth.audiences.join(" "));
     }
     let (server, is_confined) = (url.clone(), config.confined.is_some());
-    Ok((Begun { manager, got, server, is_confined, address, metadata, client }, landing))
+    Ok((PendingLogin { manager, got, server, is_confined, address, metadata, client }, landing))
 }
 
 const UNKNOWN: &str = "this program could not make itself known there; if you have an id for it, \
     name it in the settings (`oauth`, `clientId`)";
-
-/// Whether what is sent to a server has a token already.
-pub(super) fn has_token(headers: &[(String, String)]) -> bool {
-    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-}
 
 /// What the settings say, if that is all that is needed.
 fn given(oauth: &OAuth) -> Option<AuthorizationMetadata> {
@@ -258,25 +160,9 @@ fn checked(address: &str) -> Result<Url, String> {
     }
 }
 
-impl Callback {
-    fn of(address: &Url) -> Option<Self> {
-        let find = |name: &str| {
-            let found = address.query_pairs().find(|(found, _)| found == name);
-            found.map(|(_, value)| value.into_owned())
-        };
-        let refused = find("error").map(|error| {
-            let words = find("error_description").unwrap_or_default();
-            format!("{error} {words}").trim().to_owned()
-        });
-        let callback =
-            Self { code: find("code"), state: find("state")?, issuer: find("iss"), refused };
-        (callback.code.is_some() || callback.refused.is_some()).then_some(callback)
-    }
-}
-
-impl Begun {
+impl PendingLogin {
     /// What nobody can guess who has not seen the address.
-    fn state(&self) -> String {
+    pub(super) fn state(&self) -> String {
         self.query("state")
     }
 
@@ -286,10 +172,10 @@ impl Begun {
     }
 
     /// Gets tokens for what the browser came back with, and keeps them. Its state is this login's.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         callback: Callback,
-        store: &Arc<dyn super::TokenStore>,
+        store: &Arc<dyn TokenStore>,
     ) -> Result<(), String> {
         let failed = |why: String| format!("The login came to nothing: {why}.");
         let refused = callback.refused.map(|why| format!("the service says {}", brief(&why)));
@@ -331,6 +217,3 @@ fn why(error: &AuthError, is_confined: bool) -> String {
 fn brief(said: &str) -> String {
     tandem_tools::one_line(&tandem_tools::plain(said.as_bytes()), 300)
 }
-
-/// How long the last page may take to be sent.
-const GRACE: Duration = Duration::from_secs(1);

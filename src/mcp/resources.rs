@@ -7,9 +7,9 @@ use rmcp::model::{ClientRequest, ReadResourceRequest, ReadResourceRequestParams,
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Hub;
 use super::connection::Wanted;
 use super::offer::ServerResource;
+use super::registry::Registry;
 use super::result::Gathered;
 use super::server::Server;
 use super::tool::failed;
@@ -24,72 +24,74 @@ pub const READ_RESOURCE: &str = "read_mcp_resource";
 /// Characters of an address that people are shown.
 const LABEL: usize = 160;
 
-impl Hub {
-    /// The tools that list and read resources, if there is anything to read.
-    pub(super) fn resource_tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
-        if !self.all().iter().any(has_resources) {
-            return Vec::new();
-        }
-        vec![Arc::new(List(Arc::clone(self))), Arc::new(Read(Arc::clone(self)))]
+/// The tools that list and read resources, if there is anything to read.
+pub(super) fn tools(registry: &Arc<Registry>) -> Vec<Arc<dyn Tool>> {
+    if !registry.all().iter().any(has_resources) {
+        return Vec::new();
     }
+    vec![Arc::new(List(Arc::clone(registry))), Arc::new(Read(Arc::clone(registry)))]
+}
 
-    /// The resources that are listed, as a prompt mentions them: `server:uri`.
-    pub fn mentionable(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for server in self.all() {
-            let name = &server.config.name;
-            let state = server.state();
-            names.extend(state.offer.resources.iter().map(|it| format!("{name}:{}", it.uri)));
-        }
-        names
+/// The resources that are listed, as a prompt mentions them: `server:uri`.
+pub(super) fn mentionable(registry: &Registry) -> Vec<String> {
+    let mut names = Vec::new();
+    for server in registry.all() {
+        let name = &server.config.name;
+        let state = server.state();
+        names.extend(state.offer.resources.iter().map(|it| format!("{name}:{}", it.uri)));
     }
+    names
+}
 
-    /// Whether a word may name a resource: it begins with a server's name, or is an address.
-    pub fn may_name_resource(&self, word: &str) -> bool {
-        let of_server = |server: &Arc<Server>| rest(word, &server.config.name).is_some();
-        let is_address = word.contains("://") && !word.starts_with("file:");
-        let servers = self.all();
-        !servers.is_empty() && (is_address || servers.iter().any(of_server))
-    }
+/// Whether a word may name a resource: it begins with a server's name, or is an address.
+pub(super) fn may_name(registry: &Registry, word: &str) -> bool {
+    let of_server = |server: &Arc<Server>| rest(word, &server.config.name).is_some();
+    let is_address = word.contains("://") && !word.starts_with("file:");
+    let servers = registry.all();
+    !servers.is_empty() && (is_address || servers.iter().any(of_server))
+}
 
-    /// The resource that a word names: its server and its address. `server:uri`, `server://uri`, or
-    /// the address of one that is listed.
-    pub fn resource(&self, word: &str) -> Option<(String, String)> {
-        let servers = self.all();
-        let lists = |server: &Arc<Server>, uri: &str| {
-            server.state().offer.resources.iter().any(|resource| resource.uri == uri)
-        };
-        let name = |server: &Arc<Server>| server.config.name.clone();
-        if let Some(server) = servers.iter().find(|server| lists(server, word)) {
-            return Some((name(server), word.to_owned()));
-        }
-        let (server, rest) =
-            servers.iter().find_map(|server| Some((server, rest(word, &server.config.name)?)))?;
-        let uri = match rest.strip_prefix("//") {
-            // The address of a resource may begin like the server's name.
-            Some(uri) if !uri.contains("://") && !lists(server, uri) => word,
-            Some(uri) => uri,
-            None => rest,
-        };
-        Some((name(server), uri.to_owned()))
+/// The resource that a word names: its server and its address. `server:uri`, `server://uri`, or
+/// the address of one that is listed.
+pub(super) fn resolve(registry: &Registry, word: &str) -> Option<(String, String)> {
+    let servers = registry.all();
+    let lists = |server: &Arc<Server>, uri: &str| {
+        server.state().offer.resources.iter().any(|resource| resource.uri == uri)
+    };
+    let name = |server: &Arc<Server>| server.config.name.clone();
+    if let Some(server) = servers.iter().find(|server| lists(server, word)) {
+        return Some((name(server), word.to_owned()));
     }
+    let (server, rest) =
+        servers.iter().find_map(|server| Some((server, rest(word, &server.config.name)?)))?;
+    let uri = match rest.strip_prefix("//") {
+        // The address of a resource may begin like the server's name.
+        Some(uri) if !uri.contains("://") && !lists(server, uri) => word,
+        Some(uri) => uri,
+        None => rest,
+    };
+    Some((name(server), uri.to_owned()))
+}
 
-    /// The server that is asked for a resource.
-    fn server_of(&self, server: Option<&str>, uri: &str) -> Result<(Arc<Server>, String), String> {
-        if let Some(server) = server {
-            return Ok((self.find(server)?, uri.to_owned()));
-        }
-        if let Some((server, uri)) = self.resource(uri) {
-            return Ok((self.find(&server)?, uri));
-        }
-        let mut servers = self.all();
-        servers.retain(has_resources);
-        if let [server] = &servers[..] {
-            return Ok((Arc::clone(server), uri.to_owned()));
-        }
-        let names: Vec<_> = servers.iter().map(|it| format!("`{}`", it.config.name)).collect();
-        Err(format!("Say whose resource it is: `serverName` is one of {}.", names.join(", ")))
+/// The server that is asked for a resource.
+fn server_of(
+    registry: &Registry,
+    server: Option<&str>,
+    uri: &str,
+) -> Result<(Arc<Server>, String), String> {
+    if let Some(server) = server {
+        return Ok((registry.find(server)?, uri.to_owned()));
     }
+    if let Some((server, uri)) = resolve(registry, uri) {
+        return Ok((registry.find(&server)?, uri));
+    }
+    let mut servers = registry.all();
+    servers.retain(has_resources);
+    if let [server] = &servers[..] {
+        return Ok((Arc::clone(server), uri.to_owned()));
+    }
+    let names: Vec<_> = servers.iter().map(|it| format!("`{}`", it.config.name)).collect();
+    Err(format!("Say whose resource it is: `serverName` is one of {}.", names.join(", ")))
 }
 
 fn has_resources(server: &Arc<Server>) -> bool {
@@ -102,7 +104,7 @@ fn rest<'a>(word: &'a str, server: &str) -> Option<&'a str> {
     word.strip_prefix(server)?.strip_prefix(':').filter(|rest| !rest.is_empty())
 }
 
-struct List(Arc<Hub>);
+struct List(Arc<Registry>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -137,19 +139,23 @@ impl Tool for List {
         let only = server_name.filter(|name| !name.is_empty());
         let of = only.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
         let label = one_line(&format!("Resources{of}"), LABEL);
-        let hub = Arc::clone(&self.0);
+        let registry = Arc::clone(&self.0);
         Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
-            list(&hub, only.as_deref(), &cx)
+            list(&registry, only.as_deref(), &cx)
         }))
     }
 }
 
-fn list(hub: &Hub, only: Option<&str>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+fn list(
+    registry: &Registry,
+    only: Option<&str>,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let servers = match only {
         Some(name) => {
-            vec![hub.find(name).map_err(|why| ToolError::new("mcp_no_server", why))?]
+            vec![registry.find(name).map_err(|why| ToolError::new("mcp_no_server", why))?]
         }
-        None => hub.all(),
+        None => registry.all(),
     };
     let (mut text, mut count) = (String::new(), 0);
     for server in servers.iter().filter(|server| has_resources(server)) {
@@ -178,7 +184,7 @@ fn line(resource: &ServerResource) -> String {
     line + "\n"
 }
 
-struct Read(Arc<Hub>);
+struct Read(Arc<Registry>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -213,7 +219,8 @@ impl Tool for Read {
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let ReadArgs { uri, server_name } = parse(args)?;
-        let found = self.0.server_of(server_name.as_deref().filter(|name| !name.is_empty()), &uri);
+        let found =
+            server_of(&self.0, server_name.as_deref().filter(|name| !name.is_empty()), &uri);
         let (server, uri) = match found {
             Ok(found) => found,
             Err(why) => {

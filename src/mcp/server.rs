@@ -8,12 +8,11 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::World;
-use super::config::{Reach, ServerConfig};
+use super::config::{Reach, ServerConfig, has_token};
 use super::connect::{Live, Trouble, connect};
 use super::connection::Connection;
+use super::context::HubContext;
 use super::listener::{Changes, listen};
-use super::login::has_token;
 use super::offer::Offer;
 use tandem_net::Backoff;
 
@@ -32,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A server, reached or not.
 pub(super) struct Server {
     pub(super) config: ServerConfig,
-    world: Arc<World>,
+    context: Arc<HubContext>,
     state: watch::Sender<State>,
     changes: watch::Sender<Changes>,
     /// Somebody wants it to be ready.
@@ -97,13 +96,13 @@ impl fmt::Display for Phase {
 
 impl Server {
     /// `agreed` says that the user allows it, should that be needed.
-    pub(super) fn new(config: ServerConfig, agreed: bool, world: &Arc<World>) -> Arc<Self> {
+    pub(super) fn new(config: ServerConfig, agreed: bool, context: &Arc<HubContext>) -> Arc<Self> {
         let held = config.held.clone().filter(|_| !agreed);
         let phase = held.map_or(Phase::Idle, Phase::Held);
         let state = State { phase, offer: Arc::default() };
         Arc::new(Self {
             config,
-            world: Arc::clone(world),
+            context: Arc::clone(context),
             state: watch::Sender::new(state),
             changes: watch::Sender::default(),
             wanted: Notify::new(),
@@ -128,7 +127,7 @@ impl Server {
             Phase::Idle | Phase::Connecting(_) | Phase::Down(_, Some(_)) => false,
             Phase::Down(_, None) | Phase::Login(_) | Phase::Held(_) | Phase::Disabled => true,
         });
-        let settled = timeout(self.world.limits.wait, settled);
+        let settled = timeout(self.context.limits.wait, settled);
         let _ = cancel.run_until_cancelled(settled).await;
         match self.state().phase {
             Phase::Ready(connection) => Ok(connection),
@@ -162,13 +161,13 @@ impl Server {
 
     /// It is getting ready from now on.
     pub(super) fn begins(&self) {
-        let until = Instant::now() + self.world.limits.wait;
+        let until = Instant::now() + self.context.limits.wait;
         self.stands(Phase::Connecting(until), None);
     }
 
     /// Keeps it ready, for ever.
     pub(super) async fn keep(self: Arc<Self>) {
-        let limits = &self.world.limits;
+        let limits = &self.context.limits;
         // No longest wait: `RETRIES` bounds them.
         let backoff = Backoff::doubling(limits.again, Duration::MAX);
         let mut failures = 0;
@@ -240,7 +239,7 @@ impl Server {
 
     /// Tells people how it stands with it.
     fn tell(&self) {
-        self.world.tell(self.stands_so());
+        self.context.tell(self.stands_so());
     }
 
     /// How it stands with it, in a sentence.
@@ -256,8 +255,8 @@ impl Server {
 
     /// Reaches it and asks what it offers.
     async fn reach(&self, discover: bool) -> Result<(Live, Offer), Trouble> {
-        let mut live = connect(&self.config, &self.world, &self.changes, discover).await?;
-        match Offer::read(&live.connection, &self.config, &self.world.limits).await {
+        let mut live = connect(&self.config, &self.context, &self.changes, discover).await?;
+        match Offer::read(&live.connection, &self.config, &self.context.limits).await {
             Some(offer) => Ok((live, offer)),
             None => Err(Trouble::Passing(live.body.end("it hung up").await)),
         }
@@ -272,7 +271,7 @@ impl Server {
                 // The sender lives as long as this.
                 let _ = changes.wait_for(|changes| !changes.all_known()).await;
                 let said = self.changes.borrow().said;
-                let offer = Offer::read(&connection, &self.config, &self.world.limits).await;
+                let offer = Offer::read(&connection, &self.config, &self.context.limits).await;
                 let phase = Phase::Ready(Arc::clone(&connection));
                 self.stands(phase, offer.map(Arc::new));
                 self.changes.send_modify(|changes| changes.known = said);
@@ -299,7 +298,7 @@ impl Server {
             }
         });
         if other {
-            self.world.changed();
+            self.context.changed();
         }
     }
 }

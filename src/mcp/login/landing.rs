@@ -3,25 +3,39 @@
 use std::future::IntoFuture as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use futures::future::{BoxFuture, join_all};
 use reqwest::Url;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::super::TokenStore;
-use super::super::auth::OAuth;
-use super::{Begun, Callback, GRACE, wanted_redirect};
-
 /// Where browsers come back to, if that is not said.
 const PATH: &str = "/callback";
 
+/// Maximum time for the last page to be sent.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Exchanges what the browser has come back with for tokens, and keeps them.
+pub(super) type Finish =
+    Box<dyn Fn(Callback) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// With what the browser comes back.
+pub(crate) struct Callback {
+    pub(super) code: Option<String>,
+    pub(crate) state: String,
+    pub(super) issuer: Option<String>,
+    /// Why the service has refused.
+    pub(super) refused: Option<String>,
+}
+
 /// Listens for the browser.
-pub(super) struct Landing {
+pub(crate) struct Landing {
     /// On either kind of address: what `localhost` is differs.
     listeners: Vec<TcpListener>,
     port: u16,
@@ -30,8 +44,8 @@ pub(super) struct Landing {
 
 impl Landing {
     /// Listens where the browser will come back to; none if that is another machine.
-    pub(super) async fn open(oauth: &OAuth) -> Result<Option<Self>, String> {
-        let (port, path) = match wanted_redirect(oauth) {
+    pub(super) async fn open(redirect: Option<&str>) -> Result<Option<Self>, String> {
+        let (port, path) = match redirect {
             None => (0, PATH.to_owned()),
             Some(wanted) => {
                 let url = Url::parse(wanted)
@@ -59,20 +73,11 @@ impl Landing {
 
     /// Waits until the browser has come back, and does what that leads to. What comes with another
     /// state is nobody who has logged in here.
-    pub(super) async fn wait(
-        self,
-        begun: &Arc<Begun>,
-        store: &Arc<dyn TokenStore>,
-    ) -> Result<(), String> {
+    pub(super) async fn wait(self, state: String, finish: Finish) -> Result<(), String> {
         let (told, mut outcome) = mpsc::channel(1);
         let ending = CancellationToken::new();
         let _end_on_drop = ending.clone().drop_guard();
-        let page = Arc::new(Page {
-            path: self.path,
-            begun: Arc::clone(begun),
-            store: Arc::clone(store),
-            told,
-        });
+        let page = Arc::new(Page { path: self.path, state, finish, told });
         let router = Router::new().fallback(move |method: Method, uri: Uri| {
             let page = Arc::clone(&page);
             async move { page.answer(&method, &uri).await }
@@ -82,7 +87,7 @@ impl Landing {
                 .with_graceful_shutdown(ending.clone().cancelled_owned())
                 .into_future()
         });
-        let mut servers = futures::future::join_all(servers);
+        let mut servers = join_all(servers);
         let outcome = tokio::select! {
             outcome = outcome.recv() => outcome,
             _ = &mut servers => None,
@@ -93,10 +98,27 @@ impl Landing {
     }
 }
 
+impl Callback {
+    pub(crate) fn of(address: &Url) -> Option<Self> {
+        let find = |name: &str| {
+            let found = address.query_pairs().find(|(found, _)| found == name);
+            found.map(|(_, value)| value.into_owned())
+        };
+        let refused = find("error").map(|error| {
+            let words = find("error_description").unwrap_or_default();
+            format!("{error} {words}").trim().to_owned()
+        });
+        let callback =
+            Self { code: find("code"), state: find("state")?, issuer: find("iss"), refused };
+        (callback.code.is_some() || callback.refused.is_some()).then_some(callback)
+    }
+}
+
 struct Page {
     path: String,
-    begun: Arc<Begun>,
-    store: Arc<dyn TokenStore>,
+    /// The state of the login that is waited for.
+    state: String,
+    finish: Finish,
     told: mpsc::Sender<Result<(), String>>,
 }
 
@@ -108,11 +130,10 @@ impl Page {
         let query = uri.query().unwrap_or_default();
         let address = format!("http://localhost{}?{query}", self.path);
         let callback = Url::parse(&address).ok().as_ref().and_then(Callback::of);
-        let Some(callback) = callback.filter(|callback| callback.state == self.begun.state())
-        else {
+        let Some(callback) = callback.filter(|callback| callback.state == self.state) else {
             return page(StatusCode::BAD_REQUEST, "This is not the end of a login that has begun.");
         };
-        let finished = self.begun.finish(callback, &self.store).await;
+        let finished = (self.finish)(callback).await;
         let answer = match &finished {
             Ok(()) => page(StatusCode::OK, "You are logged in. You can close this page."),
             Err(_) => page(

@@ -1,0 +1,452 @@
+//! Servers of one session: the door that the rest of the program enters by.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+use reqwest::Url;
+use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, ServerResult};
+use serde_json::Value;
+use tandem_net::Lookup;
+use tandem_tools::Tool;
+use tandem_tools::terminals::Terminals;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::auth::{Logins, blocking};
+use super::config::{Limits, Reach, ServerConfig};
+use super::connection::Wanted;
+use super::context::HubContext;
+use super::login::{self, Callback, PendingLogin};
+use super::name::{self, Names};
+use super::offer::Offer;
+use super::prompt::{self, NamedPrompt, PromptText};
+use super::registry::{Entry, Registry, unknown};
+use super::resources;
+use super::server::Phase;
+use super::tool::{McpTool, failed};
+
+/// The servers of one session.
+pub struct Hub {
+    context: Arc<HubContext>,
+    /// Reads again what the settings name.
+    load: Load,
+    registry: Arc<Registry>,
+    /// The logins that users have begun last, by the servers' names.
+    logins: Mutex<BTreeMap<String, Arc<PendingLogin>>>,
+}
+
+/// What servers are reached with.
+pub struct Setup {
+    /// Starts programs.
+    pub terminals: Arc<Terminals>,
+    /// The directories of the workspace.
+    pub roots: Vec<PathBuf>,
+    /// How much is too much.
+    pub limits: Limits,
+    /// Reads again which servers the settings name. May block.
+    pub load: Load,
+    /// What logging in to servers needs.
+    pub logins: Logins,
+    /// Finds the addresses of the servers that peers have named.
+    pub lookup: Lookup,
+}
+
+/// The servers that the settings name.
+pub type Load = Arc<dyn Fn() -> Vec<ServerConfig> + Send + Sync>;
+
+/// How it stands with a server.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Who named it, for people.
+    pub from: String,
+    /// Its command line or address.
+    pub place: String,
+    /// What it is for, if somebody has said so.
+    pub description: Option<String>,
+    /// How far it is, for people.
+    pub phase: String,
+    /// The same as clients of A2A know it.
+    pub status: &'static str,
+    /// What it offers; the names that models call its tools by, in the order of the tools.
+    pub offer: Arc<Offer>,
+    /// See above.
+    pub tool_names: Vec<String>,
+}
+
+impl Hub {
+    /// The servers that the settings name. Reaches none of them yet.
+    pub fn new(servers: Vec<ServerConfig>, setup: Setup) -> Arc<Self> {
+        let Setup { terminals, roots, limits, load, logins, lookup } = setup;
+        let (version, tell) = (watch::Sender::default(), Mutex::default());
+        let context =
+            Arc::new(HubContext { terminals, roots, limits, logins, lookup, version, tell });
+        let entry = |config| Entry::new(config, true, &context);
+        let registry = Arc::new(Registry::new(servers.into_iter().map(entry)));
+        Arc::new(Self { context, load, registry, logins: Mutex::default() })
+    }
+
+    /// From now on, people are told by `tell` what they should know of servers.
+    pub fn on_news(&self, tell: impl Fn(String) + Send + Sync + 'static) {
+        *self.context.tell.lock() = Some(Box::new(tell));
+    }
+
+    /// Begins to reach all servers that have not been wanted yet, and waits for none.
+    pub fn start(&self) {
+        self.registry.lock().values_mut().for_each(Entry::start);
+    }
+
+    /// Whether there is a server that may not be reached yet.
+    pub fn holds(&self) -> bool {
+        let held = |entry: &Entry| matches!(entry.server.state().phase, Phase::Held(_));
+        self.registry.lock().values().any(held)
+    }
+
+    /// Whether there is a server that nobody has wanted yet.
+    pub fn idles(&self) -> bool {
+        let idle = |entry: &Entry| matches!(entry.server.state().phase, Phase::Idle);
+        self.registry.lock().values().any(idle)
+    }
+
+    /// Reaches the servers, too, that could not be reached until the user agreed.
+    pub fn release(&self) {
+        for entry in self.registry.lock().values_mut() {
+            if matches!(entry.server.state().phase, Phase::Held(_)) {
+                *entry = entry.agreed(true, &self.context);
+                entry.start();
+            }
+        }
+    }
+
+    /// Ends those again: the user does not agree any more.
+    pub fn withdraw(&self) {
+        for entry in self.registry.lock().values_mut().filter(|entry| entry.agreed) {
+            *entry = entry.agreed(false, &self.context);
+        }
+        self.context.changed();
+    }
+
+    /// Takes over these servers, and begins to reach them. One that is known by that name already is
+    /// replaced, unless it is the same.
+    pub fn add(&self, servers: Vec<ServerConfig>) {
+        let mut known = self.registry.lock();
+        for config in servers {
+            if known.get(&config.name).is_some_and(|entry| entry.server.config == config) {
+                continue;
+            }
+            let mut entry = Entry::new(config, false, &self.context);
+            entry.start();
+            known.insert(entry.server.config.name.clone(), entry);
+        }
+        self.context.changed();
+    }
+
+    /// The servers that a prompt should wait for, by name.
+    pub fn pending(&self) -> Vec<String> {
+        let now = tokio::time::Instant::now();
+        let pending = |entry: &Entry| match entry.server.state().phase {
+            Phase::Connecting(until) => until > now,
+            _ => false,
+        };
+        let servers = self.registry.lock();
+        servers.values().filter(|entry| pending(entry)).map(Entry::name).collect()
+    }
+
+    /// The servers that are still getting ready and are not waited for any more, by name.
+    pub fn late(&self) -> Vec<String> {
+        let connecting =
+            |entry: &&Entry| matches!(entry.server.state().phase, Phase::Connecting(_));
+        self.registry.lock().values().filter(connecting).map(Entry::name).collect()
+    }
+
+    /// Waits until each server is ready, or will not be soon.
+    pub async fn settled(&self) {
+        let servers = self.registry.all();
+        join_all(servers.iter().map(|server| server.settled())).await;
+    }
+
+    /// Waits a moment for servers that have just said that they offer something else.
+    pub async fn fresh(&self) {
+        let servers = self.registry.all();
+        join_all(servers.iter().map(|server| server.fresh())).await;
+    }
+
+    /// Another number whenever [`Hub::tools`] may be others.
+    pub fn version(&self) -> u64 {
+        *self.context.version.borrow()
+    }
+
+    /// What the model may call, the servers in the order of their names.
+    pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
+        let mut names = Names::default();
+        let mut tools = resources::tools(&self.registry);
+        for entry in self.registry.lock().values() {
+            let server = &entry.server;
+            for tool in &server.state().offer.tools {
+                let name = names.tool(&server.config.name, &tool.name);
+                let (server, tool) = (Arc::clone(server), tool.clone());
+                tools.push(Arc::new(McpTool { name, server, tool }));
+            }
+        }
+        tools
+    }
+
+    /// The servers' own texts on how to use them, by the servers' names.
+    pub fn instructions(&self) -> BTreeMap<String, String> {
+        let servers = self.registry.lock();
+        let texts = servers.values().map(|entry| {
+            let server = &entry.server;
+            (server.config.name.clone(), server.state().offer.instructions.clone())
+        });
+        texts.filter(|(_, text)| !text.is_empty()).collect()
+    }
+
+    /// How it stands with each server, in the order of their names.
+    pub fn status(&self) -> Vec<Status> {
+        let mut names = Names::default();
+        let servers = self.registry.lock();
+        let status = |entry: &Entry| {
+            let config = &entry.server.config;
+            let state = entry.server.state();
+            let tools = state.offer.tools.iter();
+            Status {
+                name: config.name.clone(),
+                from: config.from.clone(),
+                place: config.place(),
+                description: config.description.clone(),
+                phase: state.phase.to_string(),
+                status: state.phase.status(),
+                tool_names: tools.map(|tool| names.tool(&config.name, &tool.name)).collect(),
+                offer: state.offer,
+            }
+        };
+        servers.values().map(status).collect()
+    }
+
+    /// Why there is no tool of this name, if it looks like one of a server that is known.
+    pub fn missing(&self, tool: &str) -> Option<String> {
+        let servers = self.registry.lock();
+        let its =
+            servers.values().filter(|entry| tool.starts_with(&name::of_server(&entry.name())));
+        let entry = its.max_by_key(|entry| entry.name().len())?;
+        Some(format!("{}; what it offers now is all there is.", entry.server.stands_so()))
+    }
+
+    /// Reaches one server anew, or all, as the settings name them now. May block; within a runtime.
+    pub fn reload(&self, only: Option<&str>) -> Result<(), String> {
+        let named = (self.load)();
+        let mut servers = self.registry.lock();
+        if let Some(name) = only
+            && !servers.contains_key(name)
+            && !named.iter().any(|config| config.name == name)
+        {
+            return Err(unknown(name, &servers));
+        }
+        let is_it = |name: &str| only.is_none_or(|only| only == name);
+        let gone = |name: &String, entry: &mut Entry| {
+            entry.in_settings && is_it(name) && !named.iter().any(|config| config.name == *name)
+        };
+        servers.extract_if(.., gone).for_each(drop);
+        for config in named.iter().filter(|config| is_it(&config.name)) {
+            let brought = servers.get(&config.name).is_some_and(|entry| !entry.in_settings);
+            if !brought {
+                let entry = Entry::new(config.clone(), true, &self.context);
+                servers.insert(config.name.clone(), entry);
+            }
+        }
+        for (name, entry) in servers.iter_mut().filter(|(name, _)| is_it(name)) {
+            if entry.keeping.is_some() {
+                tracing::debug!(name, "is reached anew");
+                *entry = entry.anew(&self.context);
+            }
+            entry.start();
+        }
+        drop(servers);
+        self.context.changed();
+        Ok(())
+    }
+
+    /// Lets a server be used again, or no longer.
+    pub fn enable(&self, name: &str, enabled: bool) -> Result<(), String> {
+        let mut servers = self.registry.lock();
+        let Some(entry) = servers.get_mut(name) else { return Err(unknown(name, &servers)) };
+        let disabled = matches!(entry.server.state().phase, Phase::Disabled);
+        if disabled == enabled {
+            *entry = entry.anew(&self.context);
+            if enabled {
+                entry.start();
+            } else {
+                entry.server.disable();
+            }
+        }
+        drop(servers);
+        self.context.changed();
+        Ok(())
+    }
+
+    /// Reaches a server anew.
+    fn renew(&self, name: &str) {
+        if let Some(entry) = self.registry.lock().get_mut(name) {
+            *entry = entry.anew(&self.context);
+            entry.start();
+        }
+        self.context.changed();
+    }
+
+    /// The prompts of all servers, the servers in the order of their names.
+    pub fn prompts(&self) -> Vec<NamedPrompt> {
+        let mut prompts = Vec::new();
+        for server in self.registry.all() {
+            prompts.extend(server.state().offer.prompts.iter().map(|prompt| NamedPrompt {
+                server: server.config.name.clone(),
+                prompt: prompt.clone(),
+            }));
+        }
+        prompts
+    }
+
+    /// Has a server put a prompt together.
+    pub async fn prompt(
+        &self,
+        server: &str,
+        name: &str,
+        args: BTreeMap<String, String>,
+    ) -> Result<PromptText, String> {
+        let server = self.registry.find(server)?;
+        let connection = server.connection(&CancellationToken::new()).await?;
+        let mut params = GetPromptRequestParams::new(name);
+        if !args.is_empty() {
+            let args = args.into_iter().map(|(name, value)| (name, Value::String(value)));
+            params = params.with_arguments(args.collect());
+        }
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+        let answer = connection.ask(request, Wanted::by_nobody()).await;
+        match answer.map_err(|failure| failed(&server, failure).message)? {
+            ServerResult::GetPromptResult(result) => prompt::text(result),
+            _ => Err(format!("The MCP server `{}` gave no prompt.", server.config.name)),
+        }
+    }
+
+    /// Has the user log in to a server, and reaches it anew; what came of it. `say` is told what the
+    /// user has to do. Dropped, nobody is waited for any more, but the login that has begun can
+    /// still be finished by [`Hub::finish_login`].
+    pub async fn login(
+        &self,
+        name: &str,
+        say: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<String, String> {
+        let server = self.registry.find(name)?;
+        if let Phase::Held(_) | Phase::Disabled = server.state().phase {
+            return Err(server.stands_so() + ".");
+        }
+        let config = server.config.clone();
+        let (begun, landing) = login::begin(&config, &self.context.network(&config)).await?;
+        let begun = Arc::new(begun);
+        self.logins.lock().insert(name.to_owned(), Arc::clone(&begun));
+        let address = &begun.address;
+        let paste = format!("`/mcp auth {name} ADDRESS`");
+        let Some(landing) = landing else {
+            return Ok(format!(
+                "Log in to `{name}` at {address}\n\nThen say {paste} with the address that your \
+                 browser ends up at."
+            ));
+        };
+        say(format!(
+            "Log in to `{name}` in your browser: {address}\n\nIf that browser is on another computer, \
+             its last page will not be found: cancel this, and say {paste} with that page's address.\n"
+        ));
+        let Logins { open, store } = &self.context.logins;
+        let opening = async {
+            say(open(address.to_string()).await);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            came = login::wait(landing, &begun, store) => came?,
+            () = opening => {}
+            () = sleep(self.context.limits.login) => {
+                let minutes = self.context.limits.login.as_secs_f64() / 60.0;
+                return Err(format!("Nobody has logged in to `{name}` within {minutes} minutes."));
+            }
+        }
+        self.logged_in(name).await
+    }
+
+    /// Finishes a login that has begun, with the address that the user's browser has ended up at.
+    pub async fn finish_login(&self, name: &str, address: &str) -> Result<String, String> {
+        self.registry.find(name)?;
+        let begun = self.logins.lock().get(name).cloned();
+        let begun = begun.ok_or_else(|| {
+            format!("No login to `{name}` has begun: say `/mcp auth {name}` first.")
+        })?;
+        let not_one = "That is no address that a browser ends up at after a login: it has neither \
+            `code` nor `error` in it, and `state`.";
+        let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::of);
+        let callback = callback.ok_or_else(|| not_one.to_owned())?;
+        if callback.state != begun.state() {
+            return Err(format!(
+                "That address is of another login than the last that was begun for `{name}`."
+            ));
+        }
+        begun.finish(callback, &self.context.logins.store).await?;
+        self.logged_in(name).await
+    }
+
+    /// Forgets the login to a server, and reaches it anew without; what came of it.
+    pub async fn log_out(&self, name: &str) -> Result<String, String> {
+        let server = self.registry.find(name)?;
+        let Reach::Http { url, .. } = &server.config.reach else {
+            return Err(login::nobody_logs_in(name));
+        };
+        let (store, url) = (Arc::clone(&self.context.logins.store), url.clone());
+        let was_known = blocking(move || {
+            // One that cannot be read is to go, too.
+            let was_known = store.load(&url).map_or(true, |tokens| tokens.is_some());
+            store.save(&url, None).map(|()| was_known)
+        });
+        if !was_known.await? {
+            return Ok(format!("You were not logged in to `{name}`."));
+        }
+        self.logins.lock().remove(name);
+        self.renew(name);
+        let server = self.registry.find(name)?;
+        server.settled().await;
+        Ok(format!("The login to `{name}` is forgotten here. {}.", server.stands_so()))
+    }
+
+    async fn logged_in(&self, name: &str) -> Result<String, String> {
+        self.logins.lock().remove(name);
+        self.renew(name);
+        let server = self.registry.find(name)?;
+        server.settled().await;
+        Ok(format!("You are logged in to `{name}`. {}.", server.stands_so()))
+    }
+
+    /// Returns the listed resources, as a prompt mentions them: `server:uri`.
+    pub fn mentionable(&self) -> Vec<String> {
+        resources::mentionable(&self.registry)
+    }
+
+    /// Returns `true` if a word may name a resource: a server's name and a colon, or a URI.
+    pub fn may_name_resource(&self, word: &str) -> bool {
+        resources::may_name(&self.registry, word)
+    }
+
+    /// Returns the server and the URI of the resource that a word names: `server:uri`,
+    /// `server://uri`, or the URI of a listed resource.
+    pub fn resource(&self, word: &str) -> Option<(String, String)> {
+        resources::resolve(&self.registry, word)
+    }
+
+    /// Ends all connections. Nothing is reached any more.
+    pub fn close(&self) {
+        for entry in self.registry.lock().values_mut() {
+            entry.keeping = None;
+            entry.server.disable();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Servers of one session by name, each with the task that keeps it connected.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::config::ServerConfig;
+use super::context::HubContext;
+use super::server::{Phase, Server};
+
+/// Servers of one session, by name.
+#[derive(Default)]
+pub(super) struct Registry {
+    entries: Mutex<BTreeMap<String, Entry>>,
+}
+
+/// A server, and the task that keeps it ready.
+pub(super) struct Entry {
+    pub(super) server: Arc<Server>,
+    pub(super) keeping: Option<AbortOnDropHandle<()>>,
+    /// The settings name it.
+    pub(super) in_settings: bool,
+    /// The user has agreed to it, should that be needed.
+    pub(super) agreed: bool,
+}
+
+impl Entry {
+    pub(super) fn new(config: ServerConfig, in_settings: bool, context: &Arc<HubContext>) -> Self {
+        let server = Server::new(config, false, context);
+        Self { server, keeping: None, in_settings, agreed: false }
+    }
+
+    /// The same as if it had just been named.
+    pub(super) fn anew(&self, context: &Arc<HubContext>) -> Self {
+        self.agreed(self.agreed, context)
+    }
+
+    /// The same, now that the user has agreed to it, or no longer does.
+    pub(super) fn agreed(&self, agreed: bool, context: &Arc<HubContext>) -> Self {
+        let server = Server::new(self.server.config.clone(), agreed, context);
+        Self { server, keeping: None, in_settings: self.in_settings, agreed }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.server.config.name.clone()
+    }
+
+    /// Begins to reach it, if nothing is against that.
+    pub(super) fn start(&mut self) {
+        let idle = matches!(self.server.state().phase, Phase::Idle);
+        if idle && self.keeping.is_none() {
+            self.server.begins();
+            let keeping = Arc::clone(&self.server).keep();
+            self.keeping = Some(AbortOnDropHandle::new(tokio::spawn(keeping)));
+        }
+    }
+}
+
+impl Registry {
+    /// Returns a registry of these servers, none of which is being connected to yet.
+    pub(super) fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
+        let entries = entries.into_iter().map(|entry| (entry.name(), entry));
+        Self { entries: Mutex::new(entries.collect()) }
+    }
+
+    /// Locks the servers. Never held across `.await`.
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock()
+    }
+
+    /// Returns all servers, in the order of their names.
+    pub(super) fn all(&self) -> Vec<Arc<Server>> {
+        self.lock().values().map(|entry| Arc::clone(&entry.server)).collect()
+    }
+
+    /// Returns the server of this name, or a message that names the servers there are.
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Server>, String> {
+        let servers = self.lock();
+        let found = servers.get(name).map(|entry| Arc::clone(&entry.server));
+        found.ok_or_else(|| unknown(name, &servers))
+    }
+}
+
+/// Returns the message that there is no server of this name.
+pub(super) fn unknown(name: &str, servers: &BTreeMap<String, Entry>) -> String {
+    let names: Vec<_> = servers.keys().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return format!("There is no MCP server `{name}`: there are none.");
+    }
+    format!("There is no MCP server `{name}`. There are: {}.", names.join(", "))
+}
