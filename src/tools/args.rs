@@ -99,7 +99,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Args {
+    struct SampleArgs {
         #[serde(default, deserialize_with = "super::number")]
         n: Option<usize>,
         #[serde(default, deserialize_with = "super::flag")]
@@ -111,9 +111,9 @@ mod tests {
     type Meant<'a> = (Option<usize>, Option<bool>, &'a [&'a str]);
 
     fn check(args: Value, expected: Result<Meant<'_>, &str>) {
-        let found = serde_json::from_value::<Args>(args).map_err(|err| err.to_string());
+        let found = serde_json::from_value::<SampleArgs>(args).map_err(|err| err.to_string());
         let expected = expected
-            .map(|(n, f, l)| Args { n, f, l: l.iter().map(ToString::to_string).collect() })
+            .map(|(n, f, l)| SampleArgs { n, f, l: l.iter().map(ToString::to_string).collect() })
             .map_err(str::to_owned);
         assert_eq!(found, expected);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::blocking::blocking;
 use super::off_thread::{off_thread, to_the_end};
 use super::preimages::{ContentId, FileChange, Preimage};
-use super::text::{self, Format, Unencodable};
+use super::text::{self, TextFormat, Unencodable};
 use super::{
     Content, FileDiff, Host, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput,
 };
@@ -22,7 +22,7 @@ pub(super) struct Original {
     bytes: Option<Vec<u8>>,
     /// Empty if there is no such file.
     pub(super) text: Arc<str>,
-    format: Format,
+    format: TextFormat,
 }
 
 impl Original {
@@ -36,7 +36,7 @@ impl Original {
         let files = &cx.host.files;
         let bytes = match files.read(&path, cx.host.limits.file_bytes).await {
             Err(error) if error.kind == "file_not_found" => {
-                let (bytes, text, format) = (None, Arc::from(""), Format::default());
+                let (bytes, text, format) = (None, Arc::from(""), TextFormat::default());
                 return Ok(Self { asked, path, bytes, text, format });
             }
             bytes => bytes?,
@@ -55,7 +55,7 @@ impl Original {
                 ),
             ));
         };
-        let text::Text { text, format } = decoded;
+        let text::FileText { text, format } = decoded;
         if !format.lossless {
             return Err(ToolError::new(
                 "not_text",

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::args::{self, FilterArgs};
 use super::blocking::{Deadline, blocking};
-use super::pattern::Pattern;
+use super::pattern::GlobPattern;
 use super::shorten::one_line;
 use super::smallest::Smallest;
-use super::target::{LABEL_CHARS, Target};
+use super::target::{LABEL_CHARS, PathTarget};
 use super::{
     Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
     parse,
@@ -29,7 +29,7 @@ const RECENT: Duration = Duration::from_hours(24);
 pub(super) struct Glob;
 
 #[derive(Deserialize)]
-struct Args {
+struct GlobArgs {
     pattern: String,
     #[serde(default, alias = "path")]
     dir_path: Option<String>,
@@ -78,9 +78,9 @@ impl Tool for Glob {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: GlobArgs = parse(args)?;
         let target = match &args.dir_path {
-            Some(dir) => Some(Target::look_up(cx, dir, args.filtering.respect()).await),
+            Some(dir) => Some(PathTarget::look_up(cx, dir, args.filtering.respect()).await),
             None => None,
         };
         let patterns = move |cx: &ToolContext| Ok(patterns(cx, &args, target.as_ref()));
@@ -101,9 +101,9 @@ impl Tool for Glob {
 /// Returns the label of the search, and a pattern for each directory to look in.
 fn patterns(
     cx: &ToolContext,
-    args: &Args,
-    target: Option<&Target>,
-) -> (String, Result<Vec<Pattern>, ToolError>) {
+    args: &GlobArgs,
+    target: Option<&PathTarget>,
+) -> (String, Result<Vec<GlobPattern>, ToolError>) {
     let workspace = &cx.host.workspace;
     let respect = args.filtering.respect();
     // Writing to a string cannot fail.
@@ -118,7 +118,7 @@ fn patterns(
         }
     };
     let case_sensitive = args.case_sensitive.unwrap_or(false);
-    let pattern = |dir| Pattern::new(workspace, dir, &args.pattern, case_sensitive, respect);
+    let pattern = |dir| GlobPattern::new(workspace, dir, &args.pattern, case_sensitive, respect);
     let patterns = dirs.and_then(|dirs: Vec<&Path>| dirs.into_iter().map(pattern).collect());
     (label, patterns)
 }
@@ -136,7 +136,7 @@ enum Age {
     Old,
 }
 
-fn find(cx: &ToolContext, label: &str, patterns: &[Pattern]) -> Result<ToolOutput, ToolError> {
+fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolOutput, ToolError> {
     let until = Deadline::new(cx);
     let since = SystemTime::now().checked_sub(RECENT).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut found = Smallest::new(cx.host.limits.files);

@@ -44,7 +44,7 @@ pub(super) struct GoogleWebSearch {
 }
 
 #[derive(Deserialize)]
-struct Args {
+struct WebSearchArgs {
     query: String,
 }
 
@@ -78,7 +78,7 @@ impl Tool for GoogleWebSearch {
     }
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
-        let Args { query } = parse(args)?;
+        let WebSearchArgs { query } = parse(args)?;
         let summary = Summary::new(format!("Searching the web: {}", one_line(&query, TITLE)));
         if query.trim().is_empty() || query.chars().count() > QUERY {
             let message = format!("`query`: must have 1 to {QUERY} characters");

@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 
 use self::hunt::{Hits, hunt};
 use self::lines::LineQuery;
-use self::report::{Search, report};
+use self::report::{SearchSummary, report};
 use super::blocking::{Deadline, blocking};
 use super::files::FileKind;
 use super::shorten::one_line;
-use super::target::{LABEL_CHARS, Target};
+use super::target::{LABEL_CHARS, PathTarget};
 use super::workspace::Respect;
 use super::{
     Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
@@ -48,7 +48,7 @@ const MAX_LOCATIONS: usize = 100;
 pub(super) struct GrepSearch;
 
 #[derive(Deserialize)]
-struct Args {
+struct GrepArgs {
     pattern: String,
     #[serde(default, alias = "path")]
     dir_path: Option<String>,
@@ -92,9 +92,9 @@ impl Tool for GrepSearch {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: GrepArgs = parse(args)?;
         let target = match &args.dir_path {
-            Some(path) => Some(Target::to_read(cx, path, args.respect()).await),
+            Some(path) => Some(PathTarget::to_read(cx, path, args.respect()).await),
             None => None,
         };
         blocking(cx, move |cx| prepare(args, target, cx)).await
@@ -104,7 +104,11 @@ impl Tool for GrepSearch {
 /// The search itself happens here, because the call is announced with the files that it hit;
 /// running it only hands over what was found. Not so where secrets are: nothing is looked at there
 /// before it is allowed.
-fn prepare(args: Args, target: Option<Target>, cx: &ToolContext) -> Result<Invocation, ToolError> {
+fn prepare(
+    args: GrepArgs,
+    target: Option<PathTarget>,
+    cx: &ToolContext,
+) -> Result<Invocation, ToolError> {
     let (label, place) = place(cx, &args, target);
     let summary = Summary::new(label);
     let place = match place {
@@ -155,7 +159,7 @@ fn parameters() -> Value {
     })
 }
 
-impl Args {
+impl GrepArgs {
     fn respect(&self) -> Respect {
         // What the user hides from this agent stays hidden.
         Respect { git: !self.no_ignore.unwrap_or(false), own: true }
@@ -221,7 +225,7 @@ fn invalid(pattern: &str, err: &grep_regex::Error) -> ToolError {
 }
 
 /// Directories or a file to search.
-struct Scope {
+struct SearchScope {
     /// For people.
     name: String,
     dirs: Vec<PathBuf>,
@@ -231,7 +235,7 @@ struct Scope {
     kept: bool,
 }
 
-impl Scope {
+impl SearchScope {
     fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.dirs.iter().chain(&self.file)
     }
@@ -245,9 +249,9 @@ impl Scope {
 /// Returns the label of the search, and its scope.
 fn place(
     cx: &ToolContext,
-    args: &Args,
-    target: Option<Target>,
-) -> (String, Result<Scope, ToolError>) {
+    args: &GrepArgs,
+    target: Option<PathTarget>,
+) -> (String, Result<SearchScope, ToolError>) {
     // Writing to a string cannot fail.
     let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
     if let Some(include) = &args.include_pattern {
@@ -255,16 +259,16 @@ fn place(
     }
     let Some(target) = target else {
         let dirs = cx.host.workspace.trees().cloned().collect();
-        return (label, Ok(Scope { name: ".".to_owned(), dirs, file: None, kept: false }));
+        return (label, Ok(SearchScope { name: ".".to_owned(), dirs, file: None, kept: false }));
     };
     let kept = target.is_kept();
-    let Target { label: name, path, found, .. } = target;
+    let PathTarget { label: name, path, found, .. } = target;
     if name != "." {
         let _ = write!(label, " within {name}");
     }
     let place = found.and_then(|found| match found {
-        FileKind::Directory => Ok(Scope { name, dirs: vec![path], file: None, kept }),
-        FileKind::File => Ok(Scope { name, dirs: Vec::new(), file: Some(path), kept }),
+        FileKind::Directory => Ok(SearchScope { name, dirs: vec![path], file: None, kept }),
+        FileKind::File => Ok(SearchScope { name, dirs: Vec::new(), file: Some(path), kept }),
         FileKind::Other => Err(ToolError::new(
             "not_a_regular_file",
             format!("{} is neither a file nor a directory.", path.display()),
@@ -273,7 +277,11 @@ fn place(
     (label, place)
 }
 
-fn run(cx: &ToolContext, args: &Args, place: &Scope) -> Result<(Hits, ToolOutput), ToolError> {
+fn run(
+    cx: &ToolContext,
+    args: &GrepArgs,
+    place: &SearchScope,
+) -> Result<(Hits, ToolOutput), ToolError> {
     let mut wanted = args.wanted(cx)?;
     let until = Deadline::new(cx);
     let filters = place.dirs.iter().map(|dir| filter(dir, args.include_pattern.as_deref()));
@@ -300,7 +308,7 @@ fn run(cx: &ToolContext, args: &Args, place: &Scope) -> Result<(Hits, ToolOutput
             hits.files = again.files;
         }
     }
-    let search = Search {
+    let search = SearchSummary {
         pattern: args.pattern.clone(),
         include: args.include_pattern.as_ref().map(|glob| one_line(glob, LABEL_CHARS)),
         place: place.name.clone(),

@@ -13,7 +13,7 @@ use super::args::{self, FilterArgs};
 use super::blocking::blocking;
 use super::shorten::one_line;
 use super::smallest::Smallest;
-use super::target::Target;
+use super::target::PathTarget;
 use super::workspace::Respect;
 use super::{Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse};
 
@@ -21,7 +21,7 @@ use super::{Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, 
 pub(super) struct ListDirectory;
 
 #[derive(Deserialize)]
-struct Args {
+struct ListDirectoryArgs {
     #[serde(default = "here", alias = "path")]
     dir_path: String,
     #[serde(default, deserialize_with = "args::list")]
@@ -65,10 +65,10 @@ impl Tool for ListDirectory {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let Args { dir_path, ignore, file_filtering_options } = parse(args)?;
+        let ListDirectoryArgs { dir_path, ignore, file_filtering_options } = parse(args)?;
         let respect = file_filtering_options.unwrap_or_default().respect();
         let ignore = names(&ignore)?;
-        let target = Target::look_up(cx, &dir_path, respect).await;
+        let target = PathTarget::look_up(cx, &dir_path, respect).await;
         let summary = target.summary(None);
         Ok(match target.directory().map(Path::to_owned) {
             Ok(dir) => Invocation::new(summary, target.access(), move |cx| async move {

@@ -9,13 +9,13 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub struct NameList {
     /// The rows whose last name has no `*`, by that name.
-    by_name: HashMap<String, Vec<Row>>,
+    by_name: HashMap<String, Vec<NameRow>>,
     /// The others.
-    patterns: Vec<Row>,
+    patterns: Vec<NameRow>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct NameRow {
     /// The names before the last, the innermost first.
     above: Vec<String>,
     last: String,
@@ -28,7 +28,7 @@ impl NameList {
     pub fn new(rows: BTreeMap<String, String>) -> Result<Self, String> {
         let mut list = Self::default();
         for (name, why) in rows {
-            let row = Row::new(&name, why).ok_or_else(|| format!("{name:?} is no row"))?;
+            let row = NameRow::new(&name, why).ok_or_else(|| format!("{name:?} is no row"))?;
             if row.last.contains('*') {
                 list.patterns.push(row);
             } else {
@@ -53,12 +53,12 @@ impl NameList {
         if is_directory { self.directory(path).is_some() } else { self.rows(path).next().is_some() }
     }
 
-    fn directory(&self, path: &Path) -> Option<&Row> {
+    fn directory(&self, path: &Path) -> Option<&NameRow> {
         self.rows(path).find(|row| row.is_directory)
     }
 
     /// The rows that a path itself is named by.
-    fn rows(&self, path: &Path) -> impl Iterator<Item = &Row> {
+    fn rows(&self, path: &Path) -> impl Iterator<Item = &NameRow> {
         let name = path.file_name().map(|name| folded(&name.to_string_lossy())).unwrap_or_default();
         let plain = self.by_name.get(&name).into_iter().flatten();
         let patterns = self.patterns.iter().filter(move |row| matches(&row.last, &name));
@@ -66,7 +66,7 @@ impl NameList {
     }
 }
 
-impl Row {
+impl NameRow {
     fn new(name: &str, why: String) -> Option<Self> {
         let is_directory = name.ends_with('/');
         let name = name.strip_suffix('/').unwrap_or(name).to_lowercase();

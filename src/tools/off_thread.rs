@@ -14,33 +14,33 @@ pub(super) async fn to_the_end<T: Send + 'static>(
 }
 
 /// Runs work that blocks, all of it, also when this future is dropped.
-pub(super) async fn off_thread<T: Send + 'static, E: From<Ending> + Send + 'static>(
+pub(super) async fn off_thread<T: Send + 'static, E: From<RuntimeEnded> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     ended(tokio::task::spawn_blocking(work)).await
 }
 
 /// Error of work that was not done because the runtime ends.
-pub(super) struct Ending;
+pub(super) struct RuntimeEnded;
 
-impl From<Ending> for ToolError {
-    fn from(_: Ending) -> Self {
+impl From<RuntimeEnded> for ToolError {
+    fn from(_: RuntimeEnded) -> Self {
         Self::cancelled()
     }
 }
 
-impl From<Ending> for io::Error {
-    fn from(_: Ending) -> Self {
+impl From<RuntimeEnded> for io::Error {
+    fn from(_: RuntimeEnded) -> Self {
         Self::other("the agent is ending")
     }
 }
 
-async fn ended<T, E: From<Ending>>(work: JoinHandle<Result<T, E>>) -> Result<T, E> {
+async fn ended<T, E: From<RuntimeEnded>>(work: JoinHandle<Result<T, E>>) -> Result<T, E> {
     match work.await {
         Ok(result) => result,
         Err(failed) => match failed.try_into_panic() {
             Ok(panicked) => panic::resume_unwind(panicked),
-            Err(_) => Err(Ending.into()),
+            Err(_) => Err(RuntimeEnded.into()),
         },
     }
 }

@@ -16,7 +16,7 @@ const MAX_CHARS: usize = 4096;
 
 /// A glob, and the directory in which its matches are.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct GlobPattern {
     /// The directory in which matching begins; a real path.
     dir: PathBuf,
     /// Matches what is relative to `dir`.
@@ -29,7 +29,7 @@ pub(super) struct Pattern {
     respect: Respect,
 }
 
-impl Pattern {
+impl GlobPattern {
     /// A glob relative to `dir` (a real path), or absolute. What it names without wildcards is
     /// looked up, and must be inside the workspace; so must all that a wildcard can reach.
     pub(super) fn new(

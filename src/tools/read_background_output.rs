@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 pub(super) struct ReadBackgroundOutput;
 
 #[derive(Deserialize)]
-struct Args {
+struct ReadBackgroundArgs {
     #[serde(deserialize_with = "args::number")]
     pid: Option<usize>,
     #[serde(default, deserialize_with = "args::number")]
@@ -67,7 +67,7 @@ impl Tool for ReadBackgroundOutput {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: ReadBackgroundArgs = parse(args)?;
         let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
         let summary = Summary::new(format!("Output of the command in the background, PID {pid}"));
         let found = i32::try_from(pid).ok().and_then(|pid| cx.host.background.find(pid));

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::excerpt::{Excerpt, Lines};
+use self::excerpt::{Excerpt, LineSpan};
 use super::blocking::{blocking, stoppable};
 use super::files::FileKind;
-use super::target::Target;
+use super::target::PathTarget;
 use super::workspace::Respect;
 use super::{
     Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
@@ -26,7 +26,7 @@ const SVG_BYTES: u64 = 1 << 20;
 pub(super) struct ReadFile;
 
 #[derive(Deserialize)]
-struct Args {
+struct ReadFileArgs {
     #[serde(alias = "absolute_path", alias = "path")]
     file_path: String,
     #[serde(default, deserialize_with = "args::number")]
@@ -40,9 +40,9 @@ struct Args {
     limit: Option<usize>,
 }
 
-impl Args {
+impl ReadFileArgs {
     /// The lines that are asked for, if not all.
-    fn lines(&self) -> Result<Option<Lines>, ToolError> {
+    fn lines(&self) -> Result<Option<LineSpan>, ToolError> {
         let first = self.start_line.or(self.offset.map(|skipped| skipped.saturating_add(1)));
         let from = first.unwrap_or(1);
         let last = match (self.end_line, self.limit) {
@@ -57,7 +57,7 @@ impl Args {
         if last.is_some_and(|last| last < from) {
             return Err(ToolError::invalid_args("`end_line`: must not be less than `start_line`"));
         }
-        Ok((first.is_some() || last.is_some()).then_some(Lines { first: from, last }))
+        Ok((first.is_some() || last.is_some()).then_some(LineSpan { first: from, last }))
     }
 }
 
@@ -96,9 +96,9 @@ impl Tool for ReadFile {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: ReadFileArgs = parse(args)?;
         let lines = args.lines()?;
-        let target = Target::to_read(cx, &args.file_path, Respect::ALL).await;
+        let target = PathTarget::to_read(cx, &args.file_path, Respect::ALL).await;
         let summary = target.summary(lines.map(|lines| lines.first));
         let found = match &target.found {
             Ok(FileKind::Directory) => Err(ToolError::new(
@@ -119,8 +119,8 @@ impl Tool for ReadFile {
 
 async fn read(
     cx: &ToolContext,
-    target: Target,
-    lines: Option<Lines>,
+    target: PathTarget,
+    lines: Option<LineSpan>,
 ) -> Result<ToolOutput, ToolError> {
     let max = max_bytes(&target.path, &cx.host.limits);
     let bytes = cx.host.files.read(&target.path, max).await?;
@@ -128,9 +128,9 @@ async fn read(
 }
 
 fn output(
-    target: &Target,
+    target: &PathTarget,
     bytes: &[u8],
-    lines: Option<Lines>,
+    lines: Option<LineSpan>,
     limits: &Limits,
 ) -> Result<ToolOutput, ToolError> {
     let label = &target.label;
@@ -148,7 +148,7 @@ fn output(
     if text.is_empty() {
         return Ok(ToolOutput { text: format!("{label} is empty."), ..ToolOutput::default() });
     }
-    let excerpt = Excerpt::new(&text, lines.unwrap_or(Lines::ALL), limits, limits.read_chars);
+    let excerpt = Excerpt::new(&text, lines.unwrap_or(LineSpan::ALL), limits, limits.read_chars);
     let Excerpt { first, last, total, cut, .. } = excerpt;
     if first > total {
         return Err(ToolError::new(

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use self::find::{Args, LinesOfFile, Plan, PlannedFile, plan};
+use self::find::{LinesOfFile, Plan, PlannedFile, ReadManyArgs, plan};
 use super::args::FilterArgs;
 use super::blocking::{blocking, stoppable};
-use super::read_file::excerpt::{Excerpt, Lines};
+use super::read_file::excerpt::{Excerpt, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
 use super::{
@@ -75,7 +75,7 @@ impl Tool for ReadManyFiles {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: ReadManyArgs = parse(args)?;
         if args.include.is_empty() && args.excerpts.is_empty() {
             return Err(ToolError::invalid_args("`include`: names nothing"));
         }
@@ -96,7 +96,7 @@ impl Tool for ReadManyFiles {
 }
 
 /// Begins in a way that a client knows.
-fn label(args: &Args) -> String {
+fn label(args: &ReadManyArgs) -> String {
     let patterns = args.include.iter().map(|pattern| format!("`{pattern}`"));
     let excerpts = args.excerpts.iter().map(|LinesOfFile { path, start_line, end_line }| {
         format!("`{path}` (lines {start_line}-{end_line})")
@@ -168,7 +168,7 @@ impl Collector {
         let mut heading = name.to_owned();
         let text = match contents(&file.path, bytes) {
             Ok(Contents::Text(text)) => {
-                let lines = file.lines.unwrap_or(Lines::ALL);
+                let lines = file.lines.unwrap_or(LineSpan::ALL);
                 let excerpt = Excerpt::new(&text, lines, &cx.host.limits, self.chars);
                 let Excerpt { first, last, total, .. } = excerpt;
                 if first > total.max(1) {

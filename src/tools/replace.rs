@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use self::strategies::{Count, EditRequest, NoMatch, Strategy};
+use self::strategies::{EditRequest, ExpectedCount, NoMatch, Strategy};
 use super::Access;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
@@ -26,7 +26,7 @@ pub(super) struct Replace;
 
 /// `instruction`, too, is among the arguments: what the model writes there is for itself.
 #[derive(Deserialize)]
-struct Args {
+struct ReplaceArgs {
     file_path: String,
     old_string: String,
     new_string: String,
@@ -35,17 +35,17 @@ struct Args {
     expected_replacements: Option<Number>,
 }
 
-impl Args {
-    fn count(&self) -> Count {
+impl ReplaceArgs {
+    fn count(&self) -> ExpectedCount {
         let number = |number: &Number| {
             number.as_u64().or_else(|| number.to_string().strip_suffix(".0")?.parse().ok())
         };
         match self.expected_replacements.as_ref().and_then(number) {
             Some(count) if count > 1 => {
-                Count::Exactly(usize::try_from(count).unwrap_or(usize::MAX))
+                ExpectedCount::Exactly(usize::try_from(count).unwrap_or(usize::MAX))
             }
-            _ if self.allow_multiple == Some(true) => Count::Any,
-            _ => Count::Exactly(1),
+            _ if self.allow_multiple == Some(true) => ExpectedCount::Any,
+            _ => ExpectedCount::Exactly(1),
         }
     }
 
@@ -95,12 +95,12 @@ impl Tool for Replace {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: ReplaceArgs = parse(args)?;
         stoppable(cx, prepare(args, cx)).await
     }
 }
 
-async fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> {
+async fn prepare(args: ReplaceArgs, cx: &ToolContext) -> Result<Invocation, ToolError> {
     let path = match cx.host.resolve(&args.file_path).await {
         Ok(path) => path,
         Err(error) => return Ok(failing(args.label(&args.file_path), None, error)),
@@ -127,7 +127,7 @@ async fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> 
 
 /// Returns what would be written, and the first line that changes.
 fn propose(
-    args: &Args,
+    args: &ReplaceArgs,
     original: Original,
     relative: &str,
     cx: &ToolContext,
@@ -165,7 +165,11 @@ fn propose(
     Ok((Proposal { original, new: new.into(), done }, line))
 }
 
-fn create(args: &Args, original: Original, relative: &str) -> Result<(Proposal, u32), ToolError> {
+fn create(
+    args: &ReplaceArgs,
+    original: Original,
+    relative: &str,
+) -> Result<(Proposal, u32), ToolError> {
     if !original.text.is_empty() {
         let message = format!(
             "{relative} exists and is not empty, so it cannot be created with an empty \
@@ -215,8 +219,8 @@ fn missed(miss: NoMatch, text: &str, wanted: &EditRequest<'_>, relative: &str) -
 
 fn mismatch(found: &str, lines: &[usize], wanted: &EditRequest<'_>, relative: &str) -> ToolError {
     let expected = match wanted.count {
-        Count::Exactly(count) => count,
-        Count::Any => 1,
+        ExpectedCount::Exactly(count) => count,
+        ExpectedCount::Any => 1,
     };
     let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
     let message = format!(

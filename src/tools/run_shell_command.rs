@@ -35,7 +35,7 @@ const LONGEST_DELAY: Duration = Duration::from_mins(1);
 pub(super) struct RunShellCommand;
 
 #[derive(Deserialize)]
-struct Args {
+struct ShellArgs {
     command: String,
     description: Option<String>,
     dir_path: Option<String>,
@@ -86,7 +86,7 @@ impl Tool for RunShellCommand {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: ShellArgs = parse(args)?;
         let summary = Summary::new(label(&args));
         if args.command.trim().is_empty() {
             let error = ToolError::invalid_args("The command is empty.");
@@ -113,7 +113,7 @@ impl Tool for RunShellCommand {
     }
 }
 
-impl Args {
+impl ShellArgs {
     /// Returns the time to watch a command in the background before its call returns.
     fn delay(&self) -> Duration {
         self.delay_ms.map_or(DELAY, |delay| Duration::from_millis(delay as u64)).min(LONGEST_DELAY)
@@ -121,7 +121,7 @@ impl Args {
 }
 
 /// `command [in dir] [in the background] (description)`, on one line.
-fn label(args: &Args) -> String {
+fn label(args: &ShellArgs) -> String {
     let mut lines = args.command.trim().lines();
     let mut label = lines.next().unwrap_or_default().to_owned();
     if lines.next().is_some() {
@@ -141,7 +141,7 @@ fn label(args: &Args) -> String {
 }
 
 /// End of a command.
-enum End {
+enum CommandEnd {
     Exited(Option<ExitStatus>),
     Silent,
     Cancelled,
@@ -156,8 +156,8 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let mut output = OutputBuffer::new(cx.host.limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
     match end {
-        End::Exited(status) => report(status, &output, &running, &cx.host.limits),
-        End::Silent => {
+        CommandEnd::Exited(status) => report(status, &output, &running, &cx.host.limits),
+        CommandEnd::Silent => {
             running.end().await;
             let seconds = cx.host.limits.shell_idle.as_secs();
             let message = format!(
@@ -166,7 +166,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
             );
             Err(ToolError::new("shell_idle", message))
         }
-        End::Cancelled => {
+        CommandEnd::Cancelled => {
             running.end().await;
             Err(ToolError::cancelled())
         }
@@ -204,7 +204,11 @@ fn not_started(err: &io::Error) -> ToolError {
 }
 
 /// Reads the output until the command has ended, and shows it as it grows.
-async fn follow(running: &mut RunningCommand, output: &mut OutputBuffer, cx: &ToolContext) -> End {
+async fn follow(
+    running: &mut RunningCommand,
+    output: &mut OutputBuffer,
+    cx: &ToolContext,
+) -> CommandEnd {
     let mut buffer = vec![0; 64 * 1024];
     let mut idle = Instant::now() + cx.host.limits.shell_idle;
     let mut show = None;
@@ -212,12 +216,12 @@ async fn follow(running: &mut RunningCommand, output: &mut OutputBuffer, cx: &To
     let mut open = true;
     loop {
         if let (Some((status, _)), false) = (&exited, open) {
-            return End::Exited(*status);
+            return CommandEnd::Exited(*status);
         }
         let drained = exited.as_ref().map_or(idle, |(_, until)| *until);
         tokio::select! {
             biased;
-            () = cx.cancel.cancelled() => return End::Cancelled,
+            () = cx.cancel.cancelled() => return CommandEnd::Cancelled,
             read = running.output.read(&mut buffer), if open => match read {
                 Ok(0) | Err(_) => open = false,
                 Ok(n) => {
@@ -234,8 +238,8 @@ async fn follow(running: &mut RunningCommand, output: &mut OutputBuffer, cx: &To
                 (cx.progress)(output.live());
             }
             () = sleep_until(drained) => match exited {
-                Some((status, _)) => return End::Exited(status),
-                None => return End::Silent,
+                Some((status, _)) => return CommandEnd::Exited(status),
+                None => return CommandEnd::Silent,
             },
         }
     }

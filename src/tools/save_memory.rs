@@ -31,7 +31,7 @@ pub(super) struct SaveMemory {
 }
 
 #[derive(Deserialize)]
-struct Args {
+struct SaveMemoryArgs {
     fact: String,
 }
 
@@ -61,7 +61,7 @@ impl Tool for SaveMemory {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let Args { fact } = parse(args)?;
+        let SaveMemoryArgs { fact } = parse(args)?;
         let fact = one_fact(&fact)?;
         let file = self.file.clone();
         let summary = Summary::new(format!("Remembering: {}", one_line(&fact, 200)));

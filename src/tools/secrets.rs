@@ -10,18 +10,18 @@ use super::name_list::NameList;
 /// The names of files that hold secrets, and of those that only look so.
 const NAMES: &str = include_str!("secrets.toml");
 
-static LISTS: LazyLock<Lists> = LazyLock::new(|| {
+static LISTS: LazyLock<SecretNames> = LazyLock::new(|| {
     // A test reads it: it cannot be wrong here.
-    Lists::parse(NAMES).unwrap_or_default()
+    SecretNames::parse(NAMES).unwrap_or_default()
 });
 
 #[derive(Default)]
-struct Lists {
+struct SecretNames {
     secret: NameList,
     public: NameList,
 }
 
-impl Lists {
+impl SecretNames {
     fn parse(text: &str) -> Result<Self, String> {
         let mut tables: BTreeMap<String, BTreeMap<String, String>> =
             toml::from_str(text).map_err(|err| err.to_string())?;
@@ -32,11 +32,11 @@ impl Lists {
 
 /// The files with secrets in them.
 #[derive(Debug, Clone, Default)]
-pub struct Secrets(Arc<Own>);
+pub struct Secrets(Arc<AgentDirectories>);
 
 /// The directories of the agent itself.
 #[derive(Debug, Default)]
-struct Own {
+struct AgentDirectories {
     named: Vec<PathBuf>,
     /// Real paths, looked up when first needed.
     real: OnceLock<Vec<PathBuf>>,
@@ -45,7 +45,7 @@ struct Own {
 impl Secrets {
     /// Directories below which everything is secret, too.
     pub fn with(directories: Vec<PathBuf>) -> Self {
-        Self(Arc::new(Own { named: directories, real: OnceLock::new() }))
+        Self(Arc::new(AgentDirectories { named: directories, real: OnceLock::new() }))
     }
 
     /// Returns the reason for which a file (a real path), or a directory with all below it, is
@@ -81,7 +81,7 @@ mod tests {
     fn the_list_can_be_read_and_every_row_counts() {
         let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(NAMES).unwrap();
         assert_eq!(tables.keys().collect::<Vec<_>>(), ["public", "secret"]);
-        Lists::parse(NAMES).unwrap();
+        SecretNames::parse(NAMES).unwrap();
         for row in tables["secret"].keys() {
             let path = Path::new("/home/me").join(row.replace('*', "x"));
             assert!(Secrets::default().why(&path).is_some(), "{row}");

@@ -15,7 +15,7 @@ use tandem_content::visible::visible_line;
 pub(super) const LABEL_CHARS: usize = 200;
 
 /// A path, looked up.
-pub(super) struct Target {
+pub(super) struct PathTarget {
     /// Relative where it can be.
     pub(super) label: String,
     /// The real path, if it is inside the workspace; it need not exist.
@@ -26,7 +26,7 @@ pub(super) struct Target {
     pub(super) found: Result<FileKind, ToolError>,
 }
 
-impl Target {
+impl PathTarget {
     /// Looks a path up. What is ignored cannot be used.
     pub(super) async fn look_up(cx: &ToolContext, path: &str, respect: Respect) -> Self {
         match cx.host.resolve(path).await {

@@ -8,23 +8,23 @@ use std::fmt;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 
-pub(super) use self::endings::{Edit, like, normalise, splice};
+pub(super) use self::endings::{TextEdit, like, normalise, splice};
 
 /// Number of bytes of a file to look at to tell text from the rest.
 const SNIFFED: usize = 8192;
 
 /// Text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Text {
+pub(super) struct FileText {
     /// Without the byte order mark, with the line endings of the file.
     pub(super) text: String,
     /// Format of the file.
-    pub(super) format: Format,
+    pub(super) format: TextFormat,
 }
 
 /// Format of a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Format {
+pub(super) struct TextFormat {
     charset: Charset,
     /// `true` if the file begins with a byte order mark.
     bom: bool,
@@ -33,14 +33,14 @@ pub(super) struct Format {
     pub(super) lossless: bool,
 }
 
-impl Default for Format {
+impl Default for TextFormat {
     /// Of new files.
     fn default() -> Self {
         Self { charset: Charset::Utf8, bom: false, lossless: true }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for TextFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.charset.name())
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Unencodable {
 }
 
 /// Reads bytes as text, leniently; `None` if they are not text.
-pub(super) fn decode(bytes: &[u8]) -> Option<Text> {
+pub(super) fn decode(bytes: &[u8]) -> Option<FileText> {
     let mark = MARKS.iter().find(|(_, mark)| bytes.starts_with(mark));
     let (charset, rest) = match mark {
         Some((charset, mark)) => (*charset, &bytes[mark.len()..]),
@@ -100,12 +100,12 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Text> {
     let same = charset == Charset::Utf8 && matches!(text, Cow::Borrowed(_));
     let lossless = same || charset.encode(&text).is_ok_and(|again| again == rest);
     let text = text.into_owned();
-    Some(Text { text, format: Format { charset, bom: mark.is_some(), lossless } })
+    Some(FileText { text, format: TextFormat { charset, bom: mark.is_some(), lossless } })
 }
 
 /// The bytes of a file of this format that says `text`.
-pub(super) fn encode(text: &str, format: &Format) -> Result<Vec<u8>, Unencodable> {
-    let Format { charset, bom, .. } = format;
+pub(super) fn encode(text: &str, format: &TextFormat) -> Result<Vec<u8>, Unencodable> {
+    let TextFormat { charset, bom, .. } = format;
     if !bom {
         return charset.encode(text);
     }
@@ -291,7 +291,8 @@ mod tests {
     #[test]
     fn what_an_encoding_lacks_is_an_error_that_says_where() {
         let check = |encoding, text, line, character| {
-            let format = Format { charset: Charset::Other(encoding), bom: false, lossless: true };
+            let format =
+                TextFormat { charset: Charset::Other(encoding), bom: false, lossless: true };
             let error = encode(text, &format).unwrap_err();
             assert_eq!((error.line, error.character), (line, character));
         };

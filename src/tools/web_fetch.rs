@@ -14,7 +14,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::get::Web;
+use self::get::WebClient;
 pub use self::get::WebSetup;
 use self::read::PageContent;
 use super::blocking::blocking;
@@ -34,24 +34,24 @@ const SHORT: usize = 200;
 
 /// The tool.
 pub(super) struct WebFetch {
-    web: Arc<Web>,
+    web: Arc<WebClient>,
 }
 
 impl WebFetch {
     pub(super) fn new(setup: WebSetup) -> Self {
-        Self { web: Arc::new(Web::new(setup)) }
+        Self { web: Arc::new(WebClient::new(setup)) }
     }
 }
 
 #[derive(Deserialize)]
-struct Args {
+struct WebFetchArgs {
     #[serde(default)]
     prompt: String,
     #[serde(default, alias = "urls", deserialize_with = "args::list")]
     url: Vec<String>,
 }
 
-impl Args {
+impl WebFetchArgs {
     fn urls(&self) -> Result<Vec<Url>, String> {
         let mut urls = urls::of(&self.prompt)?;
         for url in &self.url {
@@ -94,7 +94,7 @@ impl Tool for WebFetch {
     }
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: WebFetchArgs = parse(args)?;
         let urls = args.urls().map_err(ToolError::invalid_args)?;
         let summary = Summary::new(label(&urls));
         if urls.is_empty() {
@@ -118,43 +118,52 @@ fn label(urls: &[Url]) -> String {
 }
 
 /// Result of one address.
-struct Part {
+struct FetchResult {
     url: Url,
     read: Result<PageContent, String>,
     /// `true` if only the beginning was read.
     cut: bool,
 }
 
-async fn run(web: &Arc<Web>, urls: Vec<Url>, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+async fn run(
+    web: &Arc<WebClient>,
+    urls: Vec<Url>,
+    cx: ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let max_bytes = cx.host.limits.web_bytes / urls.len().max(1);
     let parts = stream::iter(urls).map(|url| part(web, url, max_bytes, &cx)).buffered(TOGETHER);
     let Some(parts) = cx.cancel.run_until_cancelled(parts.collect::<Vec<_>>()).await else {
         return Err(ToolError::cancelled());
     };
-    let parts: Vec<Part> = parts.into_iter().collect::<Result<_, _>>()?;
+    let parts: Vec<FetchResult> = parts.into_iter().collect::<Result<_, _>>()?;
     let nothing = parts.iter().all(|part| part.read.is_err());
-    let text: Vec<_> = parts.iter().map(Part::told).collect();
-    let shown: String = parts.iter().map(Part::shown).collect();
+    let text: Vec<_> = parts.iter().map(FetchResult::told).collect();
+    let shown: String = parts.iter().map(FetchResult::shown).collect();
     let shown = Some(Content::Markdown(shown));
     if nothing {
         let (kind, message) = ("web_fetch_processing_error".to_owned(), text.join("\n\n"));
         return Err(ToolError { kind, message, shown });
     }
-    let media = parts.into_iter().filter_map(Part::into_media).collect();
+    let media = parts.into_iter().filter_map(FetchResult::into_media).collect();
     Ok(ToolOutput { text: text.join("\n\n"), media, shown })
 }
 
-async fn part(web: &Web, url: Url, max_bytes: usize, cx: &ToolContext) -> Result<Part, ToolError> {
+async fn part(
+    web: &WebClient,
+    url: Url,
+    max_bytes: usize,
+    cx: &ToolContext,
+) -> Result<FetchResult, ToolError> {
     let got = match web.get(url.clone(), max_bytes, &cx.host.limits).await {
         Ok(got) => got,
-        Err(why) => return Ok(Part { url, read: Err(why), cut: false }),
+        Err(why) => return Ok(FetchResult { url, read: Err(why), cut: false }),
     };
     let (url, cut) = (got.url.clone(), got.cut);
     let read = blocking(cx, move |_| Ok(read::read(&got))).await?;
-    Ok(Part { url, read, cut })
+    Ok(FetchResult { url, read, cut })
 }
 
-impl Part {
+impl FetchResult {
     /// For the model: data of others, and marked as such.
     fn told(&self) -> String {
         let url = &self.url;

@@ -15,7 +15,7 @@ use super::{
 pub(super) struct WriteFile;
 
 #[derive(Deserialize)]
-struct Args {
+struct WriteArgs {
     file_path: String,
     content: String,
 }
@@ -51,12 +51,12 @@ impl Tool for WriteFile {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: Args = parse(args)?;
+        let args: WriteArgs = parse(args)?;
         stoppable(cx, prepare(args, cx)).await
     }
 }
 
-async fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> {
+async fn prepare(args: WriteArgs, cx: &ToolContext) -> Result<Invocation, ToolError> {
     let label = |path: &str| format!("Writing to {path}");
     let path = match cx.host.resolve(&args.file_path).await {
         Ok(path) => path,
@@ -81,7 +81,11 @@ async fn prepare(args: Args, cx: &ToolContext) -> Result<Invocation, ToolError> 
 }
 
 /// Returns what would be written, unless it is there already.
-fn propose(args: &Args, original: Original, relative: &str) -> Result<Option<Proposal>, ToolError> {
+fn propose(
+    args: &WriteArgs,
+    original: Original,
+    relative: &str,
+) -> Result<Option<Proposal>, ToolError> {
     omission::check(&original.text, &args.content)?;
     let new = text::like(&original.text, &args.content);
     if !original.is_new() && *new == *original.text {

@@ -12,7 +12,7 @@ use super::{
 pub(super) struct WriteTodos;
 
 #[derive(Deserialize)]
-struct Args {
+struct TodosArgs {
     todos: Vec<Todo>,
 }
 
@@ -53,7 +53,7 @@ impl Tool for WriteTodos {
     }
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
-        let Args { todos } = parse(args)?;
+        let TodosArgs { todos } = parse(args)?;
         let running = todos.iter().filter(|todo| todo.status == TodoStatus::InProgress).count();
         if running > 1 {
             return Err(ToolError::invalid_args(format_args!(

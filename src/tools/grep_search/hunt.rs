@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::thread;
 
-use super::lines::{LineQuery, Lines, search, searcher};
+use super::lines::{FileMatches, LineQuery, search, searcher};
 use crate::blocking::Deadline;
 use parking_lot::Mutex;
 
@@ -14,7 +14,7 @@ const MAX_THREADS: usize = 8;
 #[derive(Default)]
 pub(super) struct Hits {
     /// The files with matches, in the order of the files.
-    pub(super) files: Vec<(PathBuf, Lines)>,
+    pub(super) files: Vec<(PathBuf, FileMatches)>,
     /// Number of matching lines in all of them.
     pub(super) matches: usize,
     /// `true` if there may be more matches than were wanted.
@@ -26,13 +26,13 @@ pub(super) struct Hits {
 }
 
 /// State that the threads share.
-struct Shared<I> {
+struct HuntState<I> {
     /// Files left to search; `None` for one that could not be read.
     files: I,
     /// Number of files that were taken.
     taken: usize,
     /// With the number of each file: threads do not end in the order in which they begin.
-    found: Vec<(usize, PathBuf, Lines)>,
+    found: Vec<(usize, PathBuf, FileMatches)>,
     hits: Hits,
 }
 
@@ -46,14 +46,15 @@ pub(super) fn hunt(
     max: usize,
     until: &Deadline,
 ) -> Hits {
-    let shared = Mutex::new(Shared { files, taken: 0, found: Vec::new(), hits: Hits::default() });
+    let shared =
+        Mutex::new(HuntState { files, taken: 0, found: Vec::new(), hits: Hits::default() });
     let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| work(&shared, wanted, max, until));
         }
     });
-    let Shared { mut found, mut hits, .. } = shared.into_inner();
+    let HuntState { mut found, mut hits, .. } = shared.into_inner();
     found.sort_unstable_by_key(|(number, ..)| *number);
     let mut left = max;
     for (_, path, mut lines) in found {
@@ -70,7 +71,7 @@ pub(super) fn hunt(
 }
 
 fn work<I: Iterator<Item = Option<PathBuf>>>(
-    shared: &Mutex<Shared<I>>,
+    shared: &Mutex<HuntState<I>>,
     wanted: &LineQuery,
     max: usize,
     until: &Deadline,
@@ -97,7 +98,7 @@ fn work<I: Iterator<Item = Option<PathBuf>>>(
     }
 }
 
-impl<I: Iterator<Item = Option<PathBuf>>> Shared<I> {
+impl<I: Iterator<Item = Option<PathBuf>>> HuntState<I> {
     /// The next file, with its number.
     fn next(&mut self, max: usize, until: &Deadline) -> Option<(usize, PathBuf)> {
         loop {

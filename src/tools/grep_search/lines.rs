@@ -35,7 +35,7 @@ pub(super) struct LineQuery {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct FileLine {
     pub(super) number: u64,
     /// `true` if it matches; `false` if it is but near one that does.
     pub(super) matches: bool,
@@ -44,9 +44,9 @@ pub(super) struct Line {
 
 /// Lines found in one file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Lines {
+pub(super) struct FileMatches {
     /// In order.
-    pub(super) kept: Vec<Line>,
+    pub(super) kept: Vec<FileLine>,
     /// Number of those that match.
     pub(super) matches: usize,
     /// `true` if the file has more matches.
@@ -55,7 +55,7 @@ pub(super) struct Lines {
     binary: bool,
 }
 
-impl Lines {
+impl FileMatches {
     /// The number of the first line that matches.
     pub(super) fn first_match(&self) -> Option<u64> {
         self.kept.iter().find(|line| line.matches).map(|line| line.number)
@@ -106,13 +106,13 @@ pub(super) fn search(
     path: &Path,
     wanted: &LineQuery,
     until: &Deadline,
-) -> io::Result<Lines> {
+) -> io::Result<FileMatches> {
     let file = Stoppable { file: File::open(path)?, until };
-    let mut sink = Collect { wanted, found: Lines::default(), near_to: None };
+    let mut sink = Collect { wanted, found: FileMatches::default(), near_to: None };
     searcher.search_reader(&wanted.pattern, file, &mut sink)?;
     let mut found = sink.found;
     if found.binary {
-        return Ok(Lines::default());
+        return Ok(FileMatches::default());
     }
     // Lines near a match that does not count, or is one too many, were kept too.
     if found.more || wanted.but_not.is_some() {
@@ -138,7 +138,7 @@ impl Read for Stoppable<'_> {
 
 struct Collect<'a> {
     wanted: &'a LineQuery,
-    found: Lines,
+    found: FileMatches,
     /// The last line that is near a match which counts.
     near_to: Option<u64>,
 }
@@ -147,7 +147,7 @@ impl Collect<'_> {
     fn push(&mut self, number: Option<u64>, matches: bool, bytes: &[u8]) {
         let from = if matches { self.wanted.pattern.find(bytes).ok().flatten() } else { None };
         let text = cut(bytes, from.map_or(0, |found| found.start()));
-        self.found.kept.push(Line { number: number.unwrap_or(0), matches, text });
+        self.found.kept.push(FileLine { number: number.unwrap_or(0), matches, text });
     }
 }
 
@@ -206,7 +206,7 @@ fn cut(line: &[u8], at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Lines, cut};
+    use super::{FileLine, FileMatches, cut};
 
     #[test]
     fn a_long_line_is_cut_around_the_match() {
@@ -226,10 +226,10 @@ mod tests {
     }
 
     fn check(lines: &[(u64, bool)], max: usize, around: (usize, usize), expected: &[u64]) {
-        let line = |&(number, matches)| Line { number, matches, text: String::new() };
+        let line = |&(number, matches)| FileLine { number, matches, text: String::new() };
         let matches = lines.iter().filter(|line| line.1).count();
         let kept = lines.iter().map(line).collect();
-        let mut lines = Lines { kept, matches, ..Lines::default() };
+        let mut lines = FileMatches { kept, matches, ..FileMatches::default() };
         lines.truncate(max, around);
         let kept: Vec<_> = lines.kept.iter().map(|line| line.number).collect();
         assert_eq!(kept, expected);

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use super::hunt::Hits;
-use super::lines::{Line, Lines};
+use super::lines::{FileLine, FileMatches};
 use crate::shorten::one_line;
 use crate::target::LABEL_CHARS;
 use crate::workspace::Workspace;
 use crate::{Limits, ToolOutput};
 
 /// A search, for the report.
-pub(super) struct Search {
+pub(super) struct SearchSummary {
     pub(super) pattern: String,
     pub(super) include: Option<String>,
     pub(super) place: String,
@@ -20,7 +20,7 @@ pub(super) struct Search {
 
 /// Returns the report of a search.
 pub(super) fn report(
-    search: &Search,
+    search: &SearchSummary,
     hits: &Hits,
     workspace: &Workspace,
     limits: &Limits,
@@ -63,7 +63,7 @@ pub(super) fn report(
 }
 
 /// `Found 2 matches`.
-fn count(search: &Search, hits: &Hits) -> String {
+fn count(search: &SearchSummary, hits: &Hits) -> String {
     match (hits.matches, search.names_only) {
         (0, _) => "No matches found".to_owned(),
         (1, false) => "Found 1 match".to_owned(),
@@ -73,8 +73,8 @@ fn count(search: &Search, hits: &Hits) -> String {
     }
 }
 
-fn section(name: &str, lines: &Lines) -> String {
-    let line = |Line { number, matches, text }: &Line| {
+fn section(name: &str, lines: &FileMatches) -> String {
+    let line = |FileLine { number, matches, text }: &FileLine| {
         let mark = if *matches { ':' } else { '-' };
         format!("L{number}{mark} {text}\n")
     };
@@ -90,12 +90,12 @@ fn begin(section: &str, room: usize) -> &str {
 }
 
 /// Returns what is missing, and why.
-fn notes(hits: &Hits, left_out: usize, search: &Search, limits: &Limits) -> Vec<String> {
+fn notes(hits: &Hits, left_out: usize, search: &SearchSummary, limits: &Limits) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {
         notes.push(format!(
             "The matches in the last {left_out} file(s) are not or not all shown: the answer \
-             would be longer than {} characters. Search for less, or with names_only.",
+             would be longer than {} characters. SearchSummary for less, or with names_only.",
             limits.output_chars
         ));
     }

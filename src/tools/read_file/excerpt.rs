@@ -9,13 +9,13 @@ const CUT: &str = "... [truncated]";
 
 /// Range of lines, from 1, the last one included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lines {
+pub(crate) struct LineSpan {
     pub(crate) first: usize,
     /// To the end, if it is not said.
     pub(crate) last: Option<usize>,
 }
 
-impl Lines {
+impl LineSpan {
     pub(crate) const ALL: Self = Self { first: 1, last: None };
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Excerpt {
 impl Excerpt {
     /// The lines that are wanted, as far as the limits let them through and they are together
     /// at most `max_chars` characters.
-    pub(crate) fn new(text: &str, lines: Lines, limits: &Limits, max_chars: usize) -> Self {
+    pub(crate) fn new(text: &str, lines: LineSpan, limits: &Limits, max_chars: usize) -> Self {
         let first = lines.first.max(1);
         let mut excerpt =
             Self { text: String::new(), first, last: first - 1, total: count(text), cut: 0 };
@@ -90,7 +90,7 @@ impl Excerpt {
         let search = match cut {
             0 => String::new(),
             _ => format!(
-                " Lines of more than {} characters ({cut} here) end in `{CUT}`; to see what is in \
+                " LineSpan of more than {} characters ({cut} here) end in `{CUT}`; to see what is in \
                  the rest of them, search the file with grep_search.",
                 limits.line_chars
             ),
@@ -118,13 +118,13 @@ fn count(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Excerpt, Lines};
+    use super::{Excerpt, LineSpan};
     use crate::Limits;
 
     fn check(text: &str, lines: (usize, Option<usize>), expected: (&str, usize, usize, usize)) {
         let limits = Limits { read_lines: 3, line_chars: 4, ..Limits::default() };
         let (first, last) = lines;
-        let found = Excerpt::new(text, Lines { first, last }, &limits, 12);
+        let found = Excerpt::new(text, LineSpan { first, last }, &limits, 12);
         assert_eq!((&*found.text, found.first, found.last, found.total), expected);
     }
 

@@ -12,11 +12,11 @@ use serde::Deserialize;
 use crate::args::{self, FilterArgs};
 use crate::blocking::{Deadline, blocking};
 use crate::files::FileKind;
-use crate::pattern::Pattern;
-use crate::read_file::excerpt::Lines;
+use crate::pattern::GlobPattern;
+use crate::read_file::excerpt::LineSpan;
 use crate::shorten::one_line;
 use crate::smallest::Smallest;
-use crate::target::{LABEL_CHARS, Target};
+use crate::target::{LABEL_CHARS, PathTarget};
 use crate::workspace::Respect;
 use crate::{ToolContext, ToolError};
 
@@ -76,12 +76,12 @@ pub(super) struct PlannedFile {
     /// `true` if it may be an image or the like: somebody named it, or asked for its kind.
     pub(super) media: bool,
     /// The lines that are meant, if not all.
-    pub(super) lines: Option<Lines>,
+    pub(super) lines: Option<LineSpan>,
 }
 
 /// Arguments of the tool.
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct ReadManyArgs {
     #[serde(deserialize_with = "args::list", alias = "paths")]
     pub(super) include: Vec<String>,
     #[serde(default, deserialize_with = "args::list")]
@@ -105,22 +105,22 @@ pub(super) struct LinesOfFile {
     pub(super) end_line: usize,
 }
 
-impl Args {
+impl ReadManyArgs {
     pub(super) fn respect(&self) -> Respect {
         self.file_filtering_options.as_ref().map_or(Respect::ALL, FilterArgs::respect)
     }
 }
 
 /// Finds the files that are meant.
-pub(super) async fn plan(cx: &ToolContext, args: Args) -> Result<Plan, ToolError> {
+pub(super) async fn plan(cx: &ToolContext, args: ReadManyArgs) -> Result<Plan, ToolError> {
     let respect = args.respect();
     let mut included = Vec::new();
     for entry in &args.include {
-        included.push(Target::look_up(cx, entry, respect).await);
+        included.push(PathTarget::look_up(cx, entry, respect).await);
     }
     let mut excerpts = Vec::new();
     for excerpt in &args.excerpts {
-        excerpts.push(Target::look_up(cx, &excerpt.path, respect).await);
+        excerpts.push(PathTarget::look_up(cx, &excerpt.path, respect).await);
     }
     blocking(cx, move |cx| find(cx, &args, included, excerpts)).await
 }
@@ -128,9 +128,9 @@ pub(super) async fn plan(cx: &ToolContext, args: Args) -> Result<Plan, ToolError
 /// Finds the files that the targets are, or that are below them.
 fn find(
     cx: &ToolContext,
-    args: &Args,
-    included: Vec<Target>,
-    excerpts: Vec<Target>,
+    args: &ReadManyArgs,
+    included: Vec<PathTarget>,
+    excerpts: Vec<PathTarget>,
 ) -> Result<Plan, ToolError> {
     let search = Finder {
         cx,
@@ -196,7 +196,7 @@ enum Matched {
 
 struct Finder<'a> {
     cx: &'a ToolContext,
-    args: &'a Args,
+    args: &'a ReadManyArgs,
     until: Deadline,
     /// For what is below a directory or matches a glob.
     defaults: Arc<Gitignore>,
@@ -206,11 +206,12 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     /// Adds the files of which only some lines are meant.
-    fn excerpts(&self, plan: &mut Plan, targets: Vec<Target>) {
+    fn excerpts(&self, plan: &mut Plan, targets: Vec<PathTarget>) {
         for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
             let why = match self.entry(&excerpt.path, target) {
                 Ok(Matched::File(path)) => {
-                    let lines = Lines { first: excerpt.start_line, last: Some(excerpt.end_line) };
+                    let lines =
+                        LineSpan { first: excerpt.start_line, last: Some(excerpt.end_line) };
                     let lines = Some(lines);
                     plan.files.push(PlannedFile { path, named: true, media: true, lines });
                     continue;
@@ -223,7 +224,7 @@ impl Finder<'_> {
     }
 
     /// Returns the files that an entry stands for; an error if it is nothing that can be read.
-    fn entry(&self, entry: &str, target: Target) -> Result<Matched, ToolError> {
+    fn entry(&self, entry: &str, target: PathTarget) -> Result<Matched, ToolError> {
         let workspace = &self.cx.host.workspace;
         let respect = self.args.respect();
         match target.found {
@@ -248,7 +249,7 @@ impl Finder<'_> {
         };
         let (mut all, mut all_more) = (Vec::new(), 0);
         for dir in workspace.trees() {
-            let pattern = Pattern::new(workspace, dir, glob, false, self.args.respect())?;
+            let pattern = GlobPattern::new(workspace, dir, glob, false, self.args.respect())?;
             let walk = pattern.walk(workspace, &self.until, self.keep());
             let found = self.collect(&walk, |path| pattern.matches(path), asked_for)?;
             if let Matched::Files { paths, more } = found {

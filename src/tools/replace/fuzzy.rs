@@ -19,7 +19,7 @@ const MAX_STEPS: usize = 400_000_000;
 const LOOK: usize = 4096;
 
 /// A window of whole lines and its distance.
-struct Candidate {
+struct FuzzyWindow {
     range: Range<usize>,
     distance: u32,
 }
@@ -57,10 +57,10 @@ pub(super) fn find(text: &str, old: &str, cancel: &CancellationToken) -> Option<
 }
 
 /// The nearest candidates that do not overlap nearer ones.
-fn best(mut candidates: Vec<Candidate>) -> Vec<Range<usize>> {
+fn best(mut candidates: Vec<FuzzyWindow>) -> Vec<Range<usize>> {
     candidates.sort_by_key(|found| (found.distance, found.range.start));
     let mut chosen: BTreeMap<usize, usize> = BTreeMap::new();
-    for Candidate { range, .. } in candidates {
+    for FuzzyWindow { range, .. } in candidates {
         let before = chosen.range(..range.end).next_back();
         if before.is_none_or(|(_, end)| *end <= range.start) {
             chosen.insert(range.start, range.end);
@@ -102,9 +102,9 @@ impl<'a> Column<'a> {
     }
 
     /// The window that ends here, if it is near enough.
-    fn ending(&self, at: usize) -> Option<Candidate> {
+    fn ending(&self, at: usize) -> Option<FuzzyWindow> {
         let (distance, start) = self.cells[self.old.len()];
-        (distance <= self.limit).then_some(Candidate { range: start..at, distance })
+        (distance <= self.limit).then_some(FuzzyWindow { range: start..at, distance })
     }
 
     /// Goes on by one character of the text; how many steps that took.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::text::Edit;
+use crate::text::TextEdit;
 
 /// Time to compare lines.
 const COMPARING: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const COMPARING: Duration = Duration::from_secs(1);
 const MAX_INDENT: usize = 256;
 
 /// Puts `new` in place of what was found for `old` at `range`.
-pub(super) fn edit(text: &str, range: Range<usize>, old: &str, new: &str) -> Edit<'static> {
+pub(super) fn edit(text: &str, range: Range<usize>, old: &str, new: &str) -> TextEdit<'static> {
     let in_line = |c: char| c.is_whitespace() && c != '\n';
     let before = text[..range.start].trim_end_matches(in_line);
     let after = text[range.end..].trim_start_matches(in_line);
@@ -34,10 +34,10 @@ pub(super) fn edit(text: &str, range: Range<usize>, old: &str, new: &str) -> Edi
     let new = new.strip_prefix(head).unwrap_or_else(|| new.trim_start());
     let new = new.strip_suffix(tail).unwrap_or_else(|| new.trim_end());
     let merged = merge(&split(core), &split(&text[range.clone()]), &split(new));
-    Edit { range, new: merged.join("\n").into() }
+    TextEdit { range, new: merged.join("\n").into() }
 }
 
-fn edit_lines(text: &str, mut range: Range<usize>, old: &str, new: &str) -> Edit<'static> {
+fn edit_lines(text: &str, mut range: Range<usize>, old: &str, new: &str) -> TextEdit<'static> {
     let ours = split(&text[range.clone()]);
     let (base, theirs): (Vec<_>, Vec<_>) = (lines(old).collect(), lines(new).collect());
     let (more_base, more_theirs) = surplus(ours.first(), base.iter(), theirs.iter());
@@ -55,7 +55,7 @@ fn edit_lines(text: &str, mut range: Range<usize>, old: &str, new: &str) -> Edit
         range.end += 1;
         merged.push_str(if lines.is_empty() { "" } else { "\n" });
     }
-    Edit { range, new: merged.into() }
+    TextEdit { range, new: merged.into() }
 }
 
 /// The lines of a text, without their ends.
@@ -83,7 +83,7 @@ fn surplus<'a>(
 }
 
 /// Lines of what the model believes, and what the file has there.
-struct Block {
+struct AlignedBlock {
     base: Range<usize>,
     ours: Range<usize>,
     /// `true` if the model leaves them as they are.
@@ -122,7 +122,7 @@ fn merge(base: &[&str], ours: &[&str], theirs: &[&str]) -> Vec<String> {
     merged
 }
 
-fn from_file(block: &Block, ours: &[&str]) -> impl Iterator<Item = String> {
+fn from_file(block: &AlignedBlock, ours: &[&str]) -> impl Iterator<Item = String> {
     let lines = if block.kept { block.ours.clone() } else { 0..0 };
     ours[lines].iter().map(|line| (*line).to_owned())
 }
@@ -145,7 +145,7 @@ fn kept_lines(base: usize, ops: &[DiffOp]) -> Vec<Option<usize>> {
 }
 
 /// Pairs of equal lines of the base and of the file.
-fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<Block> {
+fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<AlignedBlock> {
     let dense = |line: &&str| line.split_whitespace().collect::<String>();
     let keys = |lines: &[&str]| lines.iter().map(dense).collect::<Vec<_>>();
     let mut blocks = Vec::new();
@@ -171,7 +171,7 @@ fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<Block> {
     };
     let block = |(base, ours): (Range<usize>, Range<usize>)| {
         let kept = if base.is_empty() { near_kept(&base) } else { is_kept(&base) };
-        Block { base, ours, kept }
+        AlignedBlock { base, ours, kept }
     };
     blocks.into_iter().map(block).collect()
 }
@@ -179,7 +179,7 @@ fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<Block> {
 /// Remembers how the file indents what the model indents otherwise.
 fn learn_indent<'a>(
     indents: &mut HashMap<&'a str, &'a str>,
-    block: &Block,
+    block: &AlignedBlock,
     base: &[&'a str],
     ours: &[&'a str],
 ) {

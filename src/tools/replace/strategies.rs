@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::sequence::{lines, occurrences, words};
 use super::{fuzzy, merge};
-use crate::text::Edit;
+use crate::text::TextEdit;
 
 /// More are not replaced at once.
 const MAX_OCCURRENCES: usize = 100_000;
@@ -24,7 +24,7 @@ const SHOWN_LINES: usize = 10;
 pub(super) struct EditRequest<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
-    pub(super) count: Count,
+    pub(super) count: ExpectedCount,
     /// The size of the resulting text, at most.
     pub(super) max_bytes: usize,
     /// Ends a long search.
@@ -33,7 +33,7 @@ pub(super) struct EditRequest<'a> {
 
 /// Number of times that the text must occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum ExpectedCount {
     Exactly(usize),
     Any,
 }
@@ -53,10 +53,10 @@ pub(super) enum Strategy {
 
 /// Places in which a text was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Match<'a> {
+pub(super) struct TextMatch<'a> {
     pub(super) strategy: Strategy,
     /// In order, apart from each other, at least one.
-    pub(super) edits: Vec<Edit<'a>>,
+    pub(super) edits: Vec<TextEdit<'a>>,
 }
 
 /// Reason to replace nothing.
@@ -76,14 +76,14 @@ pub(super) enum NoMatch {
 }
 
 /// Looks for `wanted.old`. The first strategy that finds anything decides.
-pub(super) fn find<'a>(text: &str, wanted: &EditRequest<'a>) -> Result<Match<'a>, NoMatch> {
+pub(super) fn find<'a>(text: &str, wanted: &EditRequest<'a>) -> Result<TextMatch<'a>, NoMatch> {
     if let Some(ranges) = exact(text, wanted)? {
         let growth = wanted.new.len().saturating_sub(wanted.old.len());
         if text.len().saturating_add(growth.saturating_mul(ranges.len())) > wanted.max_bytes {
             return Err(NoMatch::TooLarge);
         }
-        let edit = |range| Edit { range, new: Cow::Borrowed(wanted.new) };
-        return Ok(Match {
+        let edit = |range| TextEdit { range, new: Cow::Borrowed(wanted.new) };
+        return Ok(TextMatch {
             strategy: Strategy::Exact,
             edits: ranges.into_iter().map(edit).collect(),
         });
@@ -100,7 +100,7 @@ pub(super) fn find<'a>(text: &str, wanted: &EditRequest<'a>) -> Result<Match<'a>
     let ranges = fuzzy::find(text, wanted.old, wanted.cancel).ok_or(NoMatch::Cancelled)?;
     match ranges.len() {
         0 => Err(NoMatch::Nothing),
-        1 if wanted.count != Count::Any && wanted.count != Count::Exactly(1) => {
+        1 if wanted.count != ExpectedCount::Any && wanted.count != ExpectedCount::Exactly(1) => {
             Err(count("1 text that is much like one", text, &ranges))
         }
         1 => merged(Strategy::Fuzzy, text, ranges, wanted),
@@ -123,7 +123,7 @@ fn exact(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize>
         .collect();
     // Two that overlap are two places as well.
     if let [only] = ranges.as_slice()
-        && wanted.count == Count::Exactly(1)
+        && wanted.count == ExpectedCount::Exactly(1)
         && let Some(at) = finder.find(&text.as_bytes()[only.start + 1..])
     {
         let at = only.start + 1 + at;
@@ -148,15 +148,15 @@ fn tokens(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize
 fn check_count(
     text: &str,
     ranges: Vec<Range<usize>>,
-    expected: Count,
+    expected: ExpectedCount,
 ) -> Result<Option<Vec<Range<usize>>>, NoMatch> {
     if ranges.is_empty() {
         return Ok(None);
     }
-    let ranges = if expected == Count::Exactly(1) { ranges } else { apart(ranges) };
+    let ranges = if expected == ExpectedCount::Exactly(1) { ranges } else { apart(ranges) };
     let as_expected = match expected {
-        Count::Exactly(count) => ranges.len() == count,
-        Count::Any => ranges.len() <= MAX_OCCURRENCES,
+        ExpectedCount::Exactly(count) => ranges.len() == count,
+        ExpectedCount::Any => ranges.len() <= MAX_OCCURRENCES,
     };
     match ranges.len() {
         _ if as_expected => Ok(Some(ranges)),
@@ -197,7 +197,7 @@ fn merged<'a>(
     text: &str,
     ranges: Vec<Range<usize>>,
     wanted: &EditRequest<'_>,
-) -> Result<Match<'a>, NoMatch> {
+) -> Result<TextMatch<'a>, NoMatch> {
     let mut size = text.len();
     let mut edits = Vec::with_capacity(ranges.len());
     for range in ranges {
@@ -208,7 +208,7 @@ fn merged<'a>(
         }
         edits.push(edit);
     }
-    Ok(Match { strategy, edits })
+    Ok(TextMatch { strategy, edits })
 }
 
 #[cfg(test)]
@@ -221,7 +221,7 @@ mod tests {
         text: &str,
         old: &str,
         new: &str,
-        count: Count,
+        count: ExpectedCount,
     ) -> Result<(Strategy, String), NoMatch> {
         let cancel = CancellationToken::new();
         let wanted = EditRequest { old, new, count, max_bytes: 1000, cancel: &cancel };
@@ -230,11 +230,11 @@ mod tests {
     }
 
     fn check(text: &str, old: &str, new: &str, strategy: Strategy, expected: &str) {
-        let found = find_in(text, old, new, Count::Exactly(1));
+        let found = find_in(text, old, new, ExpectedCount::Exactly(1));
         assert_eq!(found, Ok((strategy, expected.to_owned())));
     }
 
-    fn check_miss(text: &str, old: &str, count: Count, found: &str, lines: &[usize]) {
+    fn check_miss(text: &str, old: &str, count: ExpectedCount, found: &str, lines: &[usize]) {
         let miss = NoMatch::Count { found: found.to_owned(), lines: lines.to_owned() };
         assert_eq!(find_in(text, old, "new", count), Err(miss));
     }
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn no_part_of_a_word_is_taken_for_the_word() {
-        assert_eq!(find_in("max = 1", "x  = 1", "", Count::Any), Err(NoMatch::Nothing));
-        assert_eq!(find_in("returned", "return ed", "", Count::Any), Err(NoMatch::Nothing));
+        assert_eq!(find_in("max = 1", "x  = 1", "", ExpectedCount::Any), Err(NoMatch::Nothing));
+        assert_eq!(find_in("returned", "return ed", "", ExpectedCount::Any), Err(NoMatch::Nothing));
     }
 
     #[test]
@@ -282,28 +282,29 @@ mod tests {
 
     #[test]
     fn several_places_are_an_error_that_says_where() {
-        check_miss("a\nb\na\n", "a", Count::Exactly(1), "2 occurrences", &[1, 3]);
-        check_miss("a\nb\na\n", "a", Count::Exactly(3), "2 occurrences", &[1, 3]);
-        check_miss(" a\nb\n a\n", "  a\n", Count::Exactly(1), "2 occurrences", &[1, 3]);
-        check_miss("a b", "a", Count::Exactly(2), "1 occurrence", &[1]);
-        check_miss("f( x )\nf( x )\n", "f(x)", Count::Exactly(1), "2 occurrences", &[1, 2]);
+        check_miss("a\nb\na\n", "a", ExpectedCount::Exactly(1), "2 occurrences", &[1, 3]);
+        check_miss("a\nb\na\n", "a", ExpectedCount::Exactly(3), "2 occurrences", &[1, 3]);
+        check_miss(" a\nb\n a\n", "  a\n", ExpectedCount::Exactly(1), "2 occurrences", &[1, 3]);
+        check_miss("a b", "a", ExpectedCount::Exactly(2), "1 occurrence", &[1]);
+        check_miss("f( x )\nf( x )\n", "f(x)", ExpectedCount::Exactly(1), "2 occurrences", &[1, 2]);
     }
 
     #[test]
     fn places_that_overlap_are_several() {
-        check_miss("}\n}\n}\n", "}\n}\n", Count::Exactly(1), "2 occurrences", &[1, 2]);
-        check_miss(" }\n }\n }\n", "}\n}\n", Count::Exactly(1), "2 occurrences", &[1, 2]);
-        let all = find_in("aaa", "aa", "b", Count::Any);
+        check_miss("}\n}\n}\n", "}\n}\n", ExpectedCount::Exactly(1), "2 occurrences", &[1, 2]);
+        check_miss(" }\n }\n }\n", "}\n}\n", ExpectedCount::Exactly(1), "2 occurrences", &[1, 2]);
+        let all = find_in("aaa", "aa", "b", ExpectedCount::Any);
         assert_eq!(all, Ok((Strategy::Exact, "ba".to_owned())));
     }
 
     #[test]
     fn all_occurrences_are_replaced_on_demand() {
-        let all = |text, old, new| find_in(text, old, new, Count::Any).map(|(_, text)| text);
+        let all =
+            |text, old, new| find_in(text, old, new, ExpectedCount::Any).map(|(_, text)| text);
         assert_eq!(all("a-a-a", "a", "bb"), Ok("bb-bb-bb".to_owned()));
         assert_eq!(all(" a\n\ta\n", "  a\n", "  b\n"), Ok(" b\n\tb\n".to_owned()));
         assert_eq!(
-            find_in("a a", "a", "b", Count::Exactly(2)).map(|(_, text)| text),
+            find_in("a a", "a", "b", ExpectedCount::Exactly(2)).map(|(_, text)| text),
             Ok("b b".to_owned())
         );
     }
@@ -312,20 +313,20 @@ mod tests {
     fn texts_that_are_nearly_it_are_not_all_replaced() {
         let text = "let value1 = compute(1);\nlet value2 = compute(2);\n";
         let found = "2 texts that are much like it, but no occurrence";
-        check_miss(text, "let value3 = compute(1);\n", Count::Any, found, &[1, 2]);
+        check_miss(text, "let value3 = compute(1);\n", ExpectedCount::Any, found, &[1, 2]);
     }
 
     #[test]
     fn the_result_has_a_limit() {
         let new = "n".repeat(600);
-        assert_eq!(find_in("a a", "a", &new, Count::Any), Err(NoMatch::TooLarge));
-        assert_eq!(find_in("( a )(\ta )", "(a)", &new, Count::Any), Err(NoMatch::TooLarge));
+        assert_eq!(find_in("a a", "a", &new, ExpectedCount::Any), Err(NoMatch::TooLarge));
+        assert_eq!(find_in("( a )(\ta )", "(a)", &new, ExpectedCount::Any), Err(NoMatch::TooLarge));
     }
 
     #[test]
     fn white_space_alone_is_only_found_exactly() {
         check("a\t\tb", "\t\t", " ", Strategy::Exact, "a b");
-        assert_eq!(find_in("a\n\nb", " \n", "", Count::Any), Err(NoMatch::Nothing));
+        assert_eq!(find_in("a\n\nb", " \n", "", ExpectedCount::Any), Err(NoMatch::Nothing));
     }
 
     proptest::proptest! {
@@ -345,7 +346,7 @@ mod tests {
                 if old.is_empty() {
                     continue;
                 }
-                for count in [Count::Exactly(1), Count::Any] {
+                for count in [ExpectedCount::Exactly(1), ExpectedCount::Any] {
                     drop(find_in(&text, &old, &new, count));
                 }
             }

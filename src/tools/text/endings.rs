@@ -11,7 +11,7 @@ const COMPARING: Duration = Duration::from_secs(1);
 
 /// A piece of text that is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Edit<'a> {
+pub(crate) struct TextEdit<'a> {
     /// Range in the normalised text.
     pub(crate) range: Range<usize>,
     /// Replacement, normalised.
@@ -33,7 +33,7 @@ pub(crate) fn like(old: &str, new: &str) -> String {
 
 /// Carries out edits that were worked out on the normalised text, in its order and apart from
 /// each other. All else stays, byte for byte.
-pub(crate) fn splice(old: &str, edits: &[Edit<'_>]) -> String {
+pub(crate) fn splice(old: &str, edits: &[TextEdit<'_>]) -> String {
     let endings = Endings::of(old);
     // Where, in the normalised text, the line ends are that lost their `\r`.
     let lost: Vec<usize> =
@@ -41,7 +41,7 @@ pub(crate) fn splice(old: &str, edits: &[Edit<'_>]) -> String {
     let place = |at: usize| at + lost.partition_point(|lost| *lost < at);
     let mut spliced = String::with_capacity(old.len());
     let mut done = 0;
-    for Edit { range, new } in edits {
+    for TextEdit { range, new } in edits {
         let (start, end) = (place(range.start), place(range.end));
         spliced.push_str(&old[done..start]);
         spliced.push_str(&endings.apply(&old[start..end], new));
@@ -165,7 +165,7 @@ mod tests {
         let check = |old: &str, edits: &[(Range<usize>, &str)], expected: &str| {
             let edits: Vec<_> = edits
                 .iter()
-                .map(|(range, new)| Edit { range: range.clone(), new: (*new).into() })
+                .map(|(range, new)| TextEdit { range: range.clone(), new: (*new).into() })
                 .collect();
             assert_eq!(splice(old, &edits), expected);
         };

@@ -30,7 +30,7 @@ pub struct WebSetup {
 }
 
 /// Client for the web.
-pub(super) struct Web {
+pub(super) struct WebClient {
     setup: WebSetup,
     clients: OnceLock<Clients>,
     pace: Pace,
@@ -57,7 +57,7 @@ pub(super) struct Download {
     pub(super) cut: bool,
 }
 
-impl Web {
+impl WebClient {
     pub(super) fn new(setup: WebSetup) -> Self {
         Self { setup, clients: OnceLock::new(), pace: Pace::default() }
     }

@@ -22,7 +22,7 @@ const INDENTED: usize = 8;
 
 /// Returns the text that people would read of a page. Addresses of links are as the page has them.
 pub(super) fn text(html: &str) -> String {
-    let mut page = Page::default();
+    let mut page = PageText::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
         page.take(&event);
         None::<Infallible>
@@ -43,7 +43,7 @@ struct Mark {
 
 /// The page, as far as it has been read.
 #[derive(Default)]
-struct Page {
+struct PageText {
     text: String,
     /// Space before the next word.
     gap: Gap,
@@ -76,7 +76,7 @@ enum Attribute {
     Other,
 }
 
-impl Page {
+impl PageText {
     fn take(&mut self, event: &CallbackEvent<'_>) {
         match *event {
             CallbackEvent::OpenStartTag { name } => {
