@@ -9,7 +9,7 @@ use crate::cli::Attach;
 use tandem_content::visible::visible_line;
 use tandem_settings::limits::Limits;
 use tandem_settings::settings::Settings;
-use tandem_tui::{self as tui, Agent, Attached, Conversation, Listed, Wanted};
+use tandem_tui::{self as tui, Attached, Conversation, Listed, LocalAgent, Wanted};
 
 /// What it ends with if the person has to say which session.
 const CHOOSE: i32 = 2;
@@ -22,7 +22,7 @@ pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let credentials = credentials()?;
     let env = credentials.env();
-    let agent = Agent {
+    let agent = LocalAgent {
         port: attach.port,
         token: token(attach.a2a_token_file.as_deref(), &credentials)?,
         line_bytes: Limits::new(&Settings::default(), &attach.limits).line_bytes,

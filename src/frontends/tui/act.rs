@@ -14,11 +14,11 @@ use tokio::time::Instant;
 pub(super) use self::login::{Entering, step};
 use super::complete;
 use super::input::{Edit, Input};
-use super::item::{Body, Item};
-use super::keyboard::Key;
+use super::item::{HistoryItem, ItemBody};
+use super::keyboard::KeyPress;
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
-use super::offer::{Cause, Offer, Stage, Then};
+use super::offer::{Cause, LoginOffer, LoginStage, Then};
 use super::signals::{Came, Signals};
 use super::{Quit, Ui, clipboard, draw, editor, markdown, now, prompt, signals};
 
@@ -33,9 +33,9 @@ impl Ui {
             Some(dialog) if dialog.reading => Focus::Reader,
             Some(dialog) if dialog.ready(now()) => Focus::Question,
             _ => match self.logging_in().map(|offer| &offer.stage) {
-                Some(Stage::Providers | Stage::Choosing) => Focus::Offer,
-                Some(Stage::Typing(_)) => Focus::Key,
-                Some(Stage::Checking | Stage::Browser(_)) => Focus::Waiting,
+                Some(LoginStage::Providers | LoginStage::Choosing) => Focus::Offer,
+                Some(LoginStage::Typing(_)) => Focus::Key,
+                Some(LoginStage::Checking | LoginStage::Browser(_)) => Focus::Waiting,
                 None => Focus::Input {
                     empty: self.state.input.is_empty(),
                     completing: self.state.completion.is_some(),
@@ -44,7 +44,7 @@ impl Ui {
         }
     }
 
-    pub(super) async fn key(&mut self, key: Key) -> anyhow::Result<()> {
+    pub(super) async fn key(&mut self, key: KeyPress) -> anyhow::Result<()> {
         let focus = self.focus();
         let Some(intent) = keys::intent(key, focus, self.session.elsewhere().is_some()) else {
             return Ok(());
@@ -125,7 +125,7 @@ impl Ui {
             return saying.edit(edit);
         }
         if self.focus() == Focus::Key
-            && let Some(key) = self.state.offer.as_mut().and_then(Offer::typing)
+            && let Some(key) = self.state.offer.as_mut().and_then(LoginOffer::typing)
         {
             return key.edit(edit);
         }
@@ -155,7 +155,7 @@ impl Ui {
                 }
             }
             Focus::Offer => {
-                let marked = self.state.offer.as_ref().and_then(Offer::marked);
+                let marked = self.state.offer.as_ref().and_then(LoginOffer::marked);
                 if let Some(choice) = marked {
                     self.choose_login(choice);
                 }
@@ -193,7 +193,9 @@ impl Ui {
         match local {
             Some((Local::Auth, _)) => self.offer_login(Cause::Wanted, None, Then::Nothing),
             Some((Local::Copy, what)) => self.copy(&what),
-            Some((Local::Help, _)) => self.state.aside(Item::new(Body::Help(local::names()))),
+            Some((Local::Help, _)) => {
+                self.state.aside(HistoryItem::new(ItemBody::Help(local::names())))
+            }
             Some((Local::Mode, name)) => self.name_mode(&name),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
@@ -239,7 +241,7 @@ impl Ui {
     /// Shows in full what was shown in short last: what still grows, or what has gone by.
     fn unfold(&mut self) {
         let columns = self.screen.columns();
-        let short = |item: &Item| item.open || !draw::item(item, false, columns).whole;
+        let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;
         let mut live = self.state.items.iter_mut().rev();
         if let Some(item) = live.find(|item| !item.done && short(item)) {
             item.open = !item.open;

@@ -15,7 +15,7 @@ const MOST: usize = 8;
 pub(super) struct Completion {
     /// Start of the completed text, in bytes.
     pub(super) from: usize,
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<CompletionCandidate>,
     /// Index of the marked candidate.
     pub(super) selected: usize,
     /// `true` if these are earlier prompts.
@@ -24,7 +24,7 @@ pub(super) struct Completion {
 
 /// Something that may be meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct CompletionCandidate {
     /// Text that is put in.
     pub(super) text: String,
     /// Description for people.
@@ -33,14 +33,14 @@ pub(super) struct Candidate {
 
 /// Kind of text that can be completed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted<'a> {
+pub(super) enum Completable<'a> {
     Command(&'a str),
     /// A file's name, and where it begins.
     File(&'a str, usize),
 }
 
 impl Completion {
-    fn new(from: usize, candidates: Vec<Candidate>, searches: bool) -> Option<Self> {
+    fn new(from: usize, candidates: Vec<CompletionCandidate>, searches: bool) -> Option<Self> {
         (!candidates.is_empty()).then_some(Self { from, candidates, selected: 0, searches })
     }
 
@@ -63,29 +63,30 @@ impl Completion {
 }
 
 /// Returns the text at the cursor that can be completed.
-pub(super) fn wanted(input: &Input) -> Option<Wanted<'_>> {
+pub(super) fn wanted(input: &Input) -> Option<Completable<'_>> {
     let before = &input.text()[..input.cursor()];
     if before.starts_with('/') && !before.contains('\n') {
-        return Some(Wanted::Command(before));
+        return Some(Completable::Command(before));
     }
     let at = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let name = before[at..].strip_prefix('@')?;
-    Some(Wanted::File(name, at))
+    Some(Completable::File(name, at))
 }
 
 /// The commands, and the prompts of MCP servers, that begin like this.
 pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
-    let local = LOCAL
-        .iter()
-        .map(|(name, _, help)| Candidate { text: (*name).to_owned(), help: (*help).to_owned() });
+    let local = LOCAL.iter().map(|(name, _, help)| CompletionCandidate {
+        text: (*name).to_owned(),
+        help: (*help).to_owned(),
+    });
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
     known.extend(prompts.iter().map(|prompt| {
         let takes = if prompt.takes { " " } else { "" };
         let text = format!("/{}{takes}", prompt.name);
-        Candidate { text, help: prompt.description.clone() }
+        CompletionCandidate { text, help: prompt.description.clone() }
     }));
-    let name = |it: &Candidate| it.text.split(' ').next().unwrap_or_default().to_owned();
+    let name = |it: &CompletionCandidate| it.text.split(' ').next().unwrap_or_default().to_owned();
     known.sort_by_key(name);
     known.dedup_by(|one, other| one.text.trim_end() == other.text.trim_end());
     known.retain(|candidate| candidate.text.starts_with(typed));
@@ -97,13 +98,13 @@ pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
     Completion::new(0, known, false)
 }
 
-fn flatten(above: &str, commands: &[Command], known: &mut Vec<Candidate>) {
+fn flatten(above: &str, commands: &[Command], known: &mut Vec<CompletionCandidate>) {
     for command in commands {
         let path = format!("{above}{}", command.name);
         if command.runs() {
             let takes = if command.arguments.is_empty() { "" } else { " " };
             let help = command.description.to_owned();
-            known.push(Candidate { text: format!("{path}{takes}"), help });
+            known.push(CompletionCandidate { text: format!("{path}{takes}"), help });
         }
         flatten(&format!("{path} "), command.sub_commands, known);
     }
@@ -111,22 +112,22 @@ fn flatten(above: &str, commands: &[Command], known: &mut Vec<Candidate>) {
 
 /// The files of the workspace, made ready to be looked through at every key.
 #[derive(Debug, Default)]
-pub(super) struct Files(Vec<File>);
+pub(super) struct FileIndex(Vec<IndexedFile>);
 
 #[derive(Debug)]
-struct File {
+struct IndexedFile {
     path: String,
     /// The same in lower case, and where the name begins in it.
     folded: String,
     name: usize,
 }
 
-impl Files {
+impl FileIndex {
     pub(super) fn new(paths: Vec<String>) -> Self {
         let file = |path: String| {
             let folded = path.to_lowercase();
             let name = folded.rfind('/').map_or(0, |slash| slash + 1);
-            File { path, folded, name }
+            IndexedFile { path, folded, name }
         };
         Self(paths.into_iter().map(file).collect())
     }
@@ -136,8 +137,8 @@ impl Files {
         let typed = typed.replace('\\', "").to_lowercase();
         let fits = |file| Some((Reverse(fits(&typed, file)?), file));
         let mut fitting: Vec<_> = self.0.iter().filter_map(fits).collect();
-        let order = |one: &(Reverse<u8>, &File), other: &(Reverse<u8>, &File)| {
-            let key = |(fits, file): &(Reverse<u8>, &File)| (*fits, file.path.len());
+        let order = |one: &(Reverse<u8>, &IndexedFile), other: &(Reverse<u8>, &IndexedFile)| {
+            let key = |(fits, file): &(Reverse<u8>, &IndexedFile)| (*fits, file.path.len());
             key(one).cmp(&key(other)).then_with(|| one.1.path.cmp(&other.1.path))
         };
         if fitting.len() > MOST {
@@ -147,7 +148,7 @@ impl Files {
         fitting.sort_by(order);
         let candidates = fitting.into_iter().map(|(_, file)| {
             let text = format!("@{} ", file.path.replace(' ', "\\ "));
-            Candidate { text, help: String::new() }
+            CompletionCandidate { text, help: String::new() }
         });
         Completion::new(from, candidates.collect(), false)
     }
@@ -155,7 +156,7 @@ impl Files {
 
 /// Returns the rank of a file for the typed text, the highest for the best; `None` if the file does
 /// not fit.
-fn fits(typed: &str, file: &File) -> Option<u8> {
+fn fits(typed: &str, file: &IndexedFile) -> Option<u8> {
     let (path, name) = (&file.folded, &file.folded[file.name..]);
     if path.starts_with(typed) || name.starts_with(typed) {
         return Some(3);
@@ -173,10 +174,10 @@ fn fits(typed: &str, file: &File) -> Option<u8> {
 /// The earlier prompts with this in them, the last first.
 pub(super) fn history(typed: &str, history: &[String]) -> Option<Completion> {
     let typed = typed.to_lowercase();
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut candidates: Vec<CompletionCandidate> = Vec::new();
     for text in history.iter().rev().filter(|text| text.to_lowercase().contains(&typed)) {
         if candidates.len() < MOST && candidates.iter().all(|known| known.text != *text) {
-            candidates.push(Candidate { text: text.clone(), help: String::new() });
+            candidates.push(CompletionCandidate { text: text.clone(), help: String::new() });
         }
     }
     Completion::new(0, candidates, true)
@@ -194,8 +195,8 @@ mod tests {
 
     #[test]
     fn what_is_wanted_depends_on_the_word() {
-        assert_eq!(wanted(&typed("/mem")), Some(Wanted::Command("/mem")));
-        assert_eq!(wanted(&typed("see @src/m")), Some(Wanted::File("src/m", 4)));
+        assert_eq!(wanted(&typed("/mem")), Some(Completable::Command("/mem")));
+        assert_eq!(wanted(&typed("see @src/m")), Some(Completable::File("src/m", 4)));
         assert_eq!(wanted(&typed("a@b")), None);
         assert_eq!(wanted(&typed("see")), None);
     }
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn the_file_that_fits_best_comes_first() {
         let known = ["docs/main notes.md", "src/main.rs", "src/domain.rs", "maintain"];
-        let known = Files::new(known.map(ToOwned::to_owned).to_vec());
+        let known = FileIndex::new(known.map(ToOwned::to_owned).to_vec());
         let found = texts(known.fitting("main", 0));
         assert_eq!(
             found,
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn what_is_marked_is_put_in_the_place_of_the_word() {
         let mut input = typed("see @ma");
-        let files = Files::new(vec!["main.rs".to_owned(), "make".to_owned()]);
+        let files = FileIndex::new(vec!["main.rs".to_owned(), "make".to_owned()]);
         let Some(mut completion) = files.fitting("ma", 4) else { panic!("nothing fits") };
         completion.select(true);
         completion.select(true);

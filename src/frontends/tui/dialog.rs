@@ -28,7 +28,7 @@ pub(super) struct Dialog {
     /// not.
     pub(super) content: Memo<(usize, bool), QuestionRows>,
     /// Number of these rows that the screen shows, and of those that there are.
-    pub(super) window: Cell<Window>,
+    pub(super) window: Cell<VisibleRows>,
     /// `true` if the question has the whole screen.
     pub(super) reading: bool,
     /// The sentence that goes with a rejection, while it is typed.
@@ -37,7 +37,7 @@ pub(super) struct Dialog {
 
 /// Numbers of rows of what is asked about: those shown, and all.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Window {
+pub(super) struct VisibleRows {
     /// Rows on the screen.
     pub(super) shown: usize,
     /// Rows there are.
@@ -57,7 +57,7 @@ pub(super) enum Scroll {
 
 /// A choice of the dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum DialogChoice {
     /// This answer.
     Answer(Answer),
     /// No, and why is typed now.
@@ -85,7 +85,7 @@ impl Dialog {
 
     /// Shows other rows of what is asked about: a page is as many as are on the screen.
     pub(super) fn scroll(&mut self, scroll: Scroll) {
-        let Window { shown, total } = self.window.get();
+        let VisibleRows { shown, total } = self.window.get();
         let last = total.saturating_sub(shown);
         let first = self.scroll.min(last);
         self.scroll = match scroll {
@@ -116,36 +116,36 @@ impl Dialog {
     }
 
     /// Returns the choices: key, meaning, and text for people.
-    pub(super) fn choices(&self) -> Vec<(char, Choice, String)> {
-        let once = Choice::Answer(Answer::Once { edited: None });
+    pub(super) fn choices(&self) -> Vec<(char, DialogChoice, String)> {
+        let once = DialogChoice::Answer(Answer::Once { edited: None });
         let mut choices = vec![('y', once, "yes, this once".to_owned())];
         let scopes = self.started.question.iter().flat_map(|question| &question.scopes);
         for (at, scope) in scopes.take(8).enumerate() {
             let key = if at == 0 { 'a' } else { char::from(b'1' + u8::try_from(at).unwrap_or(8)) };
-            let always = Choice::Answer(Answer::Always(scope.clone()));
+            let always = DialogChoice::Answer(Answer::Always(scope.clone()));
             choices.push((key, always, format!("yes, and until {} {scope}", self.until)));
         }
         let saved = self.started.question.as_ref().and_then(Question::to_save);
         if let Some(scope) = saved {
-            let always = Choice::Answer(Answer::AlwaysAndSave(scope.clone()));
+            let always = DialogChoice::Answer(Answer::AlwaysAndSave(scope.clone()));
             choices.push(('p', always, format!("yes, and for good in this folder {scope}")));
         }
         if self.proposal().is_some() {
-            choices.push(('e', Choice::Edit, "edit it first, in $EDITOR".to_owned()));
+            choices.push(('e', DialogChoice::Edit, "edit it first, in $EDITOR".to_owned()));
         }
-        choices.push(('n', Choice::Answer(Answer::Reject), "no".to_owned()));
-        choices.push(('s', Choice::Say, "no, and say why or what instead".to_owned()));
+        choices.push(('n', DialogChoice::Answer(Answer::Reject), "no".to_owned()));
+        choices.push(('s', DialogChoice::Say, "no, and say why or what instead".to_owned()));
         choices
     }
 
     /// Returns the choice of a key.
-    pub(super) fn chosen(&self, key: char) -> Option<Choice> {
+    pub(super) fn chosen(&self, key: char) -> Option<DialogChoice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)
     }
 
     /// Returns the marked choice.
-    pub(super) fn marked(&self) -> Option<Choice> {
+    pub(super) fn marked(&self) -> Option<DialogChoice> {
         self.choices().into_iter().nth(self.selected).map(|(_, choice, _)| choice)
     }
 

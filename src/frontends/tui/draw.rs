@@ -11,10 +11,10 @@ mod status;
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
-use super::item::{Body, Item, Tone};
+use super::item::{HistoryItem, ItemBody, Tone};
 use super::layout::ItemRows;
 use super::markdown::{self, Growing};
-use super::state::State;
+use super::state::ScreenState;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::whole::{broken, wrap_words};
 use super::wrap::{Margin, cut, lines, width};
@@ -42,7 +42,7 @@ const RULE: usize = 80;
 
 /// The live rows, and where the cursor is in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct LiveRows {
     /// From the top.
     pub(super) rows: Vec<Line<'static>>,
     /// Row and column, if it is seen.
@@ -50,7 +50,7 @@ pub(super) struct Frame {
 }
 
 /// The rows of an item, as they go into the scrollback; all of them if `unfolded`.
-pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> ItemRows {
+pub(super) fn item(item: &HistoryItem, unfolded: bool, columns: usize) -> ItemRows {
     let mut shown = body(item, item.open || unfolded, columns);
     if item.apart {
         shown.rows.insert(0, Line::default());
@@ -59,7 +59,12 @@ pub(super) fn item(item: &Item, unfolded: bool, columns: usize) -> ItemRows {
 }
 
 /// The rows of an item that is live, the last ones: no more than there is room for.
-fn last_rows(item: &Item, unfolded: bool, columns: usize, room: usize) -> Vec<Line<'static>> {
+fn last_rows(
+    item: &HistoryItem,
+    unfolded: bool,
+    columns: usize,
+    room: usize,
+) -> Vec<Line<'static>> {
     let last = |rows: &[Line<'static>]| rows[rows.len().saturating_sub(room)..].to_vec();
     // A live row is one row of the terminal.
     let shown = || {
@@ -73,7 +78,7 @@ fn last_rows(item: &Item, unfolded: bool, columns: usize, room: usize) -> Vec<Li
 }
 
 /// The live rows; not more than `height`.
-pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) -> Frame {
+pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Millis) -> LiveRows {
     if let Some(dialog) = state.dialogs.front().filter(|dialog| dialog.reading) {
         return question::read(dialog, columns, height);
     }
@@ -100,7 +105,7 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     let room = room - below.len();
     let mut above = Vec::new();
     // What is asked about is shown with the question.
-    let asked = |item: &&Item| matches!(&item.body, Body::Call(card) if card.status == CallStatus::AwaitingAnswer);
+    let asked = |item: &&HistoryItem| matches!(&item.body, ItemBody::Call(card) if card.status == CallStatus::AwaitingAnswer);
     for item in state.items.iter().rev().filter(|item| !asked(item)) {
         let mut rows = last_rows(item, state.unfolded, columns, room - above.len());
         rows.append(&mut above);
@@ -115,17 +120,17 @@ pub(super) fn live(state: &State, columns: usize, height: usize, now: Millis) ->
     above.append(&mut frame.rows);
     above.drain(..over.min(above.len()));
     let cursor = frame.cursor.map(|(row, column)| ((row + top).saturating_sub(over), column));
-    Frame { rows: above, cursor }
+    LiveRows { rows: above, cursor }
 }
 
-fn body(item: &Item, open: bool, columns: usize) -> ItemRows {
+fn body(item: &HistoryItem, open: bool, columns: usize) -> ItemRows {
     ItemRows::all(match &item.body {
-        Body::Prompt(text, by) => return prompt(text, by.as_ref(), open, columns),
-        Body::Said(text) => markdown::render_rest(text, columns),
-        Body::Thought(text) => return thought(text, item.done, open, columns),
-        Body::Help(commands) => help::essential(commands, columns),
-        Body::Call(call) => return card::rows(call, open, columns),
-        Body::Note(tone, text) => {
+        ItemBody::Prompt(text, by) => return prompt(text, by.as_ref(), open, columns),
+        ItemBody::Said(text) => markdown::render_rest(text, columns),
+        ItemBody::Thought(text) => return thought(text, item.done, open, columns),
+        ItemBody::Help(commands) => help::essential(commands, columns),
+        ItemBody::Call(call) => return card::rows(call, open, columns),
+        ItemBody::Note(tone, text) => {
             let (mark, style) = match tone {
                 Tone::Aside => ("· ", DIM),
                 Tone::Error => ("✗ ", BAD),
@@ -229,7 +234,7 @@ fn todo(todo: &Todo, columns: usize) -> Line<'static> {
     ])
 }
 
-fn queue_and_spinner(state: &State, columns: usize, now: Millis) -> Vec<Line<'static>> {
+fn queue_and_spinner(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
     if let Some(activity) = state.activity(now) {
         rows.push(Line::default());
@@ -262,7 +267,7 @@ fn rule(style: Style, columns: usize) -> Line<'static> {
 }
 
 /// The text that is typed, and what is offered for it.
-fn composer(state: &State, columns: usize, height: usize) -> Frame {
+fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
     let mut rows = vec![Line::default(), rule(DIM, columns)];
     let (shell, most) = (state.input.text().starts_with('!'), (height / 3).clamp(1, 10));
     let shown = state.input.rows(columns.saturating_sub(3), most);
@@ -287,13 +292,13 @@ fn composer(state: &State, columns: usize, height: usize) -> Frame {
     let cursor = Some((2 + row, column + 2));
     let room = height.saturating_sub(rows.len());
     rows.extend(offered(state, columns).into_iter().take(room));
-    Frame { rows, cursor }
+    LiveRows { rows, cursor }
 }
 
 /// Returns the candidates of the completion, or all keys.
-fn offered(state: &State, columns: usize) -> Vec<Line<'static>> {
+fn offered(state: &ScreenState, columns: usize) -> Vec<Line<'static>> {
     if let Some(completion) = &state.completion {
-        let row = |(at, candidate): (usize, &super::complete::Candidate)| {
+        let row = |(at, candidate): (usize, &super::complete::CompletionCandidate)| {
             let (mark, style) =
                 if at == completion.selected { ("› ", USER) } else { ("  ", CODE) };
             let text = beginning(&candidate.text).replace('\n', " ");

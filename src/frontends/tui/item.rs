@@ -10,9 +10,9 @@ use tandem_agent::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome
 
 /// One piece of the history.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
+pub(super) struct HistoryItem {
     /// Content of the item.
-    pub(super) body: Body,
+    pub(super) body: ItemBody,
     /// `true` if an empty row sets it apart from what is above.
     pub(super) apart: bool,
     /// `true` if it has its last form.
@@ -25,7 +25,7 @@ pub(super) struct Item {
 
 /// Content of an item.
 #[derive(Debug, Clone)]
-pub(super) enum Body {
+pub(super) enum ItemBody {
     /// Prompt of a user; and its origin, if that is not this terminal.
     Prompt(String, Option<Origin>),
     /// Text of the model, or of a command: Markdown.
@@ -33,7 +33,7 @@ pub(super) enum Body {
     /// Reasoning of the model: Markdown.
     Thought(Growing),
     /// A call.
-    Call(Card),
+    Call(CallCard),
     /// Help for newcomers, with the names of all commands.
     Help(String),
     /// Something else to know.
@@ -51,7 +51,7 @@ pub(super) enum Tone {
 
 /// A call as it is shown.
 #[derive(Debug, Clone)]
-pub(super) struct Card {
+pub(super) struct CallCard {
     /// Announcement of the call.
     pub(super) started: Arc<CallStarted>,
     /// Status of the call.
@@ -64,9 +64,9 @@ pub(super) struct Card {
     pub(super) outcome: Option<ToolOutcome>,
 }
 
-impl Item {
-    pub(super) fn new(body: Body) -> Self {
-        let done = matches!(body, Body::Prompt(..) | Body::Note(..) | Body::Help(_));
+impl HistoryItem {
+    pub(super) fn new(body: ItemBody) -> Self {
+        let done = matches!(body, ItemBody::Prompt(..) | ItemBody::Note(..) | ItemBody::Help(_));
         Self { body, apart: true, done, open: false, rows: Memo::default() }
     }
 
@@ -76,14 +76,14 @@ impl Item {
             return None;
         }
         let (body, apart) = match &mut self.body {
-            Body::Said(text) => {
+            ItemBody::Said(text) => {
                 let (head, apart) = text.settle()?;
-                (Body::Said(head), apart)
+                (ItemBody::Said(head), apart)
             }
             // In short, it is one row to the end.
-            Body::Thought(text) if unfolded || self.open => {
+            ItemBody::Thought(text) if unfolded || self.open => {
                 let (head, apart) = text.settle()?;
-                (Body::Thought(head), apart)
+                (ItemBody::Thought(head), apart)
             }
             _ => return None,
         };

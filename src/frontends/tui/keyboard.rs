@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use self::decode::Decoder;
-pub(super) use self::decode::{Code, Input, Key};
+pub(super) use self::decode::{Code, KeyPress, TerminalInput};
 use super::clock::until;
 
 /// Number of bytes read at once.
@@ -25,15 +25,15 @@ const PIECE: usize = 4096;
 pub(super) struct Keyboard {
     bytes: UnboundedReceiver<Vec<u8>>,
     decoder: Decoder,
-    ready: VecDeque<Input>,
+    ready: VecDeque<TerminalInput>,
     /// When the rest of what has begun is no longer waited for.
     until: Option<Instant>,
-    _reader: Reader,
+    _reader: KeyReader,
 }
 
 /// A thread that reads until this is dropped, and not a byte longer: what comes then is for somebody
 /// else.
-struct Reader {
+struct KeyReader {
     /// Tells the thread to end.
     end: PipeWriter,
     thread: Option<JoinHandle<()>>,
@@ -46,14 +46,14 @@ impl Keyboard {
         let (tell, bytes) = unbounded_channel();
         let thread = thread::Builder::new().name("keyboard".to_owned());
         let thread = thread.spawn(move || read_all(&ended, &tell))?;
-        let reader = Reader { end, thread: Some(thread) };
+        let reader = KeyReader { end, thread: Some(thread) };
         let decoder = Decoder::default();
         Ok(Self { bytes, decoder, ready: VecDeque::new(), until: None, _reader: reader })
     }
 
     /// Returns what was done at it next; nothing if the terminal is gone. No key is lost if this is
     /// dropped while it waits.
-    pub(super) async fn next(&mut self) -> Option<Input> {
+    pub(super) async fn next(&mut self) -> Option<TerminalInput> {
         loop {
             if let Some(input) = self.ready.pop_front() {
                 return Some(input);
@@ -72,7 +72,7 @@ impl Keyboard {
     }
 }
 
-impl Drop for Reader {
+impl Drop for KeyReader {
     fn drop(&mut self) {
         // To close it would not do: a program that is being started may have it open for a moment.
         let _ = self.end.write_all(b".");

@@ -2,7 +2,7 @@
 
 use super::dialog::Scroll;
 use super::input::Edit;
-use super::keyboard::{Code, Key};
+use super::keyboard::{Code, KeyPress};
 
 /// The part of the screen that keys go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +103,8 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
 
 /// Returns the meaning of a key, if it has one. Whoever is only attached can leave at any time:
 /// nothing ends by it.
-pub(super) fn intent(key: Key, focus: Focus, attached: bool) -> Option<Intent> {
-    let Key { code, control, alt, shift } = key;
+pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Intent> {
+    let KeyPress { code, control, alt, shift } = key;
     if attached && control && code == Code::Char('d') {
         return Some(Intent::Quit);
     }
@@ -136,7 +136,7 @@ pub(super) fn intent(key: Key, focus: Focus, attached: bool) -> Option<Intent> {
     }
 }
 
-fn everywhere(key: Key) -> Option<Intent> {
+fn everywhere(key: KeyPress) -> Option<Intent> {
     Some(match key.code {
         Code::Char('c') if key.control => Intent::Interrupt,
         Code::Char('z') if key.control => Intent::Suspend,
@@ -149,7 +149,7 @@ fn everywhere(key: Key) -> Option<Intent> {
     })
 }
 
-fn question(key: Key) -> Option<Intent> {
+fn question(key: KeyPress) -> Option<Intent> {
     let modified = key.control || key.alt;
     let shifted = modified || key.shift;
     Some(match key.code {
@@ -164,7 +164,7 @@ fn question(key: Key) -> Option<Intent> {
 }
 
 /// Up and Down move by rows here, and no choice is marked that Enter could take.
-fn reader(key: Key) -> Option<Intent> {
+fn reader(key: KeyPress) -> Option<Intent> {
     let plain = !key.control && !key.alt;
     Some(match key.code {
         Code::Up => Intent::Scroll(Scroll::RowUp),
@@ -177,7 +177,7 @@ fn reader(key: Key) -> Option<Intent> {
     })
 }
 
-fn scroll(key: Key) -> Option<Intent> {
+fn scroll(key: KeyPress) -> Option<Intent> {
     Some(match key.code {
         Code::PageUp => Intent::Scroll(Scroll::PageUp),
         Code::PageDown => Intent::Scroll(Scroll::PageDown),
@@ -188,8 +188,8 @@ fn scroll(key: Key) -> Option<Intent> {
     })
 }
 
-fn edit(key: Key) -> Option<Edit> {
-    let Key { control, alt, .. } = key;
+fn edit(key: KeyPress) -> Option<Edit> {
+    let KeyPress { control, alt, .. } = key;
     Some(match key.code {
         Code::Char(c) if control => return controlled(c),
         Code::Char('b') if alt => Edit::WordLeft,
@@ -241,16 +241,16 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
     #[track_caller]
-    fn check(key: Key, focus: Focus, expected: Option<Intent>) {
+    fn check(key: KeyPress, focus: Focus, expected: Option<Intent>) {
         assert_eq!(intent(key, focus, false), expected, "{key:?}");
     }
 
-    fn plain(c: char) -> Key {
-        Key::new(Code::Char(c))
+    fn plain(c: char) -> KeyPress {
+        KeyPress::new(Code::Char(c))
     }
 
-    fn control(c: char) -> Key {
-        Key { control: true, ..plain(c) }
+    fn control(c: char) -> KeyPress {
+        KeyPress { control: true, ..plain(c) }
     }
 
     #[test]
@@ -259,13 +259,17 @@ mod tests {
         check(plain('y'), TYPING, insert("y"));
         check(plain('y'), Focus::Question, Some(Intent::Choose('y')));
         check(plain('y'), Focus::Saying, insert("y"));
-        check(Key { alt: true, ..plain('y') }, Focus::Question, None);
+        check(KeyPress { alt: true, ..plain('y') }, Focus::Question, None);
         check(plain('?'), EMPTY, Some(Intent::Help));
         check(plain('?'), TYPING, insert("?"));
         check(control('d'), EMPTY, Some(Intent::Quit));
         check(control('d'), TYPING, Some(Intent::Edit(Edit::Delete)));
         check(control('c'), Focus::Question, Some(Intent::Interrupt));
-        check(Key { shift: true, ..Key::new(Code::Tab) }, TYPING, Some(Intent::CycleMode));
+        check(
+            KeyPress { shift: true, ..KeyPress::new(Code::Tab) },
+            TYPING,
+            Some(Intent::CycleMode),
+        );
     }
 
     #[test]
@@ -279,29 +283,29 @@ mod tests {
     #[test]
     fn a_question_is_paged_through_and_read_on_the_whole_screen() {
         let scroll = |scroll| Some(Intent::Scroll(scroll));
-        let shifted = |code| Key { shift: true, ..Key::new(code) };
-        let controlled = |code| Key { control: true, ..Key::new(code) };
-        check(Key::new(Code::Up), Focus::Question, Some(Intent::Up));
+        let shifted = |code| KeyPress { shift: true, ..KeyPress::new(code) };
+        let controlled = |code| KeyPress { control: true, ..KeyPress::new(code) };
+        check(KeyPress::new(Code::Up), Focus::Question, Some(Intent::Up));
         check(shifted(Code::Up), Focus::Question, scroll(Scroll::RowUp));
         check(controlled(Code::Down), Focus::Question, scroll(Scroll::RowDown));
-        check(Key::new(Code::PageDown), Focus::Question, scroll(Scroll::PageDown));
-        check(Key::new(Code::End), Focus::Question, scroll(Scroll::ToEnd));
+        check(KeyPress::new(Code::PageDown), Focus::Question, scroll(Scroll::PageDown));
+        check(KeyPress::new(Code::End), Focus::Question, scroll(Scroll::ToEnd));
         check(plain('v'), Focus::Question, Some(Intent::Read));
-        check(Key::new(Code::Down), Focus::Reader, scroll(Scroll::RowDown));
+        check(KeyPress::new(Code::Down), Focus::Reader, scroll(Scroll::RowDown));
         check(plain(' '), Focus::Reader, scroll(Scroll::PageDown));
         check(plain('q'), Focus::Reader, Some(Intent::Read));
         check(plain('y'), Focus::Reader, Some(Intent::Choose('y')));
-        check(Key::new(Code::Enter), Focus::Reader, None);
+        check(KeyPress::new(Code::Enter), Focus::Reader, None);
     }
 
     #[test]
     fn enter_sends_and_its_kin_make_a_new_line() {
         let line = Some(Intent::Edit(Edit::Insert("\n".to_owned())));
-        let enter = Key::new(Code::Enter);
+        let enter = KeyPress::new(Code::Enter);
         for focus in [TYPING, Focus::Saying] {
             check(enter, focus, Some(Intent::Enter));
-            check(Key { alt: true, ..enter }, focus, line.clone());
-            check(Key { shift: true, ..enter }, focus, line.clone());
+            check(KeyPress { alt: true, ..enter }, focus, line.clone());
+            check(KeyPress { shift: true, ..enter }, focus, line.clone());
             check(control('j'), focus, line.clone());
         }
     }

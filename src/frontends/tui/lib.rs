@@ -51,20 +51,20 @@ use tokio::time::Instant;
 
 use self::act::Entering;
 use self::clock::{now, until};
-use self::complete::Files;
+use self::complete::FileIndex;
 pub use self::conversation::Conversation;
 pub use self::editor::Editor;
 use self::history::History;
-use self::keyboard::{Input, Keyboard};
+use self::keyboard::{Keyboard, TerminalInput};
 use self::news::{News, Reply};
 use self::notify::Alert;
 use self::offer::{Cause, Then};
-pub use self::remote::{Agent, Attached, Remote, attach};
+pub use self::remote::{Attached, LocalAgent, Remote, attach};
 use self::screen::Screen;
 pub use self::service::{GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, Opened, Service};
 use self::signals::{Came, Signals};
-use self::state::{About, Elsewhere, LongTurn, State};
-use self::terminal::{Terminal, size};
+use self::state::{Elsewhere, LongTurn, ScreenState, StatusInfo};
+use self::terminal::{RawTerminal, size};
 use self::wait::{changed, next_key};
 use tandem_agent::session::{Entry, TurnId};
 use tandem_wire::attach::Offered;
@@ -90,9 +90,9 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
          PROMPT` does without"
     );
     let signals = Signals::listen()?;
-    let terminal = Terminal::take(service.notifies).context("the terminal cannot be used")?;
+    let terminal = RawTerminal::take(service.notifies).context("the terminal cannot be used")?;
     let (columns, rows) = size();
-    let about = About {
+    let about = StatusInfo {
         model: service.session.model(),
         mode: service.session.mode(),
         workspace: service.workspace.clone(),
@@ -108,7 +108,7 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         ),
         history: History::open(service.history),
         clients: service.a2a.map(|(_, clients)| clients),
-        state: State::new(about, service.session.me()),
+        state: ScreenState::new(about, service.session.me()),
         session: service.session,
         editor: service.editor,
         keyboard: Some(Keyboard::listen().context("the keyboard cannot be read")?),
@@ -151,8 +151,8 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 /// All of it.
 struct Ui {
     session: Conversation,
-    state: State,
-    terminal: Terminal,
+    state: ScreenState,
+    terminal: RawTerminal,
     screen: Screen,
     /// Taken away while another program has the terminal.
     keyboard: Option<Keyboard>,
@@ -162,7 +162,7 @@ struct Ui {
     editor: Editor,
     height: usize,
     /// The files of the workspace, once they have been asked for.
-    files: Option<Files>,
+    files: Option<FileIndex>,
     /// `true` if they are being looked for.
     finding: bool,
     /// The prompts of MCP servers, as they were when a command was begun.
@@ -368,11 +368,11 @@ impl Ui {
     }
 
     /// A key, or pasted text.
-    async fn input(&mut self, input: Input) -> anyhow::Result<()> {
+    async fn input(&mut self, input: TerminalInput) -> anyhow::Result<()> {
         match input {
-            Input::Key(key) => self.key(key).await?,
-            Input::Paste(text) => self.pasted(text),
-            Input::PartOfPaste(text) => {
+            TerminalInput::Key(key) => self.key(key).await?,
+            TerminalInput::Paste(text) => self.pasted(text),
+            TerminalInput::PartOfPaste(text) => {
                 self.pasted(text);
                 let hint = "the pasted text had no end: the line may not have all of it";
                 self.state.hint = Some(hint.to_owned());
@@ -438,7 +438,7 @@ impl Drop for Ui {
         for item in &self.state.items {
             rows.extend(draw::item(item, self.state.unfolded, columns).rows);
         }
-        let mut last = self.screen.update(&rows, draw::Frame::default());
+        let mut last = self.screen.update(&rows, draw::LiveRows::default());
         last.push_str(&self.screen.clear());
         self.terminal.give_back(&last);
     }

@@ -9,8 +9,8 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use self::settled::{Cut, settled};
-use self::table::Table;
+use self::settled::{CutPoint, settled};
+use self::table::TableBuilder;
 use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
 use super::whole::wrap_words;
@@ -40,7 +40,7 @@ impl Growing {
     /// What will stay as it is: it is taken out, and the rest stays. And whether an empty row sets
     /// the rest apart.
     pub(super) fn settle(&mut self) -> Option<(Self, bool)> {
-        let Cut { at, reopen, context, joined, apart } = settled(self)?;
+        let CutPoint { at, reopen, context, joined, apart } = settled(self)?;
         let text = reopen + &self.text[at..];
         self.text.truncate(at);
         let rest = Self { text, context, joined, goes_on: true };
@@ -73,7 +73,7 @@ pub(super) fn last_code(text: &str) -> Option<String> {
 }
 
 fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'static>> {
-    let mut page = Page::new(columns);
+    let mut page = MarkdownRows::new(columns);
     let mut shown = None;
     for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
         let first = shown.is_none() && range.start >= context;
@@ -92,7 +92,7 @@ fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'s
 }
 
 /// The rows so far, and where in the text we are.
-struct Page {
+struct MarkdownRows {
     columns: usize,
     rows: Vec<Line<'static>>,
     /// Spans of the next line.
@@ -103,13 +103,13 @@ struct Page {
     /// Margins of the items and quotes that are open.
     margins: Vec<Margin>,
     code: Option<Highlighter>,
-    table: Option<Table>,
+    table: Option<TableBuilder>,
     links: Vec<String>,
     /// `true` if a quote begins here.
     quoted: bool,
 }
 
-impl Page {
+impl MarkdownRows {
     fn new(columns: usize) -> Self {
         Self {
             columns,
@@ -184,7 +184,7 @@ impl Page {
             Tag::Item => self.item(),
             Tag::Table(_) => {
                 self.gap();
-                self.table = Some(Table::default());
+                self.table = Some(TableBuilder::default());
             }
             Tag::Emphasis => self.style(Style::new().add_modifier(Modifier::ITALIC)),
             Tag::Strong => self.style(BOLD),
@@ -214,7 +214,9 @@ impl Page {
                 let cell = std::mem::take(&mut self.spans);
                 self.table.iter_mut().for_each(|table| table.cell(cell.clone()));
             }
-            TagEnd::TableHead | TagEnd::TableRow => self.table.iter_mut().for_each(Table::row),
+            TagEnd::TableHead | TagEnd::TableRow => {
+                self.table.iter_mut().for_each(TableBuilder::row)
+            }
             TagEnd::Table => {
                 let table = self.table.take().unwrap_or_default();
                 self.rows.extend(table.rows(self.columns));

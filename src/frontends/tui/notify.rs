@@ -2,7 +2,7 @@
 //!
 //! None of it has a word of a model or a peer in it.
 
-use super::state::{LongTurn, State};
+use super::state::{LongTurn, ScreenState};
 use super::wrap::cut;
 use tandem_agent::session::Millis;
 use tandem_content::visible::visible_line;
@@ -40,7 +40,7 @@ pub(super) fn set_title(title: &str) -> String {
 }
 
 /// The title: whether the person is wanted, and where.
-pub(super) fn title(state: &State) -> String {
+pub(super) fn title(state: &ScreenState) -> String {
     let standing = if !state.dialogs.is_empty() {
         "? question - "
     } else if state.projection.running().is_some() {
@@ -76,7 +76,7 @@ mod tests {
         let called = call(Alert::TurnEnded, "~/a\x07\x1b]52;c;x\u{9c}b", false);
         let expected = "\x07\x1b]9;tandem: the turn has ended (a␇␛]52;c;x<U+009C>b)\x1b\\";
         assert_eq!(called, expected);
-        let mut state = State::default();
+        let mut state = ScreenState::default();
         state.about.workspace = "~/a\x07\x1bb".to_owned();
         assert_eq!(title(&state), "tandem - a␇␛b");
     }

@@ -10,7 +10,7 @@ const GRACE: Millis = 600;
 
 /// The offer, and how far the user has got with it.
 #[derive(Debug, Clone)]
-pub(super) struct Offer {
+pub(super) struct LoginOffer {
     /// Why it is made.
     pub(super) cause: Cause,
     /// Provider whose key is wanted, and address where such keys are made.
@@ -24,7 +24,7 @@ pub(super) struct Offer {
     pub(super) ollama: Vec<String>,
     /// When it came up; none if the user asked for it.
     opened: Option<Millis>,
-    pub(super) stage: Stage,
+    pub(super) stage: LoginStage,
     /// Index of the marked choice.
     pub(super) selected: usize,
     /// Why the last attempt failed.
@@ -45,7 +45,7 @@ pub(super) enum Cause {
 
 /// Stage of the login.
 #[derive(Debug, Clone)]
-pub(super) enum Stage {
+pub(super) enum LoginStage {
     /// The provider is being chosen.
     Providers,
     /// The user is choosing how to give the key.
@@ -70,7 +70,7 @@ pub(super) enum Then {
 
 /// A choice of the offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum LoginChoice {
     /// A provider, by its place among those that there are.
     Provider(usize),
     Ollama,
@@ -80,12 +80,12 @@ pub(super) enum Choice {
 }
 
 /// A choice: a key, and what that is, for people.
-pub(super) type Row = (char, Choice, String);
+pub(super) type LoginRow = (char, LoginChoice, String);
 
-const DEMO: (char, Choice, &str) =
-    ('d', Choice::Demo, "try the demonstration first: no key, no network");
+const DEMO: (char, LoginChoice, &str) =
+    ('d', LoginChoice::Demo, "try the demonstration first: no key, no network");
 
-impl Offer {
+impl LoginOffer {
     /// Made for a provider's key, or for any of several.
     pub(super) fn new(
         cause: Cause,
@@ -103,7 +103,7 @@ impl Offer {
             model: None,
             ollama: Vec::new(),
             opened,
-            stage: if any { Stage::Providers } else { Stage::Choosing },
+            stage: if any { LoginStage::Providers } else { LoginStage::Choosing },
             selected: 0,
             failure: None,
             then,
@@ -111,29 +111,29 @@ impl Offer {
     }
 
     /// Returns the rows that can be chosen now.
-    pub(super) fn choices(&self) -> Vec<Row> {
+    pub(super) fn choices(&self) -> Vec<LoginRow> {
         let (key, demo, what) = DEMO;
         let demo = (key, demo, what.to_owned());
-        if !matches!(self.stage, Stage::Providers) {
+        if !matches!(self.stage, LoginStage::Providers) {
             let browser = "log in: a page in your browser asks for the key";
             let paste = "log in: paste the key here; it is not shown";
             return vec![
-                ('b', Choice::Browser, browser.to_owned()),
-                ('k', Choice::Paste, paste.to_owned()),
+                ('b', LoginChoice::Browser, browser.to_owned()),
+                ('k', LoginChoice::Paste, paste.to_owned()),
                 demo,
             ];
         }
         let key = |title: &str| title.chars().next().map_or('k', |c| c.to_ascii_lowercase());
         let provider = |(at, provider): (usize, &KeyProvider)| {
             let what = format!("{}: a key from {}", provider.title, provider.made_at);
-            (key(provider.title), Choice::Provider(at), what)
+            (key(provider.title), LoginChoice::Provider(at), what)
         };
         let mut choices: Vec<_> = self.providers.iter().enumerate().map(provider).collect();
         let ollama = match self.ollama.first() {
             Some(model) => format!("Ollama, which runs on this machine: {model}"),
             None => "Ollama, when it runs on this machine: no key".to_owned(),
         };
-        choices.push(('l', Choice::Ollama, ollama));
+        choices.push(('l', LoginChoice::Ollama, ollama));
         choices.push(demo);
         choices
     }
@@ -145,9 +145,9 @@ impl Offer {
             return;
         }
         self.ollama = models;
-        if self.selected == 0 && matches!(self.stage, Stage::Providers) {
+        if self.selected == 0 && matches!(self.stage, LoginStage::Providers) {
             let choices = self.choices();
-            let ollama = choices.iter().position(|(_, choice, _)| *choice == Choice::Ollama);
+            let ollama = choices.iter().position(|(_, choice, _)| *choice == LoginChoice::Ollama);
             self.selected = ollama.unwrap_or(0);
             self.opened = Some(now);
         }
@@ -158,18 +158,18 @@ impl Offer {
         let Some(chosen) = self.providers.get(at) else { return };
         (self.whose, self.made_at) = (chosen.title, chosen.made_at);
         self.model = Some(chosen.model.clone());
-        (self.stage, self.selected) = (Stage::Choosing, 0);
+        (self.stage, self.selected) = (LoginStage::Choosing, 0);
     }
 
     /// Goes one step back; false if this is the first.
     pub(super) fn back(&mut self) -> bool {
         let stage = match self.stage {
-            Stage::Providers => return false,
-            Stage::Choosing if self.providers.is_empty() => return false,
-            Stage::Choosing => Stage::Providers,
-            _ => Stage::Choosing,
+            LoginStage::Providers => return false,
+            LoginStage::Choosing if self.providers.is_empty() => return false,
+            LoginStage::Choosing => LoginStage::Providers,
+            _ => LoginStage::Choosing,
         };
-        if matches!(stage, Stage::Providers) {
+        if matches!(stage, LoginStage::Providers) {
             self.model = None;
             self.selected = 0;
         }
@@ -189,13 +189,13 @@ impl Offer {
 
     /// Returns whether something goes on that may take long.
     pub(super) fn busy(&self) -> bool {
-        matches!(self.stage, Stage::Checking | Stage::Browser(_))
+        matches!(self.stage, LoginStage::Checking | LoginStage::Browser(_))
     }
 
     /// Returns the line in which the key is typed.
     pub(super) fn typing(&mut self) -> Option<&mut Input> {
         match &mut self.stage {
-            Stage::Typing(input) => Some(input),
+            LoginStage::Typing(input) => Some(input),
             _ => None,
         }
     }
@@ -207,13 +207,13 @@ impl Offer {
     }
 
     /// Returns the choice of a key.
-    pub(super) fn chosen(&self, key: char) -> Option<Choice> {
+    pub(super) fn chosen(&self, key: char) -> Option<LoginChoice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)
     }
 
     /// Returns the marked choice.
-    pub(super) fn marked(&self) -> Option<Choice> {
+    pub(super) fn marked(&self) -> Option<LoginChoice> {
         self.choices().get(self.selected).map(|(_, choice, _)| *choice)
     }
 }

@@ -19,8 +19,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::link::{Ask, Link, open};
-use self::socket::Connection;
+use self::link::{Link, SessionRequest, open};
+use self::socket::SocketConnection;
 use super::news::{News, Reply};
 use tandem_agent::session::{Answer, AnswerError, ClientName, Mode, Origin, PromptPart, TurnId};
 use tandem_wire::attach::{
@@ -36,7 +36,7 @@ const ENVELOPE: usize = 200;
 
 /// An agent of this machine.
 #[derive(Debug, Clone)]
-pub struct Agent {
+pub struct LocalAgent {
     /// Address that the agent listens at.
     pub port: u16,
     /// Token that the agent demands, if it does.
@@ -45,7 +45,7 @@ pub struct Agent {
     pub line_bytes: usize,
 }
 
-impl fmt::Display for Agent {
+impl fmt::Display for LocalAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "127.0.0.1:{}", self.port)
     }
@@ -60,11 +60,11 @@ pub enum Attached {
 }
 
 /// Attaches to a session. The error says, for people, why that cannot be done.
-pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
+pub async fn attach(agent: LocalAgent, wanted: Wanted) -> anyhow::Result<Attached> {
     let terminal = uuid::Uuid::new_v4().to_string();
     let ask = Open { version: VERSION, terminal: terminal.clone(), session: wanted };
     let connection =
-        Connection::open(&agent).await.map_err(|failure| anyhow!(failure.why(&agent)))?;
+        SocketConnection::open(&agent).await.map_err(|failure| anyhow!(failure.why(&agent)))?;
     let opened = match open(&connection, &agent, &ask).await {
         Ok(Opening::Opened(opened)) => opened,
         Ok(Opening::Choose(sessions)) => return Ok(Attached::Choose(sessions)),
@@ -90,11 +90,11 @@ pub async fn attach(agent: Agent, wanted: Wanted) -> anyhow::Result<Attached> {
 
 /// A session that is attached to.
 pub struct Remote {
-    agent: Agent,
+    agent: LocalAgent,
     opened: Opened,
     /// Name of this terminal.
     terminal: String,
-    asks: mpsc::UnboundedSender<Ask>,
+    asks: mpsc::UnboundedSender<SessionRequest>,
     news: mpsc::Receiver<News>,
     /// Number of prompts so far.
     prompts: AtomicU64,
@@ -177,7 +177,7 @@ impl Remote {
         let (reply, answered) = oneshot::channel();
         let asked = self.within(params).map(|params| {
             // If nobody is left to ask, the reply says so.
-            let _ = self.asks.send(Ask { method, params, reply });
+            let _ = self.asks.send(SessionRequest { method, params, reply });
         });
         async move {
             asked?;

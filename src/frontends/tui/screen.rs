@@ -6,7 +6,7 @@
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use super::draw::Frame;
+use super::draw::LiveRows;
 use super::wrap::{cut, width, width_of};
 
 /// Begins and ends what is shown at once, by terminals that know how; the cursor is off meanwhile.
@@ -43,8 +43,8 @@ impl Screen {
 
     /// What to write so that the finished rows are above the live ones, which are those of the
     /// frame; nothing if all is there.
-    pub(super) fn update(&mut self, finished: &[Line<'static>], frame: Frame) -> String {
-        let Frame { rows, cursor } = frame;
+    pub(super) fn update(&mut self, finished: &[Line<'static>], frame: LiveRows) -> String {
+        let LiveRows { rows, cursor } = frame;
         let place = cursor.unwrap_or(self.cursor);
         if finished.is_empty()
             && rows == self.shown

@@ -25,7 +25,7 @@ use super::complete;
 use super::draw;
 use super::input::Input;
 use super::screen::Screen;
-use super::state::{About, LONG_TURN_MILLIS, LongTurn, State};
+use super::state::{LONG_TURN_MILLIS, LongTurn, ScreenState, StatusInfo};
 use super::whole;
 use tandem_agent::session::{Entry, Event, Millis, Origin};
 
@@ -34,7 +34,7 @@ const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
 
 /// A screen, and what has gone into its scrollback.
 struct Stage {
-    state: State,
+    state: ScreenState,
     /// Number of entries that have been applied.
     entries: usize,
     now: Millis,
@@ -45,13 +45,13 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let about = About {
+        let about = StatusInfo {
             model: "gemini-3.8-flash".to_owned(),
             workspace: "~/src/project".to_owned(),
             input_limit: Some(1_000_000),
-            ..About::default()
+            ..StatusInfo::default()
         };
-        let state = State::new(about, Origin::Terminal);
+        let state = ScreenState::new(about, Origin::Terminal);
         Self { state, entries: 0, now: 1_000_000, columns: 80, rows: 24, scrollback: Vec::new() }
     }
 
@@ -104,7 +104,7 @@ impl Stage {
         self.see(json!({ "CallFinished": { "call": id, "outcome": outcome } }))
     }
 
-    fn frame(&self) -> draw::Frame {
+    fn frame(&self) -> draw::LiveRows {
         draw::live(&self.state, self.columns.into(), self.rows.into(), self.now)
     }
 

@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
-pub(super) use self::about::{About, Elsewhere};
+pub(super) use self::about::{Elsewhere, StatusInfo};
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::Input;
-use super::item::{Body, Card, Item, Tone};
+use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::markdown::Growing;
-use super::offer::{Offer, Then};
+use super::offer::{LoginOffer, Then};
 use tandem_agent::session::{
     Activity, CallStarted, CallStatus, CallStep, Entry, LastAnswer, Millis, ModelError, Origin,
     Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult, Update, UpdateKind,
@@ -29,7 +29,7 @@ const MAX_SHORTENED: usize = 20;
 
 /// The turn that runs, as this terminal sees it.
 #[derive(Debug, Clone)]
-pub(super) struct Running {
+pub(super) struct RunningTurn {
     pub(super) turn: TurnId,
     /// `true` if it was begun at this terminal.
     pub(super) own: bool,
@@ -50,18 +50,18 @@ pub(super) enum LongTurn {
 
 /// State of the screen.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) about: About,
+pub(super) struct ScreenState {
+    pub(super) about: StatusInfo,
     /// Origin of this terminal's prompts and answers.
     me: Option<Origin>,
     /// The session, as far as it has been read.
     pub(super) projection: Projection,
     /// Items that are not in the scrollback yet, in order.
-    pub(super) items: VecDeque<Item>,
+    pub(super) items: VecDeque<HistoryItem>,
     /// The questions that are open; the first is shown.
     pub(super) dialogs: VecDeque<Dialog>,
     /// The offer to log in, if it is made.
-    pub(super) offer: Option<Offer>,
+    pub(super) offer: Option<LoginOffer>,
     /// A turn has ended because the key was refused: when, and what follows when there is another.
     pub(super) refused: Option<(Millis, Then)>,
     pub(super) input: Input,
@@ -69,7 +69,7 @@ pub(super) struct State {
     /// `true` if everything is shown in full.
     pub(super) unfolded: bool,
     /// Items that went into the scrollback shortened, the newest last.
-    shortened: VecDeque<Item>,
+    shortened: VecDeque<HistoryItem>,
     pub(super) help: bool,
     /// Hint above the status line, until the next key.
     pub(super) hint: Option<String>,
@@ -79,8 +79,8 @@ pub(super) struct State {
     pub(super) answer: LastAnswer,
 }
 
-impl State {
-    pub(super) fn new(about: About, me: Origin) -> Self {
+impl ScreenState {
+    pub(super) fn new(about: StatusInfo, me: Origin) -> Self {
         Self { about, me: Some(me), ..Self::default() }
     }
 
@@ -102,11 +102,11 @@ impl State {
     }
 
     /// Returns the turn that runs.
-    pub(super) fn running(&self) -> Option<Running> {
+    pub(super) fn running(&self) -> Option<RunningTurn> {
         let (turn, _) = self.projection.running()?;
         let origin = self.projection.turn(turn).and_then(|turn| turn.origin.as_ref());
         let by = origin.and_then(|origin| self.other(origin));
-        Some(Running { turn, own: origin.is_some() && by.is_none(), by })
+        Some(RunningTurn { turn, own: origin.is_some() && by.is_none(), by })
     }
 
     /// Takes in the next entry of the log.
@@ -123,14 +123,14 @@ impl State {
             UpdateKind::TurnStarted => self.begin(turn),
             UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
                 self.close();
-                self.push(Body::Said(Growing::new(text.to_owned())));
+                self.push(ItemBody::Said(Growing::new(text.to_owned())));
                 self.close();
             }
             UpdateKind::Text(more) => self.grow(more, false),
             UpdateKind::Thought(more) => self.grow(more, true),
             UpdateKind::Retry { retry, restarts } => {
                 if restarts {
-                    self.items.retain(|item| item.done || !matches!(item.body, Body::Said(_)));
+                    self.items.retain(|item| item.done || !matches!(item.body, ItemBody::Said(_)));
                 }
                 self.note(Tone::Aside, explain_retry(retry, restarts));
             }
@@ -154,7 +154,7 @@ impl State {
         self.close();
         let begun = turn.and_then(|turn| self.projection.turn(turn));
         if let Some(TurnRecord { prompt, origin: Some(origin), .. }) = begun {
-            let prompt = Body::Prompt(prompt.clone(), self.other(origin));
+            let prompt = ItemBody::Prompt(prompt.clone(), self.other(origin));
             self.push(prompt);
         }
     }
@@ -199,7 +199,7 @@ impl State {
     fn start_call(&mut self, started: &Arc<CallStarted>, at: Millis) {
         self.close();
         let status = CallStatus::of_start(started);
-        self.push(Body::Call(Card {
+        self.push(ItemBody::Call(CallCard {
             started: Arc::clone(started),
             status,
             output: String::new(),
@@ -215,7 +215,7 @@ impl State {
     fn finish_call(&mut self, call: &str, outcome: &ToolOutcome) {
         self.dialogs.retain(|dialog| dialog.call() != call);
         let ended = self.items.iter_mut().find(|item| is_call(item, call));
-        if let Some(Item { body: Body::Call(card), done, .. }) = ended {
+        if let Some(HistoryItem { body: ItemBody::Call(card), done, .. }) = ended {
             card.status = CallStatus::of_outcome(outcome);
             card.outcome = Some(outcome.clone());
             card.output.clear();
@@ -224,7 +224,7 @@ impl State {
     }
 
     /// Keeps an item that was shown shortened, for whoever wants all of it.
-    pub(super) fn keep_short(&mut self, item: Item) {
+    pub(super) fn keep_short(&mut self, item: HistoryItem) {
         if self.shortened.len() == MAX_SHORTENED {
             self.shortened.pop_front();
         }
@@ -235,7 +235,7 @@ impl State {
     /// Returns `false` if there is none.
     pub(super) fn open_short(&mut self) -> bool {
         let Some(item) = self.shortened.pop_back() else { return false };
-        self.aside(Item { apart: true, open: true, ..item });
+        self.aside(HistoryItem { apart: true, open: true, ..item });
         true
     }
 
@@ -254,39 +254,39 @@ impl State {
 
     /// Brings a question back whose answer was not taken, unless it is closed by now.
     pub(super) fn ask_again(&mut self, mut dialog: Dialog, at: Millis) {
-        let asked = |card: &mut Card| card.status == CallStatus::AwaitingAnswer;
+        let asked = |card: &mut CallCard| card.status == CallStatus::AwaitingAnswer;
         if self.card(dialog.call()).is_some_and(asked) {
             dialog.shown_at(at);
             self.dialogs.push_front(dialog);
         }
     }
 
-    fn card(&mut self, call: &str) -> Option<&mut Card> {
+    fn card(&mut self, call: &str) -> Option<&mut CallCard> {
         self.items.iter_mut().find_map(|item| match &mut item.body {
-            Body::Call(card) if card.started.call.id == call && !item.done => Some(card),
+            ItemBody::Call(card) if card.started.call.id == call && !item.done => Some(card),
             _ => None,
         })
     }
 
     /// Adds to the text that grows.
     fn grow(&mut self, more: &str, thinks: bool) {
-        if let Some(Item { body, done: false, .. }) = self.items.back_mut() {
+        if let Some(HistoryItem { body, done: false, .. }) = self.items.back_mut() {
             match body {
-                Body::Said(said) if !thinks => return said.text.push_str(more),
-                Body::Thought(said) if thinks => return said.text.push_str(more),
+                ItemBody::Said(said) if !thinks => return said.text.push_str(more),
+                ItemBody::Thought(said) if thinks => return said.text.push_str(more),
                 _ => {}
             }
         }
         self.close();
         if thinks {
-            self.push(Body::Thought(Growing::new(more.to_owned())));
+            self.push(ItemBody::Thought(Growing::new(more.to_owned())));
         } else if !more.trim().is_empty() {
-            self.push(Body::Said(Growing::new(more.trim_start_matches('\n').to_owned())));
+            self.push(ItemBody::Said(Growing::new(more.trim_start_matches('\n').to_owned())));
         }
     }
 
     /// Something of this screen alone. It does not break what is being said in two.
-    pub(super) fn aside(&mut self, item: Item) {
+    pub(super) fn aside(&mut self, item: HistoryItem) {
         let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
         self.items.insert(place, item);
         match self.items.get_mut(place + 1) {
@@ -297,27 +297,27 @@ impl State {
 
     fn note(&mut self, tone: Tone, text: String) {
         self.close();
-        self.push(Body::Note(tone, text));
+        self.push(ItemBody::Note(tone, text));
     }
 
-    fn push(&mut self, body: Body) {
-        let call = matches!(body, Body::Call(_));
+    fn push(&mut self, body: ItemBody) {
+        let call = matches!(body, ItemBody::Call(_));
         let apart = !(call && self.after_call);
         self.after_call = call;
-        self.items.push_back(Item { apart, ..Item::new(body) });
+        self.items.push_back(HistoryItem { apart, ..HistoryItem::new(body) });
     }
 
     /// Ends the text that grows.
     fn close(&mut self) {
         for item in &mut self.items {
-            if matches!(item.body, Body::Said(_) | Body::Thought(_)) {
+            if matches!(item.body, ItemBody::Said(_) | ItemBody::Thought(_)) {
                 item.done = true;
             }
         }
     }
 
     /// Takes out what has its last form and nothing unfinished above it.
-    pub(super) fn take_finished(&mut self) -> Vec<Item> {
+    pub(super) fn take_finished(&mut self) -> Vec<HistoryItem> {
         let mut finished = Vec::new();
         while let Some(item) = self.items.pop_front_if(|item| item.done) {
             finished.push(item);
@@ -379,7 +379,7 @@ impl State {
 
     /// Returns whether a spinner turns.
     pub(super) fn turns(&self) -> bool {
-        self.projection.running().is_some() || self.offer.as_ref().is_some_and(Offer::busy)
+        self.projection.running().is_some() || self.offer.as_ref().is_some_and(LoginOffer::busy)
     }
 
     /// Removes what is shown until the next key.
@@ -396,6 +396,6 @@ impl State {
     }
 }
 
-fn is_call(item: &Item, id: &str) -> bool {
-    matches!(&item.body, Body::Call(card) if card.started.call.id == id)
+fn is_call(item: &HistoryItem, id: &str) -> bool {
+    matches!(&item.body, ItemBody::Call(card) if card.started.call.id == id)
 }

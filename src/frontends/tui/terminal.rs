@@ -26,7 +26,7 @@ const TITLE_BACK: &str = "\x1b[23;2t";
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A terminal that is ours until this is dropped.
-pub(super) struct Terminal {
+pub(super) struct RawTerminal {
     /// Its settings as they were before it was taken, while it is: what comes later must not be
     /// written.
     before: Option<Termios>,
@@ -40,7 +40,7 @@ pub(super) struct Terminal {
 /// Something to write, and whom to tell that it has been.
 type Job = (String, Box<dyn FnOnce() + Send>);
 
-impl Terminal {
+impl RawTerminal {
     /// Takes it over; and with it the title if it is to be another.
     pub(super) fn take(titled: bool) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
@@ -103,7 +103,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         self.give_back("\r\n");
     }

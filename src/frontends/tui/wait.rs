@@ -3,10 +3,10 @@
 
 use tokio::sync::watch;
 
-use super::keyboard::{Input, Keyboard};
+use super::keyboard::{Keyboard, TerminalInput};
 
 /// Waits for the next key; for ever while the terminal is given away.
-pub(super) async fn next_key(keyboard: &mut Option<Keyboard>) -> Option<Input> {
+pub(super) async fn next_key(keyboard: &mut Option<Keyboard>) -> Option<TerminalInput> {
     match keyboard {
         Some(keyboard) => keyboard.next().await,
         None => std::future::pending().await,

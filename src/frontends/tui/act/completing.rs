@@ -1,7 +1,7 @@
 //! What is offered for the word at the cursor, and what is taken of it.
 
 use super::super::Ui;
-use super::super::complete::{self, Files, Wanted};
+use super::super::complete::{self, Completable, FileIndex};
 
 /// How many files are offered from.
 const FILES: usize = 20_000;
@@ -12,8 +12,8 @@ impl Ui {
     pub(in super::super) fn offer(&mut self) {
         self.offer_known();
         match complete::wanted(&self.state.input) {
-            Some(Wanted::Command("/")) => self.find_prompts(),
-            Some(Wanted::File(typed, _)) if typed.is_empty() || self.files.is_none() => {
+            Some(Completable::Command("/")) => self.find_prompts(),
+            Some(Completable::File(typed, _)) if typed.is_empty() || self.files.is_none() => {
                 self.find_files();
             }
             _ => {}
@@ -23,8 +23,8 @@ impl Ui {
     /// Offers what has been found before.
     fn offer_known(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
-            Some(Wanted::Command(typed)) => complete::commands(typed, &self.prompts),
-            Some(Wanted::File(typed, from)) => {
+            Some(Completable::Command(typed)) => complete::commands(typed, &self.prompts),
+            Some(Completable::File(typed, from)) => {
                 self.files.as_ref().and_then(|files| files.fitting(typed, from))
             }
             None => None,
@@ -37,7 +37,7 @@ impl Ui {
         }
         self.when(self.session.files(FILES), |ui, files| {
             ui.finding = false;
-            ui.files = Some(Files::new(files.unwrap_or_default()));
+            ui.files = Some(FileIndex::new(files.unwrap_or_default()));
             ui.offer_found();
         });
     }

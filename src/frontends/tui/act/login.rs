@@ -5,8 +5,8 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::input::Input;
-use super::super::item::{Body, Item, Tone};
-use super::super::offer::{Cause, Choice, Offer, Stage, Then};
+use super::super::item::{HistoryItem, ItemBody, Tone};
+use super::super::offer::{Cause, LoginChoice, LoginOffer, LoginStage, Then};
 use super::super::{Login, Ui, now};
 use tandem_agent::session::{Millis, ModelError, PromptPart};
 
@@ -18,12 +18,12 @@ const DEMO: &str = "replay";
 
 /// A key that is being got hold of. Dropped, that ends.
 pub(in super::super) struct Entering {
-    steps: UnboundedReceiver<Step>,
+    steps: UnboundedReceiver<LoginStep>,
     _task: AbortOnDropHandle<()>,
 }
 
 /// How it goes.
-pub(in super::super) enum Step {
+pub(in super::super) enum LoginStep {
     /// A page has been opened at this address.
     Opened(String),
     /// What is worth knowing of the key; or why there is none.
@@ -31,10 +31,10 @@ pub(in super::super) enum Step {
 }
 
 /// The next step of it, if it goes on.
-pub(in super::super) async fn step(entering: &mut Option<Entering>) -> Step {
+pub(in super::super) async fn step(entering: &mut Option<Entering>) -> LoginStep {
     match entering {
         Some(entering) => {
-            let fault = || Step::Done(Err("A fault of this program has ended it.".to_owned()));
+            let fault = || LoginStep::Done(Err("A fault of this program has ended it.".to_owned()));
             entering.steps.recv().await.unwrap_or_else(fault)
         }
         None => std::future::pending().await,
@@ -60,7 +60,7 @@ impl Ui {
     ) {
         let offer = self.way_in().map(|login| {
             let providers = self.providers.as_ref().map(|providers| providers());
-            Offer::new(cause, &login, &providers.unwrap_or_default(), opened, then)
+            LoginOffer::new(cause, &login, &providers.unwrap_or_default(), opened, then)
         });
         if offer.is_none() {
             let hint = "this session gets its key from where it runs";
@@ -87,7 +87,7 @@ impl Ui {
 
     /// Returns whether the user is choosing whose model is to answer.
     fn is_choosing(&self) -> bool {
-        self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, Stage::Providers))
+        self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, LoginStage::Providers))
     }
 
     /// How a key for the model can be given: for that which the demonstration stands in for.
@@ -101,12 +101,12 @@ impl Ui {
         self.login.as_ref().map(|login| login(before.unwrap_or(&model)))
     }
 
-    pub(super) fn choose_login(&mut self, choice: Choice) {
+    pub(super) fn choose_login(&mut self, choice: LoginChoice) {
         let Some(offer) = &mut self.state.offer else { return };
         offer.failure = None;
         match choice {
-            Choice::Provider(at) => offer.choose_provider(at),
-            Choice::Ollama => {
+            LoginChoice::Provider(at) => offer.choose_provider(at),
+            LoginChoice::Ollama => {
                 if let Some(model) = offer.ollama.first().cloned() {
                     return self.take_ollama(&model);
                 }
@@ -115,12 +115,12 @@ impl Ui {
                 offer.failure = Some(why.to_owned());
                 self.look_for_ollama = true;
             }
-            Choice::Paste => offer.stage = Stage::Typing(Input::default()),
-            Choice::Browser => {
-                offer.stage = Stage::Browser(None);
+            LoginChoice::Paste => offer.stage = LoginStage::Typing(Input::default()),
+            LoginChoice::Browser => {
+                offer.stage = LoginStage::Browser(None);
                 self.enter_key(None);
             }
-            Choice::Demo => self.take_demo(),
+            LoginChoice::Demo => self.take_demo(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Ui {
         if typed.is_empty() {
             return;
         }
-        (offer.stage, offer.failure) = (Stage::Checking, None);
+        (offer.stage, offer.failure) = (LoginStage::Checking, None);
         self.enter_key(Some(typed.into_text()));
     }
 
@@ -143,26 +143,28 @@ impl Ui {
         // Nobody listens any more when the user has left.
         let done = match typed {
             Some(key) => check(key),
-            None => browser(Box::new(move |url| _ = opened.send(Step::Opened(url.to_owned())))),
+            None => {
+                browser(Box::new(move |url| _ = opened.send(LoginStep::Opened(url.to_owned()))))
+            }
         };
-        let task = tokio::spawn(async move { _ = told.send(Step::Done(done.await)) });
+        let task = tokio::spawn(async move { _ = told.send(LoginStep::Done(done.await)) });
         self.entering = Some(Entering { steps, _task: AbortOnDropHandle::new(task) });
     }
 
-    pub(in super::super) fn entered(&mut self, step: Step) {
+    pub(in super::super) fn entered(&mut self, step: LoginStep) {
         match (step, &mut self.state.offer) {
-            (Step::Opened(url), Some(offer)) => offer.stage = Stage::Browser(Some(url)),
-            (Step::Opened(_), None) => {}
-            (Step::Done(Ok(told)), _) => {
+            (LoginStep::Opened(url), Some(offer)) => offer.stage = LoginStage::Browser(Some(url)),
+            (LoginStep::Opened(_), None) => {}
+            (LoginStep::Done(Ok(told)), _) => {
                 self.entering = None;
                 self.logged_in(told);
             }
-            (Step::Done(Err(why)), offer) => {
+            (LoginStep::Done(Err(why)), offer) => {
                 self.entering = None;
                 if let Some(offer) = offer {
-                    let typed = matches!(offer.stage, Stage::Checking);
-                    let again = Stage::Typing(Input::default());
-                    offer.stage = if typed { again } else { Stage::Choosing };
+                    let typed = matches!(offer.stage, LoginStage::Checking);
+                    let again = LoginStage::Typing(Input::default());
+                    offer.stage = if typed { again } else { LoginStage::Choosing };
                     offer.failure = Some(why);
                 }
             }
@@ -179,7 +181,7 @@ impl Ui {
 
     /// There is a key: what has waited for it goes on.
     fn logged_in(&mut self, told: String) {
-        self.state.aside(Item::new(Body::Note(Tone::Aside, told)));
+        self.state.aside(HistoryItem::new(ItemBody::Note(Tone::Aside, told)));
         let offer = self.state.offer.take();
         let chosen = offer.as_ref().and_then(|offer| offer.model.clone());
         let current = self.session.model();
@@ -234,7 +236,7 @@ impl Ui {
     }
 
     /// Returns whether the offer has the keys.
-    pub(in super::super) fn logging_in(&self) -> Option<&Offer> {
+    pub(in super::super) fn logging_in(&self) -> Option<&LoginOffer> {
         self.state.offer.as_ref().filter(|offer| offer.ready(now()))
     }
 }

@@ -1,6 +1,6 @@
 //! How the user answers a question.
 
-use super::super::dialog::{Choice, Scroll};
+use super::super::dialog::{DialogChoice, Scroll};
 use super::super::input::Input;
 use super::super::{Ui, now};
 use tandem_agent::session::{Answer, AnswerError};
@@ -25,16 +25,16 @@ impl Ui {
         });
     }
 
-    pub(super) async fn choose(&mut self, choice: Choice) -> anyhow::Result<()> {
+    pub(super) async fn choose(&mut self, choice: DialogChoice) -> anyhow::Result<()> {
         match choice {
-            Choice::Answer(answer) => self.answer(answer),
-            Choice::Say => {
+            DialogChoice::Answer(answer) => self.answer(answer),
+            DialogChoice::Say => {
                 if let Some(dialog) = self.state.dialogs.front_mut() {
                     dialog.reading = false;
                     dialog.saying = Some(Input::default());
                 }
             }
-            Choice::Edit => return self.edit_proposal().await,
+            DialogChoice::Edit => return self.edit_proposal().await,
         }
         Ok(())
     }

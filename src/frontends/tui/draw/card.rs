@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ratatui_core::style::Modifier;
 use ratatui_core::text::{Line, Span};
 
-use super::super::item::Card;
+use super::super::item::CallCard;
 use super::super::layout::ItemRows;
 use super::super::markdown;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
@@ -28,7 +28,7 @@ const BACKGROUND: &str = "read_background_output";
 const TEXT: usize = 3;
 
 /// The rows of a card.
-pub(super) fn rows(card: &Card, open: bool, columns: usize) -> ItemRows {
+pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
     let all = |most| if open { usize::MAX } else { most };
     let output = |text| output(text, runs(&card.started), all(OUTPUT), columns);
     let mut counts = Vec::new();
@@ -73,7 +73,7 @@ fn bar() -> Margin {
     Margin::bar("  │ ", DIM)
 }
 
-fn head(card: &Card, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {
+fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {
     let (mark, style) = match card.status {
         CallStatus::AwaitingAnswer => ("?", ASKS),
         CallStatus::Running => ("•", CODE),
@@ -92,7 +92,7 @@ fn head(card: &Card, counts: Vec<Span<'static>>, columns: usize) -> Line<'static
 }
 
 /// Who decided, if that was asked; and what came of it, if nothing did.
-fn remark(card: &Card) -> String {
+fn remark(card: &CallCard) -> String {
     let by = match &card.answer {
         Some((_, Some(by))) => format!(" by {by}"),
         Some((_, None)) | None => String::new(),

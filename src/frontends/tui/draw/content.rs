@@ -15,7 +15,7 @@ use tandem_content::visible::{has_hidden, visible, visible_line};
 /// Returns what a question is about; `full`: with everything else that the question says.
 pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> QuestionRows {
     let started = &*dialog.started;
-    let mut page = Page { columns, content: QuestionRows::default() };
+    let mut page = ContentRows { columns, content: QuestionRows::default() };
     let reason = reason(started);
     let said = reason.iter().chain([&started.summary.label]);
     page.content.hidden =
@@ -45,12 +45,12 @@ pub(super) fn reason(started: &CallStarted) -> Option<String> {
     Some(why)
 }
 
-struct Page {
+struct ContentRows {
     columns: usize,
     content: QuestionRows,
 }
 
-impl Page {
+impl ContentRows {
     fn subject(&mut self, started: &CallStarted) {
         let args = &started.call.args;
         match (&started.access, &started.summary.diff) {

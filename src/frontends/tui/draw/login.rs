@@ -4,24 +4,24 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use super::super::input::Input;
-use super::super::offer::{Cause, Offer, Row, Stage, Then};
+use super::super::offer::{Cause, LoginOffer, LoginRow, LoginStage, Then};
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::whole::broken;
 use super::super::wrap::{Margin, cut, width_of, wrap};
-use super::{Frame, plain, rule, spinner};
+use super::{LiveRows, plain, rule, spinner};
 use tandem_agent::session::Millis;
 
 /// Returns the rows of an offer, at most `height`: where there is less room, its title and the
 /// choices, a row each, the marked one among them.
-pub(super) fn rows(offer: &Offer, columns: usize, height: usize, now: Millis) -> Frame {
+pub(super) fn rows(offer: &LoginOffer, columns: usize, height: usize, now: Millis) -> LiveRows {
     let frame = all_rows(offer, columns, now);
     let over = frame.rows.len().saturating_sub(height);
     if over == 0 {
         return frame;
     }
-    if !matches!(offer.stage, Stage::Choosing | Stage::Providers) {
+    if !matches!(offer.stage, LoginStage::Choosing | LoginStage::Providers) {
         let cursor = frame.cursor.map(|(row, column)| (row.saturating_sub(over), column));
-        return Frame { rows: frame.rows[over..].to_vec(), cursor };
+        return LiveRows { rows: frame.rows[over..].to_vec(), cursor };
     }
     let room = height.saturating_sub(1);
     let choices = offer.choices().into_iter().enumerate().map(|(at, (key, _, what))| {
@@ -33,15 +33,15 @@ pub(super) fn rows(offer: &Offer, columns: usize, height: usize, now: Millis) ->
     let mut rows = vec![Line::styled(cut(&title(offer), columns), BOLD)];
     rows.extend(choices.skip(first).take(room));
     rows.truncate(height);
-    Frame { rows, cursor: None }
+    LiveRows { rows, cursor: None }
 }
 
-fn all_rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
+fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
     let mut rows = vec![Line::default(), rule(ASKS, columns)];
     let text = |text: &str, style| broken(plain(text, &Margin::default(), style, columns), columns);
     rows.extend(text(&title(offer), BOLD));
     if matches!(offer.then, Then::Say(_))
-        && matches!(offer.stage, Stage::Choosing | Stage::Providers)
+        && matches!(offer.stage, LoginStage::Choosing | LoginStage::Providers)
     {
         rows.extend(text("What you have said waits until then.", DIM));
     }
@@ -50,28 +50,28 @@ fn all_rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
     }
     let mut cursor = None;
     match &offer.stage {
-        Stage::Providers => {
+        LoginStage::Providers => {
             rows.extend(choices(offer, columns));
             rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
         }
-        Stage::Choosing => {
+        LoginStage::Choosing => {
             rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
             rows.extend(choices(offer, columns));
             if !offer.providers.is_empty() {
                 rows.extend(text("Esc goes back", DIM));
-                return Frame { rows, cursor };
+                return LiveRows { rows, cursor };
             }
             rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
         }
-        Stage::Typing(input) => {
+        LoginStage::Typing(input) => {
             rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
             let (row, column) = typed(input, columns);
             cursor = Some((rows.len(), column));
             rows.push(row);
             rows.extend(text("Enter checks it and stores it; Esc goes back", DIM));
         }
-        Stage::Checking => rows.push(doing("checking the key", columns, now)),
-        Stage::Browser(url) => {
+        LoginStage::Checking => rows.push(doing("checking the key", columns, now)),
+        LoginStage::Browser(url) => {
             rows.push(doing("waiting for the key from the page in your browser", columns, now));
             if let Some(url) = url {
                 // On a row of its own it is easily copied.
@@ -81,17 +81,17 @@ fn all_rows(offer: &Offer, columns: usize, now: Millis) -> Frame {
             rows.extend(text("Esc goes back", DIM));
         }
     }
-    Frame { rows, cursor }
+    LiveRows { rows, cursor }
 }
 
-fn title(offer: &Offer) -> String {
+fn title(offer: &LoginOffer) -> String {
     let whose = offer.whose;
     match offer.cause {
-        Cause::Missing if matches!(offer.stage, Stage::Providers) => {
+        Cause::Missing if matches!(offer.stage, LoginStage::Providers) => {
             let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs here." };
             format!("Welcome to tandem. To answer you, it needs one of these.{runs}")
         }
-        Cause::Wanted if matches!(offer.stage, Stage::Providers) => {
+        Cause::Wanted if matches!(offer.stage, LoginStage::Providers) => {
             "Log in; what you choose takes the place of what there is.".to_owned()
         }
         Cause::Missing => {
@@ -106,8 +106,8 @@ fn title(offer: &Offer) -> String {
     }
 }
 
-fn choices(offer: &Offer, columns: usize) -> Vec<Line<'static>> {
-    let choice = |(at, (key, _, what)): (usize, Row)| {
+fn choices(offer: &LoginOffer, columns: usize) -> Vec<Line<'static>> {
+    let choice = |(at, (key, _, what)): (usize, LoginRow)| {
         let (margin, style) = mark(offer, at, key);
         wrap(&[Span::styled(what, style)], &margin, columns)
     };
@@ -115,7 +115,7 @@ fn choices(offer: &Offer, columns: usize) -> Vec<Line<'static>> {
 }
 
 /// Returns the margin of a choice, and the style of its words.
-fn mark(offer: &Offer, at: usize, key: char) -> (Margin, Style) {
+fn mark(offer: &LoginOffer, at: usize, key: char) -> (Margin, Style) {
     let marked = at == offer.selected;
     let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
     let words = if marked { BOLD } else { Style::new() };

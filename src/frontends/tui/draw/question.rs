@@ -3,13 +3,13 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
-use super::super::dialog::{Dialog, Window};
+use super::super::dialog::{Dialog, VisibleRows};
 use super::super::input::Input;
 use super::super::layout::QuestionRows;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, width, width_of, wrap};
 use super::content::{content, reason};
-use super::{Frame, rule};
+use super::{LiveRows, rule};
 use tandem_agent::session::Access;
 use tandem_content::visible;
 
@@ -25,7 +25,7 @@ const LEAST: usize = 5;
 
 /// Amount of a question that is shown beside its content. What is cut can be read in full screen.
 #[derive(Debug, Clone, Copy)]
-struct Detail {
+struct DetailLevel {
     /// `true` if a rule sets the question apart.
     apart: bool,
     title: usize,
@@ -37,25 +37,25 @@ struct Detail {
 }
 
 /// From all to little.
-const DETAILS: [Detail; 6] = [
-    Detail { apart: true, title: 2, reason: 3, choice: 2, keys: true },
-    Detail { apart: false, title: 2, reason: 3, choice: 2, keys: true },
-    Detail { apart: false, title: 1, reason: 1, choice: 1, keys: true },
-    Detail { apart: false, title: 1, reason: 0, choice: 1, keys: true },
-    Detail { apart: false, title: 1, reason: 0, choice: 0, keys: true },
-    Detail { apart: false, title: 1, reason: 0, choice: 0, keys: false },
+const DETAILS: [DetailLevel; 6] = [
+    DetailLevel { apart: true, title: 2, reason: 3, choice: 2, keys: true },
+    DetailLevel { apart: false, title: 2, reason: 3, choice: 2, keys: true },
+    DetailLevel { apart: false, title: 1, reason: 1, choice: 1, keys: true },
+    DetailLevel { apart: false, title: 1, reason: 0, choice: 1, keys: true },
+    DetailLevel { apart: false, title: 1, reason: 0, choice: 0, keys: true },
+    DetailLevel { apart: false, title: 1, reason: 0, choice: 0, keys: false },
 ];
 
 /// A part of a question, and whether any of it is cut.
 #[derive(Debug, Default)]
-struct Part {
+struct QuestionPart {
     columns: usize,
     rows: Vec<Line<'static>>,
     cut: bool,
     cursor: Option<(usize, usize)>,
 }
 
-impl Part {
+impl QuestionPart {
     /// Adds a text, on so many rows at most.
     fn text(&mut self, text: &str, margin: &Margin, style: Style, most: usize) {
         let mut rows = wrap(&[Span::styled(text.to_owned(), style)], margin, self.columns);
@@ -75,7 +75,7 @@ impl Part {
 }
 
 /// The rows of a question: as many as there are, at most `height`.
-pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> Frame {
+pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> LiveRows {
     let content = dialog.content.get((columns, false), || content(dialog, false, columns));
     let least = content.rows.len().min(LEAST.max(height / 3));
     let mut parts = None;
@@ -91,7 +91,7 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
             break;
         }
     }
-    let Some((head, mut foot, mut room, detail)) = parts else { return Frame::default() };
+    let Some((head, mut foot, mut room, detail)) = parts else { return LiveRows::default() };
     // What nothing else needs is for choices that are not marked.
     let left = room.saturating_sub(content.rows.len() + 1).min(dialog.choices().len() - 1);
     if detail.choice == 0 && left > 0 && dialog.saying.is_none() {
@@ -102,11 +102,11 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
     let content = window(dialog, &content.rows, room, head.cut || foot.cut, (&keys, columns));
     let above = head.rows.len() + content.len();
     let cursor = foot.cursor.map(|(row, column)| (row + above, column));
-    Frame { rows: [head.rows, content, foot.rows].concat(), cursor }
+    LiveRows { rows: [head.rows, content, foot.rows].concat(), cursor }
 }
 
 /// The whole of a question, on the whole screen.
-pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> Frame {
+pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> LiveRows {
     let content = dialog.content.get((columns, true), || content(dialog, true, columns));
     let detail = DETAILS[DETAILS.len() - 1];
     let head = head(dialog, &content, 1, detail, columns);
@@ -115,7 +115,7 @@ pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> Frame {
     let room = height.saturating_sub(head.rows.len() + 1);
     let keys = ["PgUp, PgDn", "Up, Down", "Home, End"];
     let content = window(dialog, &content.rows, room, false, (&keys, columns));
-    Frame { rows: [head.rows, content, vec![foot]].concat(), cursor: None }
+    LiveRows { rows: [head.rows, content, vec![foot]].concat(), cursor: None }
 }
 
 /// Returns the part of a question that says what is asked.
@@ -123,10 +123,10 @@ fn head(
     dialog: &Dialog,
     content: &QuestionRows,
     open: usize,
-    detail: Detail,
+    detail: DetailLevel,
     columns: usize,
-) -> Part {
-    let mut head = Part { columns, ..Part::default() };
+) -> QuestionPart {
+    let mut head = QuestionPart { columns, ..QuestionPart::default() };
     if detail.apart {
         head.rows.extend([Line::default(), rule(ASKS, columns)]);
     }
@@ -201,7 +201,7 @@ fn window(
     let says = room > 1 && (cut || total > room);
     let shown = total.min(if says { room - 1 } else { room });
     let first = dialog.scroll.min(total - shown);
-    dialog.window.set(Window { shown, total });
+    dialog.window.set(VisibleRows { shown, total });
     let mut rows = rows[first..first + shown].to_vec();
     if says {
         let mut place = format!("  rows {}-{} of {total}", first + 1, first + shown);
@@ -220,8 +220,8 @@ fn window(
 
 /// Why it is asked, and the choices.
 /// `others`: how many more choices there is room for, where only the marked one is shown.
-fn foot(dialog: &Dialog, detail: Detail, others: usize, columns: usize) -> Part {
-    let mut foot = Part { columns, ..Part::default() };
+fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> QuestionPart {
+    let mut foot = QuestionPart { columns, ..QuestionPart::default() };
     let reason = reason(&dialog.started).unwrap_or_default();
     if detail.reason > 0 && !reason.is_empty() {
         foot.text(&reason, &Margin::default(), DIM, detail.reason);

@@ -4,7 +4,7 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use super::super::clock::seconds;
-use super::super::state::State;
+use super::super::state::ScreenState;
 use super::super::theme::{ASKS, BAD, BOLD, DIM};
 use super::super::wrap::{cut, width};
 use tandem_agent::session::{Millis, Mode};
@@ -14,7 +14,7 @@ use tandem_content::visible::visible_line;
 const BETWEEN: &str = " · ";
 
 /// The row; and above it what is said once.
-pub(super) fn rows(state: &State, columns: usize, now: Millis) -> Vec<Line<'static>> {
+pub(super) fn rows(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
     if state.is_lost() {
         let lost = "The connection to the agent is lost; trying again.";
@@ -28,7 +28,7 @@ pub(super) fn rows(state: &State, columns: usize, now: Millis) -> Vec<Line<'stat
 }
 
 /// As many of the parts as fit, the less important ones left out first.
-fn status(state: &State, columns: usize, now: Millis) -> Line<'static> {
+fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
     let about = &state.about;
     let mode = match about.mode {
         Mode::Default => DIM,

@@ -19,8 +19,8 @@ const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// Something that the person at the keyboard did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Input {
-    Key(Key),
+pub(in super::super) enum TerminalInput {
+    Key(KeyPress),
     /// Text pasted in one piece.
     Paste(String),
     /// The beginning of a pasted text whose end did not come.
@@ -29,7 +29,7 @@ pub(in super::super) enum Input {
 
 /// A key with its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Key {
+pub(in super::super) struct KeyPress {
     pub(in super::super) code: Code,
     pub(in super::super) shift: bool,
     pub(in super::super) alt: bool,
@@ -56,7 +56,7 @@ pub(in super::super) enum Code {
     PageDown,
 }
 
-impl Key {
+impl KeyPress {
     pub(in super::super) const fn new(code: Code) -> Self {
         Self { code, shift: false, alt: false, control: false }
     }
@@ -79,9 +79,9 @@ pub(super) struct Decoder {
 }
 
 /// The meaning of the first bytes.
-enum Step {
+enum DecodeStep {
     /// So many of them are this, or nothing that counts.
-    Took(usize, Option<Key>),
+    Took(usize, Option<KeyPress>),
     /// So many begin a paste.
     Paste(usize),
     /// More must come before it is known.
@@ -90,14 +90,14 @@ enum Step {
 
 impl Decoder {
     /// Takes bytes in as they were read; returns all that they complete.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Input> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
         let mut inputs = Vec::new();
         // Read by itself it was pressed, not pasted.
         if self.paste.is_some()
             && let Some(count) = interrupts(bytes)
         {
             inputs.extend(self.cut_paste());
-            inputs.extend(std::iter::repeat_n(Input::Key(Key::control('c')), count));
+            inputs.extend(std::iter::repeat_n(TerminalInput::Key(KeyPress::control('c')), count));
             return inputs;
         }
         self.bytes.extend_from_slice(bytes);
@@ -114,14 +114,14 @@ impl Decoder {
     }
 
     /// Returns what the bytes mean without the rest, which has not come in time.
-    pub(super) fn expire(&mut self) -> Vec<Input> {
+    pub(super) fn expire(&mut self) -> Vec<TerminalInput> {
         let mut inputs = Vec::new();
         inputs.extend(self.cut_paste());
         self.decode(&mut inputs, true);
         inputs
     }
 
-    fn decode(&mut self, inputs: &mut Vec<Input>, expired: bool) {
+    fn decode(&mut self, inputs: &mut Vec<TerminalInput>, expired: bool) {
         let mut taken = 0;
         loop {
             let rest = &self.bytes[taken..];
@@ -131,31 +131,32 @@ impl Decoder {
                     self.paste = Some(rest.len());
                     break;
                 };
-                inputs.push(Input::Paste(String::from_utf8_lossy(&rest[..end]).into_owned()));
+                inputs
+                    .push(TerminalInput::Paste(String::from_utf8_lossy(&rest[..end]).into_owned()));
                 taken += end + PASTE_ENDS.len();
                 self.paste = None;
                 continue;
             }
             match step(rest, expired) {
-                Step::Took(count, key) => {
-                    inputs.extend(key.map(Input::Key));
+                DecodeStep::Took(count, key) => {
+                    inputs.extend(key.map(TerminalInput::Key));
                     taken += count;
                 }
-                Step::Paste(count) => {
+                DecodeStep::Paste(count) => {
                     taken += count;
                     self.paste = Some(0);
                 }
-                Step::More => break,
+                DecodeStep::More => break,
             }
         }
         self.bytes.drain(..taken);
     }
 
     /// Ends the paste that goes on, if one does.
-    fn cut_paste(&mut self) -> Option<Input> {
+    fn cut_paste(&mut self) -> Option<TerminalInput> {
         self.paste.take()?;
         let bytes = std::mem::take(&mut self.bytes);
-        Some(Input::PartOfPaste(String::from_utf8_lossy(&bytes).into_owned()))
+        Some(TerminalInput::PartOfPaste(String::from_utf8_lossy(&bytes).into_owned()))
     }
 }
 
@@ -166,7 +167,7 @@ fn interrupts(bytes: &[u8]) -> Option<usize> {
     }
     let mut alone = Decoder::default();
     let inputs = alone.feed(bytes);
-    let all = inputs.iter().all(|input| *input == Input::Key(Key::control('c')));
+    let all = inputs.iter().all(|input| *input == TerminalInput::Key(KeyPress::control('c')));
     (all && !inputs.is_empty() && alone.patience().is_none()).then_some(inputs.len())
 }
 
@@ -174,53 +175,53 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-fn step(bytes: &[u8], expired: bool) -> Step {
+fn step(bytes: &[u8], expired: bool) -> DecodeStep {
     match bytes {
-        [] => Step::More,
+        [] => DecodeStep::More,
         [b'\x1b', rest @ ..] => match escape(rest, expired) {
-            Step::Took(count, key) => Step::Took(count + 1, key),
-            Step::Paste(count) => Step::Paste(count + 1),
-            Step::More => Step::More,
+            DecodeStep::Took(count, key) => DecodeStep::Took(count + 1, key),
+            DecodeStep::Paste(count) => DecodeStep::Paste(count + 1),
+            DecodeStep::More => DecodeStep::More,
         },
-        [byte, ..] if byte.is_ascii() => Step::Took(1, Some(ascii(*byte))),
+        [byte, ..] if byte.is_ascii() => DecodeStep::Took(1, Some(ascii(*byte))),
         _ => wide(bytes, expired),
     }
 }
 
-fn ascii(byte: u8) -> Key {
+fn ascii(byte: u8) -> KeyPress {
     match byte {
-        b'\r' => Key::new(Code::Enter),
-        b'\t' => Key::new(Code::Tab),
-        b'\x7f' => Key::new(Code::Backspace),
-        0 => Key::control(' '),
-        byte @ 1..=26 => Key::control(char::from(b'a' + byte - 1)),
-        byte @ 27..=31 => Key::control(char::from(b'[' + byte - 27)),
-        byte => Key::new(Code::Char(char::from(byte))),
+        b'\r' => KeyPress::new(Code::Enter),
+        b'\t' => KeyPress::new(Code::Tab),
+        b'\x7f' => KeyPress::new(Code::Backspace),
+        0 => KeyPress::control(' '),
+        byte @ 1..=26 => KeyPress::control(char::from(b'a' + byte - 1)),
+        byte @ 27..=31 => KeyPress::control(char::from(b'[' + byte - 27)),
+        byte => KeyPress::new(Code::Char(char::from(byte))),
     }
 }
 
 /// A character of several bytes.
-fn wide(bytes: &[u8], expired: bool) -> Step {
+fn wide(bytes: &[u8], expired: bool) -> DecodeStep {
     let head = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(head) {
         Ok(text) => text,
         Err(err) if err.valid_up_to() == 0 && err.error_len().is_none() && !expired => {
-            return Step::More;
+            return DecodeStep::More;
         }
         Err(err) => std::str::from_utf8(&head[..err.valid_up_to()]).unwrap_or_default(),
     };
     match valid.chars().next() {
-        Some(c) => Step::Took(c.len_utf8(), Some(Key::new(Code::Char(c)))),
-        None => Step::Took(1, None),
+        Some(c) => DecodeStep::Took(c.len_utf8(), Some(KeyPress::new(Code::Char(c)))),
+        None => DecodeStep::Took(1, None),
     }
 }
 
 /// Decodes what follows an escape character.
-fn escape(rest: &[u8], expired: bool) -> Step {
-    let alone = Step::Took(0, Some(Key::new(Code::Esc)));
+fn escape(rest: &[u8], expired: bool) -> DecodeStep {
+    let alone = DecodeStep::Took(0, Some(KeyPress::new(Code::Esc)));
     let step = match rest {
         [] if expired => return alone,
-        [] => return Step::More,
+        [] => return DecodeStep::More,
         [b'[', rest @ ..] => csi(rest),
         [b'O', rest @ ..] => ss3(rest),
         [b'\x1b', next @ ..] => {
@@ -228,71 +229,75 @@ fn escape(rest: &[u8], expired: bool) -> Step {
             let sequence = matches!(next, [] | [b'[' | b'O', ..]);
             let step = if sequence { escape(next, expired) } else { return alone };
             return match step {
-                Step::Took(count, Some(key)) if count > 0 => {
-                    Step::Took(count + 1, Some(key.with_alt()))
+                DecodeStep::Took(count, Some(key)) if count > 0 => {
+                    DecodeStep::Took(count + 1, Some(key.with_alt()))
                 }
-                Step::Took(0, _) | Step::Paste(_) => alone,
-                Step::Took(count, key) => Step::Took(count + 1, key),
-                Step::More if expired => alone,
-                Step::More => Step::More,
+                DecodeStep::Took(0, _) | DecodeStep::Paste(_) => alone,
+                DecodeStep::Took(count, key) => DecodeStep::Took(count + 1, key),
+                DecodeStep::More if expired => alone,
+                DecodeStep::More => DecodeStep::More,
             };
         }
         _ => {
             return match step(rest, expired) {
-                Step::Took(count, key) => Step::Took(count, key.map(Key::with_alt)),
+                DecodeStep::Took(count, key) => {
+                    DecodeStep::Took(count, key.map(KeyPress::with_alt))
+                }
                 more => more,
             };
         }
     };
     match step {
-        Step::Took(count, key) => Step::Took(count + 1, key),
-        Step::Paste(count) => Step::Paste(count + 1),
+        DecodeStep::Took(count, key) => DecodeStep::Took(count + 1, key),
+        DecodeStep::Paste(count) => DecodeStep::Paste(count + 1),
         // The keys `[` and `O` with Alt begin like sequences.
-        Step::More if expired && rest.len() == 1 => Step::Took(1, Some(ascii(rest[0]).with_alt())),
-        Step::More if expired => Step::Took(rest.len(), None),
-        Step::More => Step::More,
+        DecodeStep::More if expired && rest.len() == 1 => {
+            DecodeStep::Took(1, Some(ascii(rest[0]).with_alt()))
+        }
+        DecodeStep::More if expired => DecodeStep::Took(rest.len(), None),
+        DecodeStep::More => DecodeStep::More,
     }
 }
 
 /// Decodes what follows `ESC O`.
-fn ss3(rest: &[u8]) -> Step {
+fn ss3(rest: &[u8]) -> DecodeStep {
     match rest {
-        [] => Step::More,
-        [b'M', ..] => Step::Took(1, Some(Key::new(Code::Enter))),
+        [] => DecodeStep::More,
+        [b'M', ..] => DecodeStep::Took(1, Some(KeyPress::new(Code::Enter))),
         [letter, ..] => match arrow(*letter) {
-            Some(code) => Step::Took(1, Some(Key::new(code))),
-            None if letter.is_ascii_alphabetic() => Step::Took(1, None),
-            None => Step::Took(0, Some(Key::new(Code::Char('O')).with_alt())),
+            Some(code) => DecodeStep::Took(1, Some(KeyPress::new(code))),
+            None if letter.is_ascii_alphabetic() => DecodeStep::Took(1, None),
+            None => DecodeStep::Took(0, Some(KeyPress::new(Code::Char('O')).with_alt())),
         },
     }
 }
 
 /// Decodes what follows `ESC [`.
-fn csi(rest: &[u8]) -> Step {
+fn csi(rest: &[u8]) -> DecodeStep {
     let length = rest.iter().take_while(|byte| (b' '..=b'?').contains(byte)).count();
     if length > LONGEST {
-        return Step::Took(length, None);
+        return DecodeStep::Took(length, None);
     }
-    let Some(last) = rest.get(length) else { return Step::More };
+    let Some(last) = rest.get(length) else { return DecodeStep::More };
     match last {
         // The function keys of Linux's console.
         b'[' if length == 0 => match rest.get(1) {
-            Some(letter) if letter.is_ascii_alphabetic() => Step::Took(2, None),
-            Some(_) => Step::Took(1, None),
-            None => Step::More,
+            Some(letter) if letter.is_ascii_alphabetic() => DecodeStep::Took(2, None),
+            Some(_) => DecodeStep::Took(1, None),
+            None => DecodeStep::More,
         },
-        b'@'..=b'~' if rest[..=length] == PASTE_BEGINS[2..] => Step::Paste(length + 1),
+        b'@'..=b'~' if rest[..=length] == PASTE_BEGINS[2..] => DecodeStep::Paste(length + 1),
         b'@'..=b'~' => {
             let parameters = std::str::from_utf8(&rest[..length]).unwrap_or_default();
-            Step::Took(length + 1, key(parameters, *last))
+            DecodeStep::Took(length + 1, key(parameters, *last))
         }
         // Another sequence or key begins in the middle of this one.
-        _ => Step::Took(length, None),
+        _ => DecodeStep::Took(length, None),
     }
 }
 
 /// The key of a sequence `CSI parameters last`.
-fn key(parameters: &str, last: u8) -> Option<Key> {
+fn key(parameters: &str, last: u8) -> Option<KeyPress> {
     let number = |text: &str| text.parse::<u32>().ok();
     let parameters: Vec<Vec<Option<u32>>> =
         parameters.split(';').map(|it| it.split(':').map(number).collect()).collect();
@@ -303,7 +308,7 @@ fn key(parameters: &str, last: u8) -> Option<Key> {
         return None;
     }
     match last {
-        b'Z' => Some(Key { shift: true, ..Key::new(Code::Tab) }),
+        b'Z' => Some(KeyPress { shift: true, ..KeyPress::new(Code::Tab) }),
         b'u' => {
             let key = modified(coded(parameter(0, 0)?)?)?;
             Some(named(key, parameter(0, 1), parameter(0, 2)))
@@ -335,11 +340,11 @@ fn arrow(letter: u8) -> Option<Code> {
 
 /// A key with the modifiers that a number stands for; none if one of them is no modifier of ours,
 /// such as Super: whoever presses that means something else than the key alone.
-fn with_modifiers(code: Code, number: u32) -> Option<Key> {
+fn with_modifiers(code: Code, number: u32) -> Option<KeyPress> {
     let bits = number.saturating_sub(1);
     // The two above are Caps Lock and Num Lock.
     let others = bits & 0b0011_1000;
-    let key = Key { code, shift: bits & 1 != 0, alt: bits & 2 != 0, control: bits & 4 != 0 };
+    let key = KeyPress { code, shift: bits & 1 != 0, alt: bits & 2 != 0, control: bits & 4 != 0 };
     (others == 0).then_some(key)
 }
 
@@ -376,14 +381,14 @@ fn coded(number: u32) -> Option<Code> {
 
 /// A key by the character that it writes or is known by: with Shift the shifted one, with Ctrl or
 /// Alt that of the usual keyboard if the user's own has no Latin letters.
-fn named(key: Key, shifted: Option<u32>, usual: Option<u32>) -> Key {
+fn named(key: KeyPress, shifted: Option<u32>, usual: Option<u32>) -> KeyPress {
     let Code::Char(c) = key.code else { return key };
     let other = |number: Option<u32>| number.and_then(char::from_u32).filter(|c| !c.is_control());
     let usual = other(usual).filter(|_| (key.control || key.alt) && !c.is_ascii());
     let shifted = other(shifted).filter(|_| key.shift && !key.control);
     let upper = || if key.shift { c.to_uppercase().next().unwrap_or(c) } else { c };
     let c = usual.or(shifted).unwrap_or_else(upper);
-    Key { code: Code::Char(if key.control { c.to_ascii_lowercase() } else { c }), ..key }
+    KeyPress { code: Code::Char(if key.control { c.to_ascii_lowercase() } else { c }), ..key }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const MOST: usize = 16_000;
 
 /// Where a text that still grows can be cut.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Cut {
+pub(in super::super) struct CutPoint {
     /// What is before this will not change.
     pub(in super::super) at: usize,
     /// What must be written before the rest, so that it is read as before.
@@ -30,15 +30,15 @@ pub(in super::super) struct Cut {
 }
 
 /// The last block, or the last in it, and so on.
-struct Block {
-    kind: Kind,
+struct OpenBlock {
+    kind: BlockKind,
     start: usize,
     /// Where the first thing in it begins.
     content: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     List,
     Item,
     Quote,
@@ -49,7 +49,7 @@ enum Kind {
 }
 
 /// How much of a text will stay as it is, whatever comes.
-pub(in super::super) fn settled(growing: &Growing) -> Option<Cut> {
+pub(in super::super) fn settled(growing: &Growing) -> Option<CutPoint> {
     let (text, shown) = (readable(&growing.text), growing.context);
     let path = last_blocks(text);
     let cut = at_the_top(text, &path).filter(|cut| cut.at > shown);
@@ -69,8 +69,8 @@ fn readable(text: &str) -> &str {
 }
 
 /// The blocks that the end of a text is in, or after, from the outermost.
-fn last_blocks(text: &str) -> Vec<Block> {
-    let mut path: Vec<Block> = Vec::new();
+fn last_blocks(text: &str) -> Vec<OpenBlock> {
+    let mut path: Vec<OpenBlock> = Vec::new();
     let mut depth = 0;
     for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
         if let Some(last) = path.last_mut().filter(|_| !matches!(event, Event::End(_))) {
@@ -78,12 +78,12 @@ fn last_blocks(text: &str) -> Vec<Block> {
         }
         let kind = match &event {
             Event::Start(tag) => kind(tag),
-            Event::Rule => Some(Kind::Other),
+            Event::Rule => Some(BlockKind::Other),
             _ => None,
         };
         if let Some(kind) = kind {
             path.truncate(depth);
-            path.push(Block { kind, start: range.start, content: None });
+            path.push(OpenBlock { kind, start: range.start, content: None });
         }
         match event {
             Event::Start(_) => depth += 1,
@@ -95,49 +95,52 @@ fn last_blocks(text: &str) -> Vec<Block> {
 }
 
 /// What a block is; none of what is in a line.
-fn kind(tag: &Tag<'_>) -> Option<Kind> {
+fn kind(tag: &Tag<'_>) -> Option<BlockKind> {
     Some(match tag {
-        Tag::List(_) => Kind::List,
-        Tag::Item => Kind::Item,
-        Tag::BlockQuote(_) => Kind::Quote,
-        Tag::CodeBlock(CodeBlockKind::Fenced(_)) => Kind::Fence,
-        Tag::Table(_) => Kind::Table,
-        Tag::TableRow => Kind::Row,
+        Tag::List(_) => BlockKind::List,
+        Tag::Item => BlockKind::Item,
+        Tag::BlockQuote(_) => BlockKind::Quote,
+        Tag::CodeBlock(CodeBlockKind::Fenced(_)) => BlockKind::Fence,
+        Tag::Table(_) => BlockKind::Table,
+        Tag::TableRow => BlockKind::Row,
         Tag::Paragraph
         | Tag::Heading { .. }
         | Tag::HtmlBlock
-        | Tag::CodeBlock(CodeBlockKind::Indented) => Kind::Other,
+        | Tag::CodeBlock(CodeBlockKind::Indented) => BlockKind::Other,
         _ => return None,
     })
 }
 
 /// Where the last block begins, the last item of a list, the last line of code.
-fn at_the_top(text: &str, path: &[Block]) -> Option<Cut> {
+fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
     let first = path.first()?;
-    if first.kind == Kind::Fence
+    if first.kind == BlockKind::Fence
         && let Some(cut) = in_code(text, first, &[])
     {
         return Some(cut);
     }
-    match path.get(1).filter(|second| second.kind == Kind::Item && second.start > first.start) {
-        Some(item) => Some(Cut { at: line_start(text, item.start), ..Cut::default() }),
-        None => Some(Cut { at: line_start(text, first.start), apart: true, ..Cut::default() }),
+    match path.get(1).filter(|second| second.kind == BlockKind::Item && second.start > first.start)
+    {
+        Some(item) => Some(CutPoint { at: line_start(text, item.start), ..CutPoint::default() }),
+        None => {
+            Some(CutPoint { at: line_start(text, first.start), apart: true, ..CutPoint::default() })
+        }
     }
 }
 
 /// Where a long block can be cut: between the blocks in it, or within the innermost.
-fn within(text: &str, path: &[Block], from: usize) -> Option<Cut> {
+fn within(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let between = (1..path.len()).filter_map(|depth| {
         let (outer, block) = (&path[depth - 1], &path[depth]);
         let at = line_start(text, block.start);
-        let contains = matches!(outer.kind, Kind::List | Kind::Item | Kind::Quote);
+        let contains = matches!(outer.kind, BlockKind::List | BlockKind::Item | BlockKind::Quote);
         (contains && at > outer.start && at > from).then_some((depth, at))
     });
     let between: Vec<_> = between.collect();
     let short = between.iter().find(|(_, at)| text.len() - at <= LONG);
     let cut = short.or(between.last()).map(|(depth, at)| {
         let reopen = context(text, &path[..*depth]);
-        Cut { at: *at, context: reopen.len(), reopen, ..Cut::default() }
+        CutPoint { at: *at, context: reopen.len(), reopen, ..CutPoint::default() }
     });
     if short.is_some() {
         return cut;
@@ -146,13 +149,13 @@ fn within(text: &str, path: &[Block], from: usize) -> Option<Cut> {
     innermost(text, path, from).or(cut)
 }
 
-fn innermost(text: &str, path: &[Block], from: usize) -> Option<Cut> {
+fn innermost(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let (last, outer) = path.split_last()?;
     let cut = match (last.kind, outer.split_last()) {
-        (Kind::Row, Some((table, outer))) => between_rows(text, table, last, outer),
-        (Kind::Fence, _) => in_code(text, last, outer),
-        (Kind::Item, _) => between_words(text, last.content?, path, from),
-        (Kind::Other, _) => between_words(text, last.start, outer, from),
+        (BlockKind::Row, Some((table, outer))) => between_rows(text, table, last, outer),
+        (BlockKind::Fence, _) => in_code(text, last, outer),
+        (BlockKind::Item, _) => between_words(text, last.content?, path, from),
+        (BlockKind::Other, _) => between_words(text, last.start, outer, from),
         _ => None,
     };
     let cut = cut.filter(|cut| cut.at > from);
@@ -161,11 +164,16 @@ fn innermost(text: &str, path: &[Block], from: usize) -> Option<Cut> {
     }
     let reopen = context(text, outer);
     let at = text.floor_char_boundary(text.len() - LONG / 2);
-    Some(Cut { at, context: reopen.len(), reopen, joined: true, apart: false })
+    Some(CutPoint { at, context: reopen.len(), reopen, joined: true, apart: false })
 }
 
 /// Before the last row that is whole: what follows has the head of the table again.
-fn between_rows(text: &str, table: &Block, row: &Block, outer: &[Block]) -> Option<Cut> {
+fn between_rows(
+    text: &str,
+    table: &OpenBlock,
+    row: &OpenBlock,
+    outer: &[OpenBlock],
+) -> Option<CutPoint> {
     if text.len() - table.start <= PAGE {
         return None;
     }
@@ -180,11 +188,11 @@ fn between_rows(text: &str, table: &Block, row: &Block, outer: &[Block]) -> Opti
     let first = margin(text, table.start);
     let head = &text[table.start..begins + head];
     let reopen = format!("{before}{first}{head}");
-    Some(Cut { at, context: before.len(), reopen, joined: true, apart: false })
+    Some(CutPoint { at, context: before.len(), reopen, joined: true, apart: false })
 }
 
 /// The lines of a block of code that are whole.
-fn in_code(text: &str, code: &Block, outer: &[Block]) -> Option<Cut> {
+fn in_code(text: &str, code: &OpenBlock, outer: &[OpenBlock]) -> Option<CutPoint> {
     let fence = text[code.start..].lines().next()?;
     let at = text.rfind('\n')? + 1;
     let begun = code.start + fence.len() + 1;
@@ -193,11 +201,11 @@ fn in_code(text: &str, code: &Block, outer: &[Block]) -> Option<Cut> {
         return None;
     }
     let reopen = format!("{}{}{fence}\n", context(text, outer), margin(text, code.start));
-    Some(Cut { at, context: reopen.len(), reopen, joined: false, apart: false })
+    Some(CutPoint { at, context: reopen.len(), reopen, joined: false, apart: false })
 }
 
 /// Before a word that cannot be taken for the beginning of a block.
-fn between_words(text: &str, start: usize, outer: &[Block], from: usize) -> Option<Cut> {
+fn between_words(text: &str, start: usize, outer: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let from = start.max(from);
     let end = text.floor_char_boundary(text.len() - LONG / 2);
     if text.len() - from <= LONG || end <= from {
@@ -212,17 +220,19 @@ fn between_words(text: &str, start: usize, outer: &[Block], from: usize) -> Opti
     let at = found.map(|(at, c)| from + at + c.len_utf8())?;
     let before = context(text, outer);
     let reopen = format!("{before}{}", margin(text, start));
-    Some(Cut { at, context: before.len(), reopen, joined: true, apart: false })
+    Some(CutPoint { at, context: before.len(), reopen, joined: true, apart: false })
 }
 
 /// What makes what follows be read as in these blocks: each of them, with a word in it.
-fn context(text: &str, blocks: &[Block]) -> String {
+fn context(text: &str, blocks: &[OpenBlock]) -> String {
     let mut opened: Vec<(usize, String)> = Vec::new();
-    for block in blocks.iter().filter(|block| matches!(block.kind, Kind::Item | Kind::Quote)) {
+    for block in
+        blocks.iter().filter(|block| matches!(block.kind, BlockKind::Item | BlockKind::Quote))
+    {
         let start = line_start(text, block.start);
         let end = text[block.start..].find('\n').map_or(text.len(), |length| block.start + length);
         let content = block.content.unwrap_or(end).min(end);
-        let (mark, quote) = (text[start..content].trim_end(), block.kind == Kind::Quote);
+        let (mark, quote) = (text[start..content].trim_end(), block.kind == BlockKind::Quote);
         let outside = margin(text, if quote { content } else { block.start });
         // Several may begin in one line.
         opened.pop_if(|(line, _)| *line == start);

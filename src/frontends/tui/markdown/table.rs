@@ -13,13 +13,13 @@ const NARROW: usize = 5;
 
 /// The cells so far.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct TableBuilder {
     rows: Vec<Vec<Vec<Span<'static>>>>,
     /// The row that is being read.
     row: Vec<Vec<Span<'static>>>,
 }
 
-impl Table {
+impl TableBuilder {
     pub(super) fn cell(&mut self, cell: Vec<Span<'static>>) {
         self.row.push(cell);
     }

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::news::News;
-use super::Agent;
-use super::socket::{Connection, Failure};
+use super::LocalAgent;
+use super::socket::{ConnectError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
 use tandem_wire::attach::{self, EVENTS, Happened, OPEN, Open, Opening, REFUSED, Since};
@@ -23,7 +23,7 @@ use tandem_wire::rpc::{CallError, Peer};
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Something that is asked of the session. It may be asked again if the answer was lost.
-pub(super) struct Ask {
+pub(super) struct SessionRequest {
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
     /// Takes the answer; the error is for the person.
@@ -34,36 +34,36 @@ type Answer = Result<Box<RawValue>, CallError>;
 
 /// What is known at this end.
 pub(super) struct Link {
-    agent: Agent,
+    agent: LocalAgent,
     open: Open,
     news: mpsc::Sender<News>,
     input_limit: Arc<AtomicU64>,
     /// The index of the entry that is to be told next.
     next: usize,
     /// What has no answer yet, in order.
-    asks: BTreeMap<u64, Ask>,
+    asks: BTreeMap<u64, SessionRequest>,
     /// How much was asked.
     count: u64,
 }
 
 /// Joins a session.
 pub(super) async fn open(
-    connection: &Connection,
-    agent: &Agent,
+    connection: &SocketConnection,
+    agent: &LocalAgent,
     ask: &Open,
-) -> Result<Opening, Failure> {
+) -> Result<Opening, ConnectError> {
     connection.peer.call(OPEN, ask).await.map_err(|error| match error {
-        CallError::Gone => Failure::ForNow(format!("{agent} has hung up")),
-        CallError::Refused(error) => Failure::Final(for_people(&error)),
+        CallError::Gone => ConnectError::ForNow(format!("{agent} has hung up")),
+        CallError::Refused(error) => ConnectError::Final(for_people(&error)),
         CallError::Unreadable(err) => {
-            Failure::Final(format!("the agent on {agent} is another version of tandem: {err}"))
+            ConnectError::Final(format!("the agent on {agent} is another version of tandem: {err}"))
         }
     })
 }
 
 impl Link {
     pub(super) fn new(
-        agent: Agent,
+        agent: LocalAgent,
         open: Open,
         news: mpsc::Sender<News>,
         input_limit: Arc<AtomicU64>,
@@ -74,8 +74,8 @@ impl Link {
     /// Runs until the session is over.
     pub(super) async fn run(
         mut self,
-        mut connection: Connection,
-        mut asked: mpsc::UnboundedReceiver<Ask>,
+        mut connection: SocketConnection,
+        mut asked: mpsc::UnboundedReceiver<SessionRequest>,
     ) {
         let why = loop {
             if let Err(fault) = self.follow(&connection.peer, &mut asked).await {
@@ -99,7 +99,7 @@ impl Link {
     async fn follow(
         &mut self,
         peer: &Peer,
-        asked: &mut mpsc::UnboundedReceiver<Ask>,
+        asked: &mut mpsc::UnboundedReceiver<SessionRequest>,
     ) -> Result<(), String> {
         let again = self.asks.iter().map(|(number, ask)| call(peer, *number, ask));
         let mut answers: FuturesUnordered<_> = again.collect();
@@ -167,34 +167,34 @@ impl Link {
     }
 
     /// Connects again, however long that takes. The error says why it cannot be done.
-    async fn again(&self) -> Result<Connection, String> {
+    async fn again(&self) -> Result<SocketConnection, String> {
         let mut failures = 0;
         loop {
             failures += 1;
             tokio::time::sleep(BACKOFF.delay(failures)).await;
             match self.connect().await {
                 Ok(connection) => return Ok(connection),
-                Err(Failure::Nobody) => {
+                Err(ConnectError::Nobody) => {
                     return Err(format!("the agent on {} has ended", self.agent));
                 }
-                Err(Failure::Final(why)) => return Err(why),
-                Err(Failure::ForNow(why)) => tracing::debug!("not connected again: {why}"),
+                Err(ConnectError::Final(why)) => return Err(why),
+                Err(ConnectError::ForNow(why)) => tracing::debug!("not connected again: {why}"),
             }
         }
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
-        let connection = Connection::open(&self.agent).await?;
+    async fn connect(&self) -> Result<SocketConnection, ConnectError> {
+        let connection = SocketConnection::open(&self.agent).await?;
         match open(&connection, &self.agent, &self.open).await? {
             Opening::Opened(_) => Ok(connection),
             Opening::Choose(_) => {
-                Err(Failure::Final(format!("the session on {} has ended", self.agent)))
+                Err(ConnectError::Final(format!("the session on {} has ended", self.agent)))
             }
         }
     }
 }
 
-fn call(peer: &Peer, number: u64, ask: &Ask) -> BoxFuture<'static, (u64, Answer)> {
+fn call(peer: &Peer, number: u64, ask: &SessionRequest) -> BoxFuture<'static, (u64, Answer)> {
     peer.call(ask.method, &ask.params).map(move |answer| (number, answer)).boxed()
 }
 

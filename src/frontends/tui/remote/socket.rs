@@ -19,7 +19,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Agent;
+use super::LocalAgent;
 use tandem_wire::attach::PATH;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
@@ -32,7 +32,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ConnectError {
     /// Nobody listens there.
     Nobody,
     /// There will be none; why.
@@ -41,9 +41,9 @@ pub(super) enum Failure {
     ForNow(String),
 }
 
-impl Failure {
+impl ConnectError {
     /// For people.
-    pub(super) fn why(self, agent: &Agent) -> String {
+    pub(super) fn why(self, agent: &LocalAgent) -> String {
         match self {
             Self::Nobody => format!("nothing listens on {agent}"),
             Self::Final(why) | Self::ForNow(why) => why,
@@ -52,16 +52,16 @@ impl Failure {
 }
 
 /// A connection that is up.
-pub(super) struct Connection {
+pub(super) struct SocketConnection {
     /// Calls the agent.
     pub(super) peer: Peer,
     /// Carries the calls; says at its end whether the agent itself has ended.
     carrying: AbortOnDropHandle<bool>,
 }
 
-impl Connection {
+impl SocketConnection {
     /// Connects to an agent of this machine.
-    pub(super) async fn open(agent: &Agent) -> Result<Self, Failure> {
+    pub(super) async fn open(agent: &LocalAgent) -> Result<Self, ConnectError> {
         let opening = async {
             let address = (Ipv4Addr::LOCALHOST, agent.port);
             let stream =
@@ -74,7 +74,7 @@ impl Connection {
             opened.map_err(|err| refused(&err, agent))
         };
         let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
-            Failure::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
+            ConnectError::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
         })??;
         let (mut ours, theirs) = tokio::io::duplex(BUFFER);
         let (told, peer) = oneshot::channel();
@@ -98,7 +98,7 @@ impl Connection {
             let _ = tokio::join!(served, tokio::io::copy(&mut ours, &mut nobody));
             ended
         });
-        let gone = |_| Failure::ForNow(format!("{agent} has hung up"));
+        let gone = |_| ConnectError::ForNow(format!("{agent} has hung up"));
         let peer = peer.await.map_err(gone)?;
         Ok(Self { peer, carrying: AbortOnDropHandle::new(carrying) })
     }
@@ -109,43 +109,44 @@ impl Connection {
     }
 }
 
-fn request(agent: &Agent) -> Result<Request<()>, Failure> {
+fn request(agent: &LocalAgent) -> Result<Request<()>, ConnectError> {
     let url = format!("ws://127.0.0.1:{}{PATH}", agent.port);
-    let mut request = url.into_client_request().map_err(|err| Failure::Final(err.to_string()))?;
+    let mut request =
+        url.into_client_request().map_err(|err| ConnectError::Final(err.to_string()))?;
     if let Some(token) = &agent.token {
         let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
         let bearer = bearer.map_err(|_| {
-            Failure::Final("the A2A token has characters that cannot be sent".to_owned())
+            ConnectError::Final("the A2A token has characters that cannot be sent".to_owned())
         })?;
         request.headers_mut().insert(AUTHORIZATION, bearer);
     }
     Ok(request)
 }
 
-fn unreachable(err: &io::Error, agent: &Agent) -> Failure {
+fn unreachable(err: &io::Error, agent: &LocalAgent) -> ConnectError {
     if err.kind() == io::ErrorKind::ConnectionRefused {
-        return Failure::Nobody;
+        return ConnectError::Nobody;
     }
-    Failure::ForNow(format!("{agent} cannot be reached: {err}"))
+    ConnectError::ForNow(format!("{agent} cannot be reached: {err}"))
 }
 
 /// What the answer to the first request means.
-fn refused(err: &tungstenite::Error, agent: &Agent) -> Failure {
+fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> ConnectError {
     let tungstenite::Error::Http(response) = err else {
         let other =
             matches!(err, tungstenite::Error::Protocol(_) | tungstenite::Error::HttpFormat(_));
         let why = format!("{agent} does not answer as an agent does: {err}");
-        return if other { Failure::Final(why) } else { Failure::ForNow(why) };
+        return if other { ConnectError::Final(why) } else { ConnectError::ForNow(why) };
     };
     match response.status() {
         StatusCode::UNAUTHORIZED if agent.token.is_some() => {
-            Failure::Final(format!("the agent on {agent} does not know this token"))
+            ConnectError::Final(format!("the agent on {agent} does not know this token"))
         }
-        StatusCode::UNAUTHORIZED => Failure::Final(format!(
+        StatusCode::UNAUTHORIZED => ConnectError::Final(format!(
             "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
         )),
-        StatusCode::SERVICE_UNAVAILABLE => Failure::ForNow(format!("{agent} is busy")),
-        status => Failure::Final(format!(
+        StatusCode::SERVICE_UNAVAILABLE => ConnectError::ForNow(format!("{agent} is busy")),
+        status => ConnectError::Final(format!(
             "what listens on {agent} lets no terminal attach ({status}): is it a tandem of this \
              version?"
         )),

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use ratatui_core::text::{Line, Span};
 
-use super::super::draw::Frame;
+use super::super::draw::LiveRows;
 use super::super::theme::{BAD, BOLD};
 use super::Screen;
 
@@ -14,12 +14,12 @@ fn terminal(rows: u16, columns: u16) -> vt100::Parser {
 }
 
 /// A terminal, and what we believe of it.
-struct Stage {
+struct TestTerminal {
     terminal: vt100::Parser,
     screen: Screen,
 }
 
-impl Stage {
+impl TestTerminal {
     fn new(rows: u16, columns: u16) -> Self {
         let screen = Screen::new(usize::from(columns), true, true);
         Self { terminal: terminal(rows, columns), screen }
@@ -29,7 +29,7 @@ impl Stage {
         let lines = |texts: &[&str]| -> Vec<Line<'static>> {
             texts.iter().map(|text| Line::raw((*text).to_owned())).collect()
         };
-        let frame = Frame { rows: lines(live), cursor };
+        let frame = LiveRows { rows: lines(live), cursor };
         let written = self.screen.update(&lines(finished), frame);
         self.terminal.process(written.as_bytes());
     }
@@ -68,7 +68,7 @@ impl Stage {
 
 #[test]
 fn live_rows_change_in_place() {
-    let mut stage = Stage::new(6, 20);
+    let mut stage = TestTerminal::new(6, 20);
     stage.terminal.process(b"$ tandem\r\n");
     stage.update(&[], &["one", "> "], Some((1, 2)));
     stage.check(&["$ tandem", "one", ">"], (2, 2));
@@ -80,7 +80,7 @@ fn live_rows_change_in_place() {
 
 #[test]
 fn finished_rows_go_above_and_scroll_off() {
-    let mut stage = Stage::new(4, 20);
+    let mut stage = TestTerminal::new(4, 20);
     stage.update(&[], &["> "], Some((0, 2)));
     stage.update(&["a", "b"], &["live", "> "], Some((1, 2)));
     stage.check(&["a", "b", "live", ">"], (3, 2));
@@ -91,7 +91,7 @@ fn finished_rows_go_above_and_scroll_off() {
 
 #[test]
 fn more_live_rows_than_there_is_room_scroll() {
-    let mut stage = Stage::new(3, 20);
+    let mut stage = TestTerminal::new(3, 20);
     stage.terminal.process(b"above\r\n\r\n");
     stage.update(&[], &["1", "2", "3"], Some((2, 0)));
     stage.check(&["1", "2", "3"], (2, 0));
@@ -102,7 +102,7 @@ fn more_live_rows_than_there_is_room_scroll() {
 
 #[test]
 fn rows_that_fill_the_width_lose_nothing() {
-    let mut stage = Stage::new(5, 4);
+    let mut stage = TestTerminal::new(5, 4);
     stage.update(&["full"], &["abcd", "efgh"], None);
     stage.check(&["full", "abcd", "efgh"], (2, 4));
     stage.update(&["more"], &["ijkl"], Some((0, 0)));
@@ -113,15 +113,15 @@ fn rows_that_fill_the_width_lose_nothing() {
 
 #[test]
 fn a_live_row_that_is_too_wide_stays_one_row() {
-    let mut stage = Stage::new(5, 6);
+    let mut stage = TestTerminal::new(5, 6);
     stage.update(&["above"], &["one two three", "日本語日本語"], Some((0, 0)));
     stage.check(&["above", "one t…", "日本…"], (1, 0));
 }
 
 #[test]
 fn what_is_the_same_is_not_written() {
-    let mut stage = Stage::new(5, 10);
-    let frame = || Frame { rows: vec![Line::raw("a"), Line::raw("b")], cursor: Some((1, 1)) };
+    let mut stage = TestTerminal::new(5, 10);
+    let frame = || LiveRows { rows: vec![Line::raw("a"), Line::raw("b")], cursor: Some((1, 1)) };
     assert!(!stage.screen.update(&[], frame()).is_empty());
     assert_eq!(stage.screen.update(&[], frame()), "");
     let mut changed = frame();
@@ -133,7 +133,7 @@ fn what_is_the_same_is_not_written() {
 #[test]
 fn another_width_leaves_nothing_behind() {
     for columns in [5_u16, 7, 12, 40] {
-        let mut stage = Stage::new(10, 12);
+        let mut stage = TestTerminal::new(10, 12);
         stage.update(&["history"], &["------------", "> text", "status is ok"], Some((1, 3)));
         // A terminal that breaks its rows anew, as most do.
         let rows_of = |width: u16| width.div_ceil(columns).max(1);
@@ -159,7 +159,7 @@ fn another_width_leaves_nothing_behind() {
 #[test]
 fn a_terminal_that_cuts_its_rows_keeps_what_is_above() {
     for columns in [5_u16, 11, 12, 40] {
-        let mut stage = Stage::new(10, 12);
+        let mut stage = TestTerminal::new(10, 12);
         stage.screen = Screen::new(12, true, false);
         let history = ["one", "two", "three"];
         stage.update(&history, &["------------", "> text", "status is ok"], Some((1, 3)));
@@ -174,7 +174,7 @@ fn a_terminal_that_cuts_its_rows_keeps_what_is_above() {
 #[test]
 fn colours_are_left_out_if_that_is_wanted() {
     let line = Line::from(vec![Span::styled("bad", BAD.patch(BOLD)), Span::raw(" x\x1b[2J\u{9b}")]);
-    let frame = || Frame { rows: vec![line.clone()], cursor: None };
+    let frame = || LiveRows { rows: vec![line.clone()], cursor: None };
     let coloured = Screen::new(20, true, true).update(&[], frame());
     assert!(coloured.contains("\x1b[0;1;31mbad\x1b[0m x[2J\x1b[K"), "{coloured:?}");
     let plain = Screen::new(20, false, true).update(&[], frame());
@@ -183,7 +183,7 @@ fn colours_are_left_out_if_that_is_wanted() {
 
 #[test]
 fn a_finished_row_may_be_wider_than_the_terminal_and_leaves_nothing_behind() {
-    let mut stage = Stage::new(8, 10);
+    let mut stage = TestTerminal::new(8, 10);
     stage.update(&[], &["xxxxxxxxxx", "yyyyyyyyyy", "> "], Some((2, 2)));
     // A wide character does not fit at the end of a row.
     stage.update(&["123456789日本 end", "next"], &["live", "> "], Some((1, 2)));

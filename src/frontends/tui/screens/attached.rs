@@ -3,16 +3,21 @@
 use serde_json::{Value, json};
 
 use super::super::dialog::Dialog;
-use super::super::state::{About, Elsewhere, State};
+use super::super::state::{Elsewhere, ScreenState, StatusInfo};
 use super::{Stage, asked_edit, done};
 use tandem_agent::session::{ClientName, Origin};
 
 /// The second terminal on somebody else's session.
 pub(super) fn attached() -> Stage {
     let place = "127.0.0.1:41242".to_owned();
-    let about =
-        About { elsewhere: Some(Elsewhere { place, lost: false }), ..Stage::new().state.about };
-    Stage { state: State::new(about, Origin::Attached(ClientName::new(2, "t"))), ..Stage::new() }
+    let about = StatusInfo {
+        elsewhere: Some(Elsewhere { place, lost: false }),
+        ..Stage::new().state.about
+    };
+    Stage {
+        state: ScreenState::new(about, Origin::Attached(ClientName::new(2, "t"))),
+        ..Stage::new()
+    }
 }
 
 fn queued(turn: u64, text: &str, origin: Value) -> Value {

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::super::Login;
 use super::super::input::Input;
-use super::super::item::{Body, Item};
+use super::super::item::{HistoryItem, ItemBody};
 use super::super::local;
-use super::super::offer::{self, Cause, Choice, Offer, Then};
+use super::super::offer::{self, Cause, LoginChoice, LoginOffer, Then};
 use super::super::service::KeyProvider;
 use super::{Stage, drawn};
 
 /// The offer to log in, at a stage.
-fn offered(cause: Cause, then: Then, offered: offer::Stage) -> Stage {
+fn offered(cause: Cause, then: Then, offered: offer::LoginStage) -> Stage {
     let login = Login {
         whose: "Gemini",
         made_at: "https://keys.example/",
@@ -19,13 +19,13 @@ fn offered(cause: Cause, then: Then, offered: offer::Stage) -> Stage {
         browser: Box::new(|_| Box::pin(async { Ok(String::new()) })),
     };
     let mut stage = Stage::new();
-    stage.state.offer.insert(Offer::new(cause, &login, &[], None, then)).stage = offered;
+    stage.state.offer.insert(LoginOffer::new(cause, &login, &[], None, then)).stage = offered;
     stage
 }
 
 /// The offer of several providers' models.
 fn providers(cause: Cause) -> Stage {
-    let mut stage = offered(cause, Then::Nothing, offer::Stage::Providers);
+    let mut stage = offered(cause, Then::Nothing, offer::LoginStage::Providers);
     let provider = |title, made_at| KeyProvider { title, made_at, model: String::new() };
     stage.state.offer.as_mut().unwrap().providers = vec![
         provider("Gemini", "https://keys.example/g"),
@@ -40,8 +40,8 @@ fn with_nothing_set_up_all_providers_are_offered() {
     let mut stage = providers(Cause::Missing);
     stage.check("login_providers.txt");
     let offer = stage.state.offer.as_mut().unwrap();
-    assert_eq!(offer.marked(), Some(Choice::Provider(0)));
-    assert_eq!(offer.chosen('a'), Some(Choice::Provider(1)));
+    assert_eq!(offer.marked(), Some(LoginChoice::Provider(0)));
+    assert_eq!(offer.chosen('a'), Some(LoginChoice::Provider(1)));
     offer.choose_provider(1);
     stage.check("login_anthropic.txt");
     let offer = stage.state.offer.as_mut().unwrap();
@@ -53,19 +53,21 @@ fn an_ollama_that_runs_is_marked() {
     let mut stage = providers(Cause::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
     offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
-    assert_eq!(offer.marked(), Some(Choice::Ollama));
+    assert_eq!(offer.marked(), Some(LoginChoice::Ollama));
     stage.check("login_ollama.txt");
     let mut stage = providers(Cause::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
     offer.select(true);
     offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
-    assert_eq!(offer.marked(), Some(Choice::Provider(1)), "the user has marked another");
+    assert_eq!(offer.marked(), Some(LoginChoice::Provider(1)), "the user has marked another");
 }
 
 #[test]
 fn help_says_what_matters() {
     let mut stage = Stage::new();
-    stage.state.aside(Item::new(Body::Help("/about /auth /clear /help /quit".to_owned())));
+    stage
+        .state
+        .aside(HistoryItem::new(ItemBody::Help("/about /auth /clear /help /quit".to_owned())));
     let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
     stage.check("help.txt");
 }
@@ -73,7 +75,7 @@ fn help_says_what_matters() {
 #[test]
 fn the_help_there_is_fits_one_screen() {
     let mut stage = Stage::new();
-    stage.state.aside(Item::new(Body::Help(local::names())));
+    stage.state.aside(HistoryItem::new(ItemBody::Help(local::names())));
     let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
     assert!(stage.scrollback.len() + stage.frame().rows.len() <= 24);
 }
@@ -81,14 +83,16 @@ fn the_help_there_is_fits_one_screen() {
 #[test]
 fn help_does_not_break_what_is_being_said() {
     let mut stage = Stage::new().turn("go").see(json!({ "Text": "One " }));
-    stage.state.aside(Item::new(Body::Help("/about /auth /clear /help /quit".to_owned())));
+    stage
+        .state
+        .aside(HistoryItem::new(ItemBody::Help("/about /auth /clear /help /quit".to_owned())));
     let stage = stage.see(json!({ "Text": "sentence." }));
     assert!(drawn(&stage.frame().rows, 80).contains("One sentence."));
 }
 
 #[test]
 fn the_offer_to_log_in() {
-    use offer::Stage::{Browser, Checking, Choosing, Typing};
+    use offer::LoginStage::{Browser, Checking, Choosing, Typing};
     offered(Cause::Missing, Then::Nothing, Choosing).check("login.txt");
     offered(Cause::Missing, Then::Say("hi".to_owned()), Choosing).check("login_waits.txt");
     let mut key = Input::default();

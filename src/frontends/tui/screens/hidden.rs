@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::attached::attached;
 use super::{Stage, asked, call, done, drawn};
-use crate::item::{Body, Item};
+use crate::item::{HistoryItem, ItemBody};
 use tandem_content::visible::{has_hidden, visible_line};
 
 /// Each would hide what is before it, beside it or after it.
@@ -169,7 +169,7 @@ fn what_is_said_around_it_is_seen() {
             .typed(&text);
         stage.state.hint = Some(text.clone());
         stage.state.about.workspace.clone_from(&text);
-        stage.state.aside(Item::new(Body::Help(text.clone())));
+        stage.state.aside(HistoryItem::new(ItemBody::Help(text.clone())));
         let seen = shown(&stage);
         let expected = visible_line(&text);
         // The prompt, the notice, the call and why it failed, the todo twice, the queue, what is

@@ -4,7 +4,7 @@ use tandem_agent::session::Mode;
 
 /// What the status line says, apart from what the events tell.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct About {
+pub(in super::super) struct StatusInfo {
     /// Who answers.
     pub(in super::super) model: String,
     /// How much is allowed without a question.

@@ -3,11 +3,11 @@
 use super::*;
 
 /// Writes an input as a person would: `Ctrl+c`, `Shift+Enter`, `paste "text"`.
-fn shown(input: &Input) -> String {
+fn shown(input: &TerminalInput) -> String {
     match input {
-        Input::Paste(text) => format!("paste {text:?}"),
-        Input::PartOfPaste(text) => format!("part of a paste {text:?}"),
-        Input::Key(Key { code, shift, alt, control }) => {
+        TerminalInput::Paste(text) => format!("paste {text:?}"),
+        TerminalInput::PartOfPaste(text) => format!("part of a paste {text:?}"),
+        TerminalInput::Key(KeyPress { code, shift, alt, control }) => {
             let code = match code {
                 Code::Char(' ') => "Space".to_owned(),
                 Code::Char(c) => c.to_string(),
@@ -25,7 +25,7 @@ fn shown(input: &Input) -> String {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what comes of a call is shown")]
-fn all(inputs: Vec<Input>) -> String {
+fn all(inputs: Vec<TerminalInput>) -> String {
     inputs.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 

@@ -1,13 +1,13 @@
 //! Texts that grow: what is cut off, and that nothing is missing or there twice.
 
 use super::super::{Growing, render, render_rest};
-use super::{Cut, settled};
+use super::{CutPoint, settled};
 
 #[track_caller]
 fn cut(text: &str, before: Option<&str>, reopen: &str) {
     let cut = settled(&Growing::new(text.to_owned()));
     assert_eq!(cut.as_ref().map(|cut| &text[..cut.at]), before);
-    assert_eq!(cut.map_or(String::new(), |Cut { reopen, .. }| reopen), reopen);
+    assert_eq!(cut.map_or(String::new(), |CutPoint { reopen, .. }| reopen), reopen);
 }
 
 #[test]
