@@ -28,9 +28,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
-pub use self::custom::{Custom, Limits, Owner, Place};
+pub use self::custom::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use self::prompts::PromptCommand;
-use crate::session::{CommandTurn, Commands, PromptPart, Reply, Session, SessionCommand};
+use crate::session::{CommandReply, CommandTurn, Commands, PromptPart, Session, SessionCommand};
 
 /// Every command, in the order that people read them.
 const ALL: &[Command] = &[
@@ -79,10 +79,10 @@ pub struct Argument {
 }
 
 /// What runs a command. A reply or an error is Markdown for people.
-type Run = for<'a> fn(Request<'a>) -> BoxFuture<'a, Result<Reply, String>>;
+type Run = for<'a> fn(CommandRequest<'a>) -> BoxFuture<'a, Result<CommandReply, String>>;
 
 /// What a command is given.
-struct Request<'a> {
+struct CommandRequest<'a> {
     /// What follows the command's name, trimmed.
     args: &'a str,
     turn: &'a CommandTurn<'a>,
@@ -162,14 +162,14 @@ impl Registry {
     }
 
     /// The command that a prompt asks for, arguments right or wrong.
-    fn find<'a>(&self, prompt: &'a str) -> Option<Found<'a>> {
+    fn find<'a>(&self, prompt: &'a str) -> Option<ParsedCommand<'a>> {
         let (name, mut args) = word(prompt.trim().strip_prefix('/')?);
         let mut command = named(self.commands, name)?;
         let mut path = name.to_owned();
         loop {
             let (name, rest) = word(args);
             let Some(sub_command) = named(command.sub_commands, name) else {
-                return Some(Found { path, command, args });
+                return Some(ParsedCommand { path, command, args });
             };
             path = format!("{path} {name}");
             (command, args) = (sub_command, rest);
@@ -198,7 +198,7 @@ impl Commands for Registry {
         self.own_listed().into_iter().chain(prompts.iter().map(PromptCommand::listed)).collect()
     }
 
-    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<Reply, String> {
+    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String> {
         let Some(found) = self.find(prompt) else {
             if let Some((found, args)) = self.own_command(prompt) {
                 return custom::run(&found, args);
@@ -208,12 +208,12 @@ impl Commands for Registry {
             return prompts::run(&command, args, turn).await;
         };
         let run = found.check()?;
-        run(Request { args: found.args, turn, registry: self }).await
+        run(CommandRequest { args: found.args, turn, registry: self }).await
     }
 }
 
 /// What a prompt asks for.
-struct Found<'a> {
+struct ParsedCommand<'a> {
     /// Names, from the top.
     path: String,
     command: &'static Command,
@@ -221,7 +221,7 @@ struct Found<'a> {
     args: &'a str,
 }
 
-impl Found<'_> {
+impl ParsedCommand<'_> {
     /// What to run; or how it is used.
     fn check(&self) -> Result<Run, String> {
         let Self { path, command, args } = self;

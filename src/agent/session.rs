@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
-pub use self::command::{CommandArgument, CommandTurn, Commands, Reply, SessionCommand};
+pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
 use self::compress::UnderWay;
 pub use self::compress::{Compressed, Masked, Quote};
 pub use self::decision::Decision;
@@ -47,7 +47,7 @@ pub use self::event::{
     Answer, CallStarted, Caller, ClientName, Event, FORMAT, Origin, PromptPart, PromptTags,
     PushConfig, SessionStarted, StopReason, TaskEvent, ToolOutcome, TurnId, UnknownEvent,
 };
-pub use self::fill::{Piece, Template};
+pub use self::fill::{PromptPiece, Template};
 use self::gate::Gate;
 pub use self::gate::Watching;
 use self::instructions::Instructions;
@@ -65,7 +65,7 @@ pub use self::state::SessionState;
 use self::state::StateReader;
 use self::toolbox::Toolbox;
 use self::transcript::Transcript;
-pub use self::undo::{Change, Selection};
+pub use self::undo::{CallChange, Selection};
 use crate::permission::consent::Consent;
 use crate::permission::{self, Permissions};
 pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tandem_agent::commands::{Custom, Limits, Owner, Place};
+use tandem_agent::commands::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use tandem_agent::session::{Memory, Places};
 use tandem_net::{self as net, Reach};
 use tandem_settings::{self as config, Credentials, Env, Settings, Trust};
@@ -31,21 +31,24 @@ fn web(settings: &Settings) -> WebSetup {
 }
 
 /// The user's own commands, and the project's, as far as its folder is trusted.
-pub(super) fn custom(env: Env, root: &Path, limits: Limits) -> Custom {
+pub(super) fn custom(env: Env, root: &Path, limits: CustomLimits) -> Custom {
     let root = root.to_owned();
     let places = move || {
         let users = [env.gemini_dir(), env.config_dir()].into_iter().flatten();
-        let of_user = |dir: PathBuf| Place { dir: dir.join("commands"), owner: Owner::User };
+        let of_user = |dir: PathBuf| CommandDirectory {
+            dir: dir.join("commands"),
+            owner: CommandOwner::User,
+        };
         let mut places: Vec<_> = users.map(of_user).collect();
         let owner = match config::trust(&env, &root) {
-            Trust::Trusted => Owner::Project,
-            Trust::Unjudged => Owner::Unjudged,
+            Trust::Trusted => CommandOwner::Project,
+            Trust::Unjudged => CommandOwner::Unjudged,
             Trust::Never => return places,
         };
         let dir = root.join(".gemini/commands");
         // At home the user's own are the project's.
         if !places.iter().any(|place| place.dir == dir) {
-            places.push(Place { dir, owner });
+            places.push(CommandDirectory { dir, owner });
         }
         places
     };

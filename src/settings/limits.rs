@@ -28,7 +28,7 @@ pub struct Limits {
     /// What MCP servers may take and give.
     pub mcp: mcp::Limits,
     /// What is read of the user's own commands.
-    pub commands: commands::Limits,
+    pub commands: commands::CustomLimits,
     /// What a model may take and give.
     pub model: model::options::Options,
     /// What is served over A2A.
@@ -86,7 +86,7 @@ impl Default for Limits {
             log_bytes: 16 << 20,
             tools: tools::Limits::default(),
             mcp: mcp::Limits::default(),
-            commands: commands::Limits::default(),
+            commands: commands::CustomLimits::default(),
             model: model::options::Options::default(),
             a2a: A2a::default(),
         }

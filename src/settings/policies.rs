@@ -11,7 +11,9 @@ use super::owned_file;
 use super::settings::{Settings, system_dir};
 use super::trust::{Trust, trust};
 use parking_lot::Mutex;
-use tandem_agent::permission::policy::{Broken, Old, Policy, Rule, Tier, old_rules, parse};
+use tandem_agent::permission::policy::{
+    Broken, Policy, Rule, Tier, ToolSettings, old_rules, parse,
+};
 use tandem_agent::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
 use tandem_tools::secrets::Secrets;
 
@@ -209,9 +211,9 @@ impl permission::RuleStore for Files {
 }
 
 /// What the settings say of tools.
-fn old(settings: &Settings) -> Old {
+fn old(settings: &Settings) -> ToolSettings {
     let tools = &settings.tools;
-    Old {
+    ToolSettings {
         allowed: tools.allowed.clone(),
         excluded: tools.exclude.clone(),
         core: tools.core.clone(),

@@ -1,6 +1,6 @@
 //! `/about`: what this is, and what it works with.
 
-use super::{Command, Reply, Request};
+use super::{Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "about",
@@ -8,10 +8,10 @@ pub(super) const COMMAND: Command = Command {
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
-    run: Some(|request| Box::pin(async move { Ok(Reply::Say(about(&request))) })),
+    run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(about(&request))) })),
 };
 
-fn about(request: &Request<'_>) -> String {
+fn about(request: &CommandRequest<'_>) -> String {
     let session = request.turn.session();
     let roots = session.roots().iter().map(|root| format!("`{}`", root.display()));
     format!(

@@ -1,6 +1,6 @@
 //! `/clear`: the conversation begins anew.
 
-use super::{Command, Reply};
+use super::{Command, CommandReply};
 
 pub(super) const COMMAND: Command = Command {
     name: "clear",
@@ -11,7 +11,7 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| {
         Box::pin(async move {
             request.turn.forget();
-            Ok(Reply::Say(
+            Ok(CommandReply::Say(
                 "The model has forgotten the conversation so far. Files are as they are, and so \
                  is what you have allowed."
                     .to_owned(),

@@ -1,6 +1,6 @@
 //! `/compress`: what came before is told the model in short.
 
-use super::{Argument, Command, Reply, Request};
+use super::{Argument, Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "compress",
@@ -15,14 +15,14 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(compress(request))),
 };
 
-async fn compress(request: Request<'_>) -> Result<Reply, String> {
+async fn compress(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let short = request.turn.compress(request.args).await;
     let short = short.map_err(|why| format!("The conversation is as it was: {why}."))?;
     let files = match short.changed.len() {
         0 => String::new(),
         files => format!(" Files that the agent has changed: {files}."),
     };
-    Ok(Reply::Say(format!(
+    Ok(CommandReply::Say(format!(
         "The newest messages are as they were, and so is what you said; the rest is a summary.{files}"
     )))
 }

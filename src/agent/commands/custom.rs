@@ -5,32 +5,32 @@ mod template;
 
 use std::path::PathBuf;
 
-use self::load::{Cache, Found};
-use super::{Command, Registry, Reply, Request, first, word};
+use self::load::{Cache, CommandFile};
+use super::{Command, CommandReply, CommandRequest, Registry, first, word};
 use crate::permission::consent::Executable;
-use crate::session::{CommandArgument, Piece, SessionCommand, Template};
+use crate::session::{CommandArgument, PromptPiece, SessionCommand, Template};
 use parking_lot::Mutex;
 
 /// The commands that are written in files. They are looked for whenever somebody asks, and read
 /// again when they have changed.
 pub struct Custom {
-    places: Box<dyn Fn() -> Vec<Place> + Send + Sync>,
-    limits: Limits,
+    places: Box<dyn Fn() -> Vec<CommandDirectory> + Send + Sync>,
+    limits: CustomLimits,
     cache: Mutex<Cache>,
 }
 
 /// A directory with such files in it, and in the directories below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CommandDirectory {
     /// Where it is.
     pub dir: PathBuf,
     /// Whose it is.
-    pub owner: Owner,
+    pub owner: CommandOwner,
 }
 
 /// Whose commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub enum CommandOwner {
     /// The user's, for all projects.
     User,
     /// A project's whose folder the user trusts.
@@ -41,14 +41,14 @@ pub enum Owner {
 
 /// How much is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct CustomLimits {
     /// Files.
     pub files: usize,
     /// Bytes of one.
     pub bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for CustomLimits {
     fn default() -> Self {
         Self { files: 500, bytes: 64 << 10 }
     }
@@ -56,12 +56,15 @@ impl Default for Limits {
 
 impl Custom {
     /// `places`: where they are, those that count more after the others. May read files.
-    pub fn new(places: impl Fn() -> Vec<Place> + Send + Sync + 'static, limits: Limits) -> Self {
+    pub fn new(
+        places: impl Fn() -> Vec<CommandDirectory> + Send + Sync + 'static,
+        limits: CustomLimits,
+    ) -> Self {
         Self { places: Box::new(places), limits, cache: Mutex::default() }
     }
 
     /// Those that there are now, in the order of their names; also files that are none.
-    fn list(&self) -> Vec<Found> {
+    fn list(&self) -> Vec<CommandFile> {
         let places = (self.places)();
         self.cache.lock().look(&places, &self.limits)
     }
@@ -73,17 +76,17 @@ impl Custom {
 }
 
 /// What a command would run that needs the user's consent, if it does.
-fn executable(found: &Found) -> Option<Executable> {
+fn executable(found: &CommandFile) -> Option<Executable> {
     let written = found.read.as_ref().as_ref().ok()?;
     let shells = written.prompt.shells();
-    if found.owner != Owner::Unjudged || shells.is_empty() {
+    if found.owner != CommandOwner::Unjudged || shells.is_empty() {
         return None;
     }
     let name = format!("/{}", found.name);
     Some(Executable { kind: "custom command", name, runs: shells.join("; ") })
 }
 
-impl Owner {
+impl CommandOwner {
     /// What a command is called whose name is taken.
     fn whole(self, name: &str) -> String {
         match self {
@@ -93,7 +96,7 @@ impl Owner {
     }
 }
 
-impl Found {
+impl CommandFile {
     fn listed(&self) -> SessionCommand {
         let description = match &*self.read {
             Ok(written) if !written.description.is_empty() => first(&written.description),
@@ -118,7 +121,7 @@ impl Found {
 
 impl Registry {
     /// The user's own commands. What a built-in command is called, none of them is.
-    pub(super) fn own(&self) -> Vec<Found> {
+    pub(super) fn own(&self) -> Vec<CommandFile> {
         let mut found = self.custom.as_ref().map(|custom| custom.list()).unwrap_or_default();
         for it in &mut found {
             if self.commands.iter().any(|command| command.name == it.name) {
@@ -129,26 +132,26 @@ impl Registry {
     }
 
     /// The one that a prompt asks for, and what follows its name.
-    pub(super) fn own_command<'a>(&self, prompt: &'a str) -> Option<(Found, &'a str)> {
+    pub(super) fn own_command<'a>(&self, prompt: &'a str) -> Option<(CommandFile, &'a str)> {
         let (name, args) = word(prompt.trim().strip_prefix('/')?);
         self.own().into_iter().find(|found| found.name == name).map(|found| (found, args))
     }
 
     /// The same, as front ends list them.
     pub(super) fn own_listed(&self) -> Vec<SessionCommand> {
-        self.own().iter().map(Found::listed).collect()
+        self.own().iter().map(CommandFile::listed).collect()
     }
 }
 
 /// What a command asks the model, given these arguments.
-pub(super) fn run(found: &Found, args: &str) -> Result<Reply, String> {
+pub(super) fn run(found: &CommandFile, args: &str) -> Result<CommandReply, String> {
     let written = found.read.as_ref().as_ref().map_err(Clone::clone)?;
     let name = &found.name;
     let mut pieces = written.prompt.filled(args);
     if !args.is_empty() && !written.prompt.takes_arguments() {
-        pieces.push(Piece::Text(format!("\n\n/{name} {args}")));
+        pieces.push(PromptPiece::Text(format!("\n\n/{name} {args}")));
     }
-    Ok(Reply::Fill(Template { command: name.clone(), pieces, needs: executable(found) }))
+    Ok(CommandReply::Fill(Template { command: name.clone(), pieces, needs: executable(found) }))
 }
 
 pub(super) const COMMAND: Command = Command {
@@ -163,14 +166,14 @@ pub(super) const COMMAND: Command = Command {
 const NONE: &str = "You have no commands of your own. Write one as a TOML file with `prompt = \"...\"` \
     in it: `~/.gemini/commands/NAME.toml`, or `.gemini/commands/NAME.toml` in a project.";
 
-fn list(request: &Request<'_>) -> Reply {
+fn list(request: &CommandRequest<'_>) -> CommandReply {
     let own = request.registry.own();
     if own.is_empty() {
-        return Reply::Say(NONE.to_owned());
+        return CommandReply::Say(NONE.to_owned());
     }
-    let line = |found: &Found| match &*found.read {
+    let line = |found: &CommandFile| match &*found.read {
         Ok(_) => format!("- {} ({})\n", found.listed().line(), found.file.display()),
         Err(why) => format!("- `/{}` cannot be used: {why}\n", found.name),
     };
-    Reply::Say(own.iter().map(line).collect())
+    CommandReply::Say(own.iter().map(line).collect())
 }

@@ -1,6 +1,6 @@
 //! `/help`: which commands there are.
 
-use super::{Argument, Command, Reply, Request, command_lines};
+use super::{Argument, Command, CommandReply, CommandRequest, command_lines};
 use crate::session::Commands as _;
 
 pub(super) const COMMAND: Command = Command {
@@ -16,27 +16,27 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { help(&request) })),
 };
 
-fn help(request: &Request<'_>) -> Result<Reply, String> {
+fn help(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let commands = request.registry.list();
     let own = request.registry.of_session(request.turn.session());
     if request.args.is_empty() {
         let own = own.iter().map(|command| format!("- {}\n", command.line()));
         let lines = command_lines("", commands) + &own.collect::<String>();
-        return Ok(Reply::Say(format!(
+        return Ok(CommandReply::Say(format!(
             "A prompt that begins with one of these runs it; the model is told nothing of \
              it.\n\n{lines}"
         )));
     }
     let asked = format!("/{}", request.args.trim_start_matches('/'));
     if let Some(command) = own.iter().find(|command| format!("/{}", command.name) == asked) {
-        return Ok(Reply::Say(command.line()));
+        return Ok(CommandReply::Say(command.line()));
     }
     let found = request.registry.find(&asked).filter(|found| found.args.is_empty());
     let found = found.ok_or_else(|| {
         format!("There is no command `{asked}`. There are:\n\n{}", command_lines("", commands))
     })?;
     if found.command.run.is_none() {
-        return Ok(Reply::Say(command_lines(&found.path, found.command.sub_commands)));
+        return Ok(CommandReply::Say(command_lines(&found.path, found.command.sub_commands)));
     }
     let mut lines = format!("{}\n", found.command.usage(&found.path));
     for argument in found.command.arguments {
@@ -47,5 +47,5 @@ fn help(request: &Request<'_>) -> Result<Reply, String> {
     if !found.command.sub_commands.is_empty() {
         lines += &format!("\n{}", command_lines(&found.path, found.command.sub_commands));
     }
-    Ok(Reply::Say(lines))
+    Ok(CommandReply::Say(lines))
 }

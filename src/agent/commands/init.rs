@@ -1,6 +1,6 @@
 //! `/init`: the model studies the project and writes down what it will need to know.
 
-use super::{Command, Reply, Request};
+use super::{Command, CommandReply, CommandRequest};
 use tandem_model::Part;
 
 pub(super) const COMMAND: Command = Command {
@@ -10,11 +10,11 @@ pub(super) const COMMAND: Command = Command {
     sub_commands: &[],
     asks_model: true,
     run: Some(|request| {
-        Box::pin(async move { Ok(Reply::Ask(vec![Part::Text(prompt(&request))])) })
+        Box::pin(async move { Ok(CommandReply::Ask(vec![Part::Text(prompt(&request))])) })
     }),
 };
 
-fn prompt(request: &Request<'_>) -> String {
+fn prompt(request: &CommandRequest<'_>) -> String {
     let root = request.turn.session().roots().first();
     let file = root.map(|root| root.join(request.turn.memory_name())).unwrap_or_default();
     format!("Write `{}`{TASK}", file.display())

@@ -1,6 +1,6 @@
 //! `/mcp`: the MCP servers, what they offer, and how it stands with them.
 
-use super::{Argument, Command, Reply, Request, first, word};
+use super::{Argument, Command, CommandReply, CommandRequest, first, word};
 use crate::session::ServerStatus;
 
 /// How many names of one kind are listed.
@@ -20,7 +20,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(list(request, Detail::Names))),
+            run: Some(|request| Box::pin(list(request, ToolDetail::Names))),
         },
         Command {
             name: "desc",
@@ -28,7 +28,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(list(request, Detail::Descriptions))),
+            run: Some(|request| Box::pin(list(request, ToolDetail::Descriptions))),
         },
         Command {
             name: "schema",
@@ -36,7 +36,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(list(request, Detail::Schemas))),
+            run: Some(|request| Box::pin(list(request, ToolDetail::Schemas))),
         },
         Command {
             name: "auth",
@@ -88,12 +88,12 @@ pub(super) const COMMAND: Command = Command {
         },
     ],
     asks_model: false,
-    run: Some(|request| Box::pin(list(request, Detail::Names))),
+    run: Some(|request| Box::pin(list(request, ToolDetail::Names))),
 };
 
 /// How much is said of each tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum ToolDetail {
     Names,
     Descriptions,
     Schemas,
@@ -102,16 +102,16 @@ enum Detail {
 const NONE: &str = "There are no MCP servers. They are named under `mcpServers` in \
     `settings.json`; an editor may bring some, too.";
 
-async fn list(request: Request<'_>, detail: Detail) -> Result<Reply, String> {
+async fn list(request: CommandRequest<'_>, detail: ToolDetail) -> Result<CommandReply, String> {
     let servers = request.turn.servers().await;
     if servers.is_empty() {
-        return Ok(Reply::Say(NONE.to_owned()));
+        return Ok(CommandReply::Say(NONE.to_owned()));
     }
     let said: Vec<_> = servers.iter().map(|server| about(server, detail)).collect();
-    Ok(Reply::Say(said.join("\n")))
+    Ok(CommandReply::Say(said.join("\n")))
 }
 
-fn about(server: &ServerStatus, detail: Detail) -> String {
+fn about(server: &ServerStatus, detail: ToolDetail) -> String {
     let mut said = format!("**{}**: {}", server.name, server.phase);
     for what in [server.description.as_deref().unwrap_or_default(), &server.place] {
         if !what.is_empty() {
@@ -126,7 +126,7 @@ fn about(server: &ServerStatus, detail: Detail) -> String {
     if !offer.instructions.is_empty() {
         let chars = offer.instructions.chars().count();
         said += &match detail {
-            Detail::Names => format!("- instructions for the model: {chars} characters\n"),
+            ToolDetail::Names => format!("- instructions for the model: {chars} characters\n"),
             _ => format!(
                 "- instructions for the model:\n  > {}\n",
                 offer.instructions.replace('\n', "\n  > ")
@@ -134,9 +134,9 @@ fn about(server: &ServerStatus, detail: Detail) -> String {
         };
     }
     let tools = offer.tools.iter().zip(&server.tool_names).map(|(tool, name)| match detail {
-        Detail::Names => format!("`{name}`"),
-        Detail::Descriptions => format!("`{name}`: {}", first(&tool.description)),
-        Detail::Schemas => {
+        ToolDetail::Names => format!("`{name}`"),
+        ToolDetail::Descriptions => format!("`{name}`: {}", first(&tool.description)),
+        ToolDetail::Schemas => {
             let schema = format!("{:#}", tool.parameters).replace('\n', "\n    ");
             format!("`{name}`: {}\n    ```json\n    {schema}\n    ```", first(&tool.description))
         }
@@ -146,14 +146,14 @@ fn about(server: &ServerStatus, detail: Detail) -> String {
         "" => format!("`{}`", prompt.name),
         description => format!("`{}`: {description}", prompt.name),
     });
-    said += &names("prompts", prompts.collect(), Detail::Descriptions);
+    said += &names("prompts", prompts.collect(), ToolDetail::Descriptions);
     let resources = offer.resources.iter().chain(&offer.templates);
     let resources = resources.map(|resource| format!("`{}`: {}", resource.uri, resource.title));
-    said + &names("resources", resources.collect(), Detail::Descriptions)
+    said + &names("resources", resources.collect(), ToolDetail::Descriptions)
 }
 
 /// A list of names; on one line if nothing else is said of them.
-fn names(what: &str, mut names: Vec<String>, detail: Detail) -> String {
+fn names(what: &str, mut names: Vec<String>, detail: ToolDetail) -> String {
     if names.is_empty() {
         return String::new();
     }
@@ -163,28 +163,28 @@ fn names(what: &str, mut names: Vec<String>, detail: Detail) -> String {
         names.push(format!("and {} more", count - MOST));
     }
     match detail {
-        Detail::Names => format!("- {count} {what}: {}\n", names.join(", ")),
+        ToolDetail::Names => format!("- {count} {what}: {}\n", names.join(", ")),
         _ => format!("- {count} {what}:\n  - {}\n", names.join("\n  - ")),
     }
 }
 
-async fn auth(request: Request<'_>) -> Result<Reply, String> {
+async fn auth(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let (server, address) = word(request.args);
     let address = Some(address).filter(|address| !address.is_empty());
-    request.turn.log_in(server, address).await.map(Reply::Say)
+    request.turn.log_in(server, address).await.map(CommandReply::Say)
 }
 
-async fn log_out(request: Request<'_>) -> Result<Reply, String> {
-    request.turn.log_out(request.args).await.map(Reply::Say)
+async fn log_out(request: CommandRequest<'_>) -> Result<CommandReply, String> {
+    request.turn.log_out(request.args).await.map(CommandReply::Say)
 }
 
-async fn reload(request: Request<'_>) -> Result<Reply, String> {
+async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let only = Some(request.args).filter(|name| !name.is_empty());
     request.turn.reload_servers(only).await?;
-    list(request, Detail::Names).await
+    list(request, ToolDetail::Names).await
 }
 
-async fn enable(request: Request<'_>, enabled: bool) -> Result<Reply, String> {
+async fn enable(request: CommandRequest<'_>, enabled: bool) -> Result<CommandReply, String> {
     request.turn.enable_server(request.args, enabled).await?;
-    list(request, Detail::Names).await
+    list(request, ToolDetail::Names).await
 }

@@ -1,6 +1,6 @@
 //! `/memory`: what people have written down for the model.
 
-use super::{Argument, Command, Reply, Request};
+use super::{Argument, Command, CommandReply, CommandRequest};
 use crate::session::MemoryFile;
 
 pub(super) const COMMAND: Command = Command {
@@ -15,7 +15,7 @@ pub(super) const COMMAND: Command = Command {
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| {
-                Box::pin(async move { Ok(Reply::Say(show(&request.turn.memory().await))) })
+                Box::pin(async move { Ok(CommandReply::Say(show(&request.turn.memory().await))) })
             }),
         },
         Command {
@@ -25,7 +25,7 @@ pub(super) const COMMAND: Command = Command {
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| {
-                Box::pin(async move { Ok(Reply::Say(list(&request.turn.memory().await))) })
+                Box::pin(async move { Ok(CommandReply::Say(list(&request.turn.memory().await))) })
             }),
         },
         Command {
@@ -47,7 +47,9 @@ pub(super) const COMMAND: Command = Command {
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| {
-                Box::pin(async move { Ok(Reply::Say(list(&request.turn.refresh_memory().await))) })
+                Box::pin(async move {
+                    Ok(CommandReply::Say(list(&request.turn.refresh_memory().await)))
+                })
             }),
         },
     ],
@@ -86,13 +88,13 @@ fn list(files: &[MemoryFile]) -> String {
     format!("The model is told what these say:\n\n{}", files.iter().map(line).collect::<String>())
 }
 
-async fn add(request: Request<'_>) -> Result<Reply, String> {
+async fn add(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     if request.args.trim_matches(['-', ' ']).is_empty() {
         return Err("There is nothing in it to remember.".to_owned());
     }
     let file = request.turn.remember(request.args).await;
     let file = file.map_err(|why| format!("Nothing was added: {why}"))?;
-    Ok(Reply::Say(format!(
+    Ok(CommandReply::Say(format!(
         "Added to `{}`; the model is told with the next prompt.",
         file.display()
     )))

@@ -1,6 +1,6 @@
 //! `/model`: which model answers, and another one.
 
-use super::{Argument, Command, Reply, Request};
+use super::{Argument, Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "model",
@@ -32,7 +32,7 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(show(request))),
 };
 
-async fn show(request: Request<'_>) -> Result<Reply, String> {
+async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let current = request.turn.session().model();
     let known = request.turn.known_models().await?;
     let lines = known.iter().map(|id| {
@@ -40,10 +40,10 @@ async fn show(request: Request<'_>) -> Result<Reply, String> {
         format!("- `{id}`{mark}\n")
     });
     let lines: String = lines.collect();
-    Ok(Reply::Say(format!("The model is `{current}`. Known are:\n\n{lines}")))
+    Ok(CommandReply::Say(format!("The model is `{current}`. Known are:\n\n{lines}")))
 }
 
-async fn set(request: Request<'_>) -> Result<Reply, String> {
+async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let id = request.args;
     if let Err(why) = request.turn.set_model(id).await {
         let current = request.turn.session().model();
@@ -51,5 +51,5 @@ async fn set(request: Request<'_>) -> Result<Reply, String> {
     }
     let ready = request.turn.session().ready();
     let but = ready.err().map(|why| format!("\n\nIt cannot be asked yet: {why}"));
-    Ok(Reply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
+    Ok(CommandReply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
 }

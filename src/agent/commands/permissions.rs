@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{Argument, Command, Reply, Request};
+use super::{Argument, Command, CommandReply, CommandRequest};
 use crate::permission::consent::ConsentStatus;
 use crate::permission::{Permissions, Saved, Scope};
 
@@ -72,7 +72,7 @@ fn answered(permissions: &Permissions) -> Vec<Answered> {
     session.chain(saved).collect()
 }
 
-async fn list(request: Request<'_>) -> Result<Reply, String> {
+async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let session = request.turn.session();
     let consent = session.consent();
     let status = consent.status().await;
@@ -90,7 +90,7 @@ async fn list(request: Request<'_>) -> Result<Reply, String> {
             let _ = writeln!(text, "- {executable}");
         }
     }
-    Ok(Reply::Say(text))
+    Ok(CommandReply::Say(text))
 }
 
 fn written(permissions: &Permissions) -> String {
@@ -130,7 +130,7 @@ fn written(permissions: &Permissions) -> String {
     text
 }
 
-async fn remove(request: Request<'_>) -> Result<Reply, String> {
+async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let number: usize = request.args.parse().map_err(|_| {
         format!("`{}` is no number. `/permissions` shows the numbers.", request.args)
     })?;
@@ -151,10 +151,10 @@ async fn remove(request: Request<'_>) -> Result<Reply, String> {
         }
         Answered::Saved(saved) => saved.scope,
     };
-    Ok(Reply::Say(format!("Not always allowed any more: {scope}.")))
+    Ok(CommandReply::Say(format!("Not always allowed any more: {scope}.")))
 }
 
-async fn trust(request: Request<'_>) -> Result<Reply, String> {
+async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let yes = match request.args {
         "" | "yes" => true,
         "no" => false,
@@ -163,7 +163,7 @@ async fn trust(request: Request<'_>) -> Result<Reply, String> {
     let consent = request.turn.session().consent();
     consent.status().await;
     if consent.executables().is_empty() {
-        return Ok(Reply::Say("This folder's own settings run nothing.".to_owned()));
+        return Ok(CommandReply::Say("This folder's own settings run nothing.".to_owned()));
     }
     let kept = request.turn.trust_folder(yes).await;
     let may = if yes { "is used from now on" } else { "is not used from now on" };
@@ -171,10 +171,10 @@ async fn trust(request: Request<'_>) -> Result<Reply, String> {
     if let Err(why) = kept {
         text.push_str(&format!(" It counts for this session only: {why}."));
     }
-    Ok(Reply::Say(text))
+    Ok(CommandReply::Say(text))
 }
 
-async fn reload(request: Request<'_>) -> Result<Reply, String> {
+async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let permissions = Arc::clone(request.turn.session().permissions());
     let news = blocking(move || {
         permissions.reload();
@@ -182,7 +182,7 @@ async fn reload(request: Request<'_>) -> Result<Reply, String> {
         let rules = permissions.loaded().policy.rules().len();
         Ok(format!("{rules} rules are in force.\n{}", news.join("\n")))
     });
-    Ok(Reply::Say(news.await?.trim_end().to_owned()))
+    Ok(CommandReply::Say(news.await?.trim_end().to_owned()))
 }
 
 /// Does what may read and write files.

@@ -1,6 +1,6 @@
 //! `/plan`: nothing but reading, until the plan is there.
 
-use super::{Command, Reply, Request};
+use super::{Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "plan",
@@ -18,19 +18,19 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { begin(&request) })),
 };
 
-fn begin(request: &Request<'_>) -> Result<Reply, String> {
+fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     if !request.turn.begin_plan()? {
-        return Ok(Reply::Say("The mode is `plan` already.".to_owned()));
+        return Ok(CommandReply::Say("The mode is `plan` already.".to_owned()));
     }
-    Ok(Reply::Say(
+    Ok(CommandReply::Say(
         "The mode is `plan` now: reading is allowed, of the web too, and all else is refused. \
          `/plan off` ends it."
             .to_owned(),
     ))
 }
 
-fn end(request: &Request<'_>) -> Result<Reply, String> {
+fn end(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let mode = request.turn.end_plan()?;
     let mode = mode.ok_or("The mode is not one that `/plan` has begun.")?;
-    Ok(Reply::Say(format!("The mode is `{mode}` again.")))
+    Ok(CommandReply::Say(format!("The mode is `{mode}` again.")))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Registry, Reply, word};
+use super::{CommandReply, Registry, word};
 use crate::session::{
     CommandArgument, CommandTurn, NamedPrompt, ServerPrompt, Session, SessionCommand,
 };
@@ -93,11 +93,11 @@ pub(super) async fn run(
     command: &PromptCommand,
     args: &str,
     turn: &CommandTurn<'_>,
-) -> Result<Reply, String> {
+) -> Result<CommandReply, String> {
     let args = arguments(&command.prompt, args)
         .map_err(|why| format!("{}\n\n{why}", command.listed().line()))?;
     let said = turn.server_prompt(&command.server, &command.prompt.name, args).await?;
-    Ok(Reply::Ask(said))
+    Ok(CommandReply::Ask(said))
 }
 
 /// What is given to the prompt.

@@ -1,7 +1,7 @@
 //! `/restore`: files as they were before the model's changes.
 
-use super::{Argument, Command, Reply, Request};
-use crate::session::{Change, PromptPart, Selection, TurnId};
+use super::{Argument, Command, CommandReply, CommandRequest};
+use crate::session::{CallChange, PromptPart, Selection, TurnId};
 
 /// Characters of a prompt that are shown beside its turn.
 const PROMPT: usize = 60;
@@ -30,7 +30,7 @@ pub(super) const COMMAND: Command = Command {
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
-            run: Some(|request| Box::pin(async move { Ok(Reply::Say(list(&request))) })),
+            run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(list(&request))) })),
         },
         Command {
             name: "turn",
@@ -63,14 +63,14 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| {
         Box::pin(async move {
             match request.args {
-                "" => Ok(Reply::Say(list(&request))),
+                "" => Ok(CommandReply::Say(list(&request))),
                 call => restore(&request, Selection::Call(call.to_owned())).await,
             }
         })
     }),
 };
 
-fn list(request: &Request<'_>) -> String {
+fn list(request: &CommandRequest<'_>) -> String {
     let changes = request.turn.changes();
     let Some(last) = changes.last() else {
         return "No call has changed a file in this session.".to_owned();
@@ -105,19 +105,22 @@ fn prompt(parts: &[PromptPart]) -> String {
     }
 }
 
-fn turn(request: &Request<'_>) -> Result<TurnId, String> {
+fn turn(request: &CommandRequest<'_>) -> Result<TurnId, String> {
     let number = request.args.parse().map_err(|_| {
         format!("`{}` is not the number of a turn. `/restore list` has them.", request.args)
     })?;
     Ok(TurnId(number))
 }
 
-async fn restore(request: &Request<'_>, selection: Selection) -> Result<Reply, String> {
+async fn restore(
+    request: &CommandRequest<'_>,
+    selection: Selection,
+) -> Result<CommandReply, String> {
     let came = request.turn.restore(selection).await?;
     if came.is_empty() {
         return Err("There is no such change. `/restore list` has those that there are.".to_owned());
     }
-    let line = |(change, result): &(Change, Result<(), String>)| {
+    let line = |(change, result): &(CallChange, Result<(), String>)| {
         let file = request.turn.session().relative(&change.path);
         match result {
             Ok(()) if change.made => format!("- `{file}` is removed again (`{}`)\n", change.call),
@@ -127,5 +130,5 @@ async fn restore(request: &Request<'_>, selection: Selection) -> Result<Reply, S
     };
     let said: String = came.iter().map(line).collect();
     let any = came.iter().any(|(_, result)| result.is_ok());
-    Ok(Reply::Say(if any { format!("{said}\n{COMMANDS}") } else { said }))
+    Ok(CommandReply::Say(if any { format!("{said}\n{COMMANDS}") } else { said }))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Command, Reply, Request};
+use super::{Argument, Command, CommandReply, CommandRequest};
 use tandem_tools::background::Job;
 
 /// Lines that are shown of what one has written.
@@ -27,14 +27,14 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| {
         Box::pin(async move {
             match request.args {
-                "" => Ok(Reply::Say(list(&request))),
-                _ => find(&request).map(|job| Reply::Say(output(&job))),
+                "" => Ok(CommandReply::Say(list(&request))),
+                _ => find(&request).map(|job| CommandReply::Say(output(&job))),
             }
         })
     }),
 };
 
-fn list(request: &Request<'_>) -> String {
+fn list(request: &CommandRequest<'_>) -> String {
     let session = request.turn.session();
     let line = |job: Arc<Job>| {
         let directory = session.relative(&job.directory);
@@ -50,7 +50,7 @@ fn list(request: &Request<'_>) -> String {
     )
 }
 
-fn find(request: &Request<'_>) -> Result<Arc<Job>, String> {
+fn find(request: &CommandRequest<'_>) -> Result<Arc<Job>, String> {
     let pid = request.args.parse().ok();
     let job = pid.and_then(|pid| request.turn.session().background().find(pid));
     job.ok_or_else(|| {
@@ -69,10 +69,10 @@ fn output(job: &Job) -> String {
     format!("{state}\n\n{}", lines.collect::<String>())
 }
 
-async fn stop(request: &Request<'_>) -> Result<Reply, String> {
+async fn stop(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let job = find(request)?;
     job.stop().await;
-    Ok(Reply::Say(format!("{} {}.", job.pid, job.state())))
+    Ok(CommandReply::Say(format!("{} {}.", job.pid, job.state())))
 }
 
 /// A command's first line, as code.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Command, Reply, Request};
+use super::{Command, CommandReply, CommandRequest};
 use crate::session::{Event, Millis, ToolOutcome, Usage};
 
 pub(super) const COMMAND: Command = Command {
@@ -11,12 +11,12 @@ pub(super) const COMMAND: Command = Command {
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
-    run: Some(|request| Box::pin(async move { Ok(Reply::Say(stats(&request))) })),
+    run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(stats(&request))) })),
 };
 
-fn stats(request: &Request<'_>) -> String {
+fn stats(request: &CommandRequest<'_>) -> String {
     let session = request.turn.session();
-    let mut stats = Stats::default();
+    let mut stats = SessionStats::default();
     let mut log = session.events(0);
     while let Some(entry) = log.try_next_run() {
         // What counts begins with the first prompt.
@@ -30,7 +30,7 @@ fn stats(request: &Request<'_>) -> String {
 
 /// What has been counted.
 #[derive(Default)]
-struct Stats {
+struct SessionStats {
     turns: u64,
     answers: u64,
     retries: u64,
@@ -63,7 +63,7 @@ struct Clock {
     questions: Millis,
 }
 
-impl Stats {
+impl SessionStats {
     /// The time since the event before was spent as things stood after that.
     fn pass(&mut self, now: Millis) {
         let since = (now - self.clock.last).max(0);

@@ -1,6 +1,6 @@
 //! `/tools`: what the model can call.
 
-use super::{Command, Reply, Request, first};
+use super::{Command, CommandReply, CommandRequest, first};
 
 pub(super) const COMMAND: Command = Command {
     name: "tools",
@@ -8,10 +8,10 @@ pub(super) const COMMAND: Command = Command {
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
-    run: Some(|request| Box::pin(async move { Ok(Reply::Say(tools(&request))) })),
+    run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(tools(&request))) })),
 };
 
-fn tools(request: &Request<'_>) -> String {
+fn tools(request: &CommandRequest<'_>) -> String {
     let tools = request.turn.session().tools();
     if tools.is_empty() {
         return "The model has no tools.".to_owned();

@@ -14,21 +14,21 @@ use tandem_shell::brief;
 /// Verdict on one command.
 enum CommandVerdict<'a> {
     Runs,
-    Asks(Ask<'a>),
+    Asks(CommandQuestion<'a>),
     /// Other modes ask about it.
     NotInPlan,
     Denied(Verdict),
 }
 
 /// A command that is asked about.
-struct Ask<'a> {
+struct CommandQuestion<'a> {
     command: &'a AssessedCommand,
     rule: RuleName,
     /// The reason, if it is not the risk.
     why: Option<String>,
 }
 
-impl Ask<'_> {
+impl CommandQuestion<'_> {
     /// Returns whether no "always" is offered.
     fn every_time(&self) -> bool {
         self.why.is_some() || matches!(self.command.risk, Risk::Forced(_))
@@ -134,7 +134,7 @@ fn on_command<'a>(
         Effect::Ask => {
             let asks = if rule.effect == Effect::Deny { "may forbid" } else { "asks about" };
             let why = Some(format!("a rule {asks} `{name}`"));
-            CommandVerdict::Asks(Ask { command, rule: rule.name.clone(), why })
+            CommandVerdict::Asks(CommandQuestion { command, rule: rule.name.clone(), why })
         }
         Effect::Allow => match &command.risk {
             Risk::Forced(_) if rule.rank < Rank::EVERY_TIME => built_in(),
@@ -155,7 +155,7 @@ fn built_in<'a>(
 ) -> CommandVerdict<'a> {
     let edits = check.edits_freely();
     let asks = || {
-        CommandVerdict::Asks(Ask {
+        CommandVerdict::Asks(CommandQuestion {
             command,
             rule: RuleName::BuiltIn(command.rule.to_owned()),
             why: None,
@@ -178,7 +178,7 @@ fn built_in<'a>(
 fn question(
     check: &Check<'_>,
     assessed: &[AssessedCommand],
-    asks: Vec<Ask<'_>>,
+    asks: Vec<CommandQuestion<'_>>,
     (line, directory): (&str, &Path),
 ) -> Question {
     let edits = check.edits_freely();
@@ -187,7 +187,7 @@ fn question(
     };
     let commands = unique(assessed.iter().filter(open).map(|command| command.name.clone()));
     let mut scopes = Vec::new();
-    if !asks.iter().any(Ask::every_time) {
+    if !asks.iter().any(CommandQuestion::every_time) {
         let asked = || asks.iter().map(|ask| ask.command);
         let prefixes = unique(asked().map(|command| remembered(command, edits)));
         let programs: Option<Vec<_>> =
@@ -208,7 +208,7 @@ fn question(
 
 /// Returns the reasons why these commands are asked about, and the rules that ask: the gravest reasons
 /// first, and not too many.
-fn reasons(check: &Check<'_>, mut asks: Vec<Ask<'_>>) -> (String, Vec<RuleName>) {
+fn reasons(check: &Check<'_>, mut asks: Vec<CommandQuestion<'_>>) -> (String, Vec<RuleName>) {
     const MAX: usize = 4;
     asks.sort_by_key(|ask| !ask.every_time());
     let (mut reasons, mut rules) = (Vec::new(), Vec::new());

@@ -19,10 +19,10 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::command::Pattern;
+use self::command::CommandPattern;
 pub use self::file::{Parsed, parse};
 use self::name::NamePattern;
-pub use self::old::{Old, rules as old_rules};
+pub use self::old::{ToolSettings, rules as old_rules};
 use super::Mode;
 use super::risk::AssessedCommand;
 use tandem_tools::Access;
@@ -96,12 +96,12 @@ pub struct Rule {
     /// `true` if what it allows may also write files of the workspace by redirections.
     pub allow_redirection: bool,
     /// The calls that it is about.
-    about: About,
+    about: CallMatcher,
 }
 
 /// The calls that a rule is about; a field that is not set does not matter.
 #[derive(Debug, Clone, Default)]
-struct About {
+struct CallMatcher {
     tools: Option<Vec<NamePattern>>,
     /// Of the built-in tools, all but these.
     tools_but: Option<Vec<NamePattern>>,
@@ -110,7 +110,7 @@ struct About {
     servers_but: Option<Vec<String>>,
     annotations: BTreeMap<String, bool>,
     args: Option<Regex>,
-    command: Option<Pattern>,
+    command: Option<CommandPattern>,
     modes: Option<Vec<Mode>>,
     interactive: Option<bool>,
     /// Absolute.
@@ -208,7 +208,7 @@ pub enum Subject<'a> {
 
 /// Certainty that a rule is about something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Match {
+enum Certainty {
     No,
     /// Only running it would tell.
     Perhaps,
@@ -259,14 +259,14 @@ impl Policy {
         let mut perhaps = None;
         for rule in &self.rules {
             match rule.matches(request, situation, subject) {
-                Match::No => {}
-                Match::Perhaps => {
+                Certainty::No => {}
+                Certainty::Perhaps => {
                     perhaps.get_or_insert(Ruling { rule, effect: Effect::Ask });
                 }
-                Match::Yes if rule.effect == Effect::Deny => {
+                Certainty::Yes if rule.effect == Effect::Deny => {
                     return Some(Ruling { rule, effect: Effect::Deny });
                 }
-                Match::Yes => {
+                Certainty::Yes => {
                     let effect = rule.effect_in(situation.mode);
                     return perhaps.or(Some(Ruling { rule, effect }));
                 }
@@ -320,33 +320,38 @@ impl Rule {
         request: &PolicyRequest<'_>,
         situation: &Situation<'_>,
         subject: Subject<'_>,
-    ) -> Match {
+    ) -> Certainty {
         // On the way to the directory of what is meant.
         let on_the_way = matches!(subject, Subject::Command(command) if command.only_goes());
-        let named = self.about.command.as_ref().is_some_and(Pattern::names);
+        let named = self.about.command.as_ref().is_some_and(CommandPattern::names);
         if on_the_way && !named {
-            return Match::No;
+            return Certainty::No;
         }
         if !self.about.applies(request, situation) {
-            return Match::No;
+            return Certainty::No;
         }
         let args = self.about.args.as_ref();
         match (&self.about.command, args) {
             (Some(pattern), args) => {
-                let args = args.map_or(Match::Yes, |args| self.args(args, request, subject));
+                let args = args.map_or(Certainty::Yes, |args| self.args(args, request, subject));
                 args.min(pattern.matches(subject, self.effect))
             }
             (None, Some(args)) => self.args(args, request, subject),
-            (None, None) => Match::Yes,
+            (None, None) => Certainty::Yes,
         }
     }
 
-    fn args(&self, pattern: &Regex, request: &PolicyRequest<'_>, subject: Subject<'_>) -> Match {
+    fn args(
+        &self,
+        pattern: &Regex,
+        request: &PolicyRequest<'_>,
+        subject: Subject<'_>,
+    ) -> Certainty {
         command::args(pattern, request.args, subject, self.effect)
     }
 }
 
-impl About {
+impl CallMatcher {
     /// Returns whether a call may be meant, its arguments aside.
     fn applies(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> bool {
         self.names(request, situation)

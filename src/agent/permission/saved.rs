@@ -31,7 +31,7 @@ const HEADER: &str = "[[always]]";
 
 /// A file's answers.
 #[derive(Serialize, Deserialize)]
-struct File {
+struct AnswersFile {
     always: Vec<Saved>,
 }
 
@@ -39,7 +39,7 @@ impl Saved {
     /// Returns the text of a file with this answer at its end.
     pub fn added_to(&self, file: &str) -> Result<String, String> {
         let always = vec![self.clone()];
-        let entry = toml::to_string(&File { always }).map_err(|err| err.to_string())?;
+        let entry = toml::to_string(&AnswersFile { always }).map_err(|err| err.to_string())?;
         let gap = if file.is_empty() || file.ends_with('\n') { "" } else { "\n" };
         Ok(format!("{file}{gap}\n{entry}"))
     }
@@ -59,7 +59,7 @@ impl Saved {
         let count = blocks.len();
         let is_this = |block: &str| {
             toml::from_str(block)
-                .is_ok_and(|File { always }| always.len() == 1 && always[0] == *self)
+                .is_ok_and(|AnswersFile { always }| always.len() == 1 && always[0] == *self)
         };
         blocks.retain(|block| !is_this(block));
         (blocks.len() < count).then(|| blocks.concat())
@@ -90,12 +90,12 @@ mod tests {
         for scope in &all {
             file = saved(scope.clone()).added_to(&file).unwrap();
         }
-        let read: File = toml::from_str(&file).unwrap();
+        let read: AnswersFile = toml::from_str(&file).unwrap();
         assert_eq!(read.always, all.clone().map(saved));
         let (one, other) = (saved(all[1].clone()), saved(all[2].clone()));
         let less = other.taken_from(&one.taken_from(&file).unwrap()).unwrap();
         assert!(less.starts_with("# mine\n"));
-        let read: File = toml::from_str(&less).unwrap();
+        let read: AnswersFile = toml::from_str(&less).unwrap();
         assert_eq!(read.always.len(), 5);
         assert_eq!(one.taken_from(&less), None);
     }

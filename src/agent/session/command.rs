@@ -16,7 +16,7 @@ use super::compress::{self, Compressed};
 use super::event::{Event, PromptPart, StopReason};
 use super::fill::{Template, fill};
 use super::memory::MemoryFile;
-use super::undo::{self, Change, Selection, Undo};
+use super::undo::{self, CallChange, Selection, Undo};
 use super::{ServerStatus, Session, turn};
 use crate::permission::{Mode, Scope};
 use tandem_model::Part;
@@ -37,12 +37,12 @@ pub trait Commands: Send + Sync {
 
     /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
     /// is shown as a reply is.
-    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<Reply, String>;
+    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String>;
 }
 
 /// What comes of a command.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum CommandReply {
     /// This is shown, Markdown, and the turn ends. The model is told nothing of it.
     Say(String),
     /// The model is asked this in the same turn, with all that belongs to it.
@@ -169,7 +169,7 @@ impl CommandTurn<'_> {
     }
 
     /// What calls have changed in files, in the order they did.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<CallChange> {
         undo::changes(&self.session.log)
     }
 
@@ -178,7 +178,7 @@ impl CommandTurn<'_> {
     pub async fn restore(
         &self,
         selection: Selection,
-    ) -> Result<Vec<(Change, Result<(), String>)>, String> {
+    ) -> Result<Vec<(CallChange, Result<(), String>)>, String> {
         let undo = Undo::of(self.session);
         // Nobody waits any more if the command is cancelled: the file at hand is the last then, and
         // that it was put back goes into the log.
@@ -341,15 +341,15 @@ pub(super) async fn run(
     let run = session.commands.run(prompt, &turn);
     let reply = match cancel.run_until_cancelled(run).await {
         // What it runs ends its calls itself when it is cancelled.
-        Some(Ok(Reply::Fill(template))) => {
+        Some(Ok(CommandReply::Fill(template))) => {
             let filled = fill(session, template, cancel).await;
-            filled.map(|filled| filled.map(Reply::Ask))
+            filled.map(|filled| filled.map(CommandReply::Ask))
         }
         reply => reply,
     };
     match reply {
-        None | Some(Ok(Reply::Fill(_))) => StopReason::Cancelled { answering: false },
-        Some(Ok(Reply::Say(text))) => {
+        None | Some(Ok(CommandReply::Fill(_))) => StopReason::Cancelled { answering: false },
+        Some(Ok(CommandReply::Say(text))) => {
             session.log.append(Event::Output(text));
             StopReason::EndTurn
         }
@@ -357,7 +357,7 @@ pub(super) async fn run(
             session.log.append(Event::CommandFailed(why));
             StopReason::EndTurn
         }
-        Some(Ok(Reply::Ask(prompt))) => {
+        Some(Ok(CommandReply::Ask(prompt))) => {
             session.log.append(Event::Asked(prompt));
             turn::ask(session, cancel).await
         }

@@ -17,9 +17,9 @@ pub(super) use self::background::UnderWay;
 pub(super) use self::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
 pub use self::mask::Masked;
 pub(super) use self::mask::masked;
-use self::mask::{Reach, mask};
-use self::old::Old;
-pub(super) use self::record::Record;
+use self::mask::{MaskLimits, mask};
+use self::old::SummarizedMessages;
+pub(super) use self::record::WorkRecord;
 pub use self::record::{Compressed, Quote};
 use self::summary::{SummedUp, Writing};
 use super::Session;
@@ -40,7 +40,7 @@ const NOT_AGAIN: u64 = u64::MAX;
 
 /// Why a conversation is as long as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum CompressError {
     /// There is nothing to sum up yet.
     Nothing,
     /// The turn is cancelled.
@@ -51,7 +51,7 @@ pub(super) enum Failure {
     Useless,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for CompressError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Nothing => f.write_str("there is nothing to compress yet"),
@@ -81,7 +81,7 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
         finish(session, cancel).await
     } else {
         if size < threshold.max(session.compress_again.load(Ordering::Relaxed))
-            || mask(session, Reach { newest, but_last: true, least: size / 5 }).await
+            || mask(session, MaskLimits { newest, but_last: true, least: size / 5 }).await
         {
             return false;
         }
@@ -96,13 +96,13 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
     };
     match done {
         Ok(_) => return true,
-        Err(Failure::Cancelled) => return false,
-        Err(Failure::Nothing) => {}
+        Err(CompressError::Cancelled) => return false,
+        Err(CompressError::Nothing) => {}
         Err(why) => {
             let notice = format!("The conversation could not be compressed: {why}");
             session.log.append(Event::Notice(notice));
-            mask(session, Reach { newest: newest / 4, but_last: true, least: 0 }).await;
-            if why == Failure::Useless {
+            mask(session, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
+            if why == CompressError::Useless {
                 session.compress_again.store(NOT_AGAIN, Ordering::Relaxed);
                 return false;
             }
@@ -130,14 +130,14 @@ pub(super) async fn as_needed(
     };
     match done {
         Some(Ok(_)) => return Some(true),
-        Some(Err(Failure::Cancelled)) => return None,
+        Some(Err(CompressError::Cancelled)) => return None,
         Some(Err(why)) => {
             let notice = format!("The conversation is too long, and could not be summed up: {why}");
             session.log.append(Event::Notice(notice));
         }
         None => {}
     }
-    Some(mask(session, Reach { newest: 0, but_last: false, least: 0 }).await)
+    Some(mask(session, MaskLimits { newest: 0, but_last: false, least: 0 }).await)
 }
 
 /// Compresses the conversation, and waits for the summary; one that is under way is given up, as it
@@ -146,7 +146,7 @@ pub(super) async fn compress(
     session: &Session,
     about: &str,
     cancel: &CancellationToken,
-) -> Result<Arc<Compressed>, Failure> {
+) -> Result<Arc<Compressed>, CompressError> {
     session.summary.give_up();
     let writing = Writing::begin(session)?;
     write(session, &writing, about, cancel).await
@@ -158,21 +158,24 @@ async fn write(
     writing: &Writing,
     about: &str,
     cancel: &CancellationToken,
-) -> Result<Arc<Compressed>, Failure> {
+) -> Result<Arc<Compressed>, CompressError> {
     let say = |retry| {
         session.log.append(Event::Retry(retry));
     };
     let summed_up = cancel.run_until_cancelled(writing.sum_up(about, say)).await;
-    take_effect(session, &writing.old, summed_up.ok_or(Failure::Cancelled)?).await
+    take_effect(session, &writing.old, summed_up.ok_or(CompressError::Cancelled)?).await
 }
 
 /// Waits for the summary that is under way. It stays if the turn is cancelled first.
-async fn finish(session: &Session, cancel: &CancellationToken) -> Result<Arc<Compressed>, Failure> {
+async fn finish(
+    session: &Session,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, CompressError> {
     if !session.summary.is_there() {
         session.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
-    cancel.run_until_cancelled(session.summary.there()).await.ok_or(Failure::Cancelled)?;
-    let (old, summed_up) = session.summary.take().await.ok_or(Failure::Cancelled)?;
+    cancel.run_until_cancelled(session.summary.there()).await.ok_or(CompressError::Cancelled)?;
+    let (old, summed_up) = session.summary.take().await.ok_or(CompressError::Cancelled)?;
     take_effect(session, &old, summed_up).await
 }
 
@@ -185,10 +188,10 @@ fn is_under_way(session: &Session) -> bool {
 /// Puts a summary in the place of what it is of. What came after that stays as it is.
 async fn take_effect(
     session: &Session,
-    old: &Old,
+    old: &SummarizedMessages,
     summed_up: SummedUp,
-) -> Result<Arc<Compressed>, Failure> {
-    let (snapshot, usage) = summed_up.map_err(Failure::Model)?;
+) -> Result<Arc<Compressed>, CompressError> {
+    let (snapshot, usage) = summed_up.map_err(CompressError::Model)?;
     let conversation = session.transcript.lock().conversation().clone();
     let size = session.size();
     let window = session.input_limit();
@@ -203,7 +206,7 @@ async fn take_effect(
     let mut after = conversation.clone();
     after.compress(&Arc::new(short.clone()), &session.host.outputs);
     if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
-        return Err(Failure::Useless);
+        return Err(CompressError::Useless);
     }
     short.after = size.saturating_sub(conversation.tokens() - after.tokens());
     let again = window.map_or(0, |window| grown(short.after, window));

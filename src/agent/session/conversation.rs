@@ -12,7 +12,7 @@ pub(super) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
 
 /// The messages, oldest first.
 #[derive(Clone, Default)]
-pub(super) struct Conversation {
+pub(super) struct MessageHistory {
     messages: Vec<Arc<Message>>,
     /// Index in the log where each of them begins, never less than that of the one before.
     indexes: Vec<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Conversation {
     begins: Option<Arc<Beginning>>,
 }
 
-impl Conversation {
+impl MessageHistory {
     pub(super) fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }

@@ -16,14 +16,14 @@ pub struct Template {
     /// The command whose it is, without the slash.
     pub command: String,
     /// What it is put together of.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<PromptPiece>,
     /// What people must have agreed to before any of it runs.
     pub needs: Option<Executable>,
 }
 
 /// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum PromptPiece {
     /// It is said.
     Text(String),
     /// What is in this file, or in all files of this directory, is said.
@@ -61,8 +61,8 @@ pub(super) async fn fill(
     let mut parts = Vec::new();
     for piece in &template.pieces {
         match piece {
-            Piece::Text(text) => say(&mut parts, text),
-            Piece::File(path) => {
+            PromptPiece::Text(text) => say(&mut parts, text),
+            PromptPiece::File(path) => {
                 let args = json!({ "include": [path] });
                 match run(session, "read_many_files", args, cancel).await? {
                     ToolOutcome::Done(ToolOutput { text, media, .. }) => {
@@ -76,7 +76,7 @@ pub(super) async fn fill(
                     }
                 }
             }
-            Piece::Shell(command) => {
+            PromptPiece::Shell(command) => {
                 let args = json!({ "command": command });
                 match run(session, "run_shell_command", args, cancel).await? {
                     ToolOutcome::Done(output) => say(&mut parts, &written(&output.text, command)),

@@ -27,13 +27,13 @@ pub(super) struct Instructions {
     tree_entries: usize,
     today: Today,
     /// Files are read under the lock: those who wait want the same ones.
-    known: Mutex<Known>,
+    known: Mutex<InstructionSnapshot>,
     /// Directories of the workspace that calls of this turn have touched.
     touched: Mutex<HashSet<PathBuf>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct InstructionSnapshot {
     /// Who the model is told to be; nothing before it is first asked.
     system: Option<Arc<str>>,
     /// The files, as the model has been told of them.
@@ -45,7 +45,7 @@ struct Known {
 }
 
 /// What is new.
-struct News {
+struct ContextUpdate {
     system: Arc<str>,
     /// For the model.
     told: Option<String>,
@@ -65,7 +65,7 @@ impl Instructions {
     }
 
     /// Reads the files again, those in `more` too. `servers`: the texts of the MCP servers there are.
-    fn read(&self, more: Vec<PathBuf>, servers: BTreeMap<String, String>) -> News {
+    fn read(&self, more: Vec<PathBuf>, servers: BTreeMap<String, String>) -> ContextUpdate {
         let mut known = self.known.lock();
         let mut below = known.below.clone();
         below.extend(more);
@@ -84,7 +84,7 @@ impl Instructions {
             let system: Arc<str> = beginning.into();
             known.system = Some(Arc::clone(&system));
             known.servers = servers;
-            return News { system, told: None, untold };
+            return ContextUpdate { system, told: None, untold };
         };
         let mut told = changes(&before, &known.files).unwrap_or_default();
         let is_new = |(name, text): &(&String, &String)| known.servers.get(*name) != Some(*text);
@@ -94,7 +94,7 @@ impl Instructions {
             told.push_str(&format!("\n{}", from_servers(&new)));
         }
         known.servers.extend(new);
-        News { system, told: Some(told).filter(|told| !told.is_empty()), untold }
+        ContextUpdate { system, told: Some(told).filter(|told| !told.is_empty()), untold }
     }
 
     /// The system instruction but for what people and servers have written.
@@ -162,7 +162,7 @@ impl Session {
 
     /// Lets the model forget what is written for the places that its calls were about.
     pub(super) fn forget_places(&self) {
-        *self.instructions.known.lock() = Known::default();
+        *self.instructions.known.lock() = InstructionSnapshot::default();
     }
 
     async fn read_instructions(&self, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {

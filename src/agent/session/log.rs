@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 pub(super) use self::shelf::Shelf;
-use self::shelf::{Place, size};
+use self::shelf::{FileSlice, size};
 use super::Event;
 use parking_lot::Mutex;
 
@@ -36,16 +36,16 @@ pub struct Entry {
 /// The list. Cheap to clone: all clones are the same list.
 #[derive(Clone)]
 pub struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
 }
 
-struct Shared {
-    events: Mutex<Events>,
+struct LogShared {
+    events: Mutex<LogEvents>,
     /// How many there are; readers wait on it.
     count: watch::Sender<usize>,
 }
 
-struct Events {
+struct LogEvents {
     slots: Vec<Slot>,
     /// Runs of chunks that have ended, by the index of the first.
     runs: BTreeMap<usize, Run>,
@@ -64,7 +64,7 @@ enum Slot {
     /// When, what, and how many bytes that takes, about.
     Here(Millis, Arc<Event>, usize),
     /// The same, in the file.
-    Shelved(Millis, Place),
+    Shelved(Millis, FileSlice),
     /// A later event has taken the place of this one.
     Gone,
 }
@@ -83,7 +83,7 @@ struct Run {
 enum Whole {
     /// With how many bytes it takes, about.
     Here(Arc<Event>, usize),
-    Shelved(Place),
+    Shelved(FileSlice),
 }
 
 /// Chunks that a run has at least.
@@ -93,9 +93,9 @@ impl Log {
     /// A log that puts its oldest events there.
     pub(super) fn new(shelf: Shelf) -> Self {
         let (slots, runs) = (Vec::new(), BTreeMap::new());
-        let events = Events { slots, runs, open: None, first: 0, bytes: 0, shelf };
+        let events = LogEvents { slots, runs, open: None, first: 0, bytes: 0, shelf };
         let (events, count) = (Mutex::new(events), watch::Sender::default());
-        Self { shared: Arc::new(Shared { events, count }) }
+        Self { shared: Arc::new(LogShared { events, count }) }
     }
 
     /// A log of its own, for tests of those who read it.
@@ -137,7 +137,7 @@ impl Log {
     }
 }
 
-impl Events {
+impl LogEvents {
     fn push(&mut self, event: Arc<Event>) {
         let is_chunk = matches!(*event, Event::Text(_) | Event::Thought(_));
         let kind = mem::discriminant(&*event);
@@ -235,7 +235,7 @@ const SOME: usize = 16;
 
 /// Reads a log from an index on.
 pub struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     count: watch::Receiver<usize>,
     next: usize,
 }
@@ -331,7 +331,7 @@ impl Reader {
 }
 
 /// Reads an event from the file, or says in its place why that cannot be done.
-fn from_shelf(file: Option<Arc<File>>, place: Place) -> Arc<Event> {
+fn from_shelf(file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
     let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
         shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
     });

@@ -20,7 +20,7 @@ use tandem_model::Call;
 use tandem_tools::{Access, Kind, Summary, ToolOutput};
 
 /// What the model of one turn has done and said lately.
-pub(super) struct Loops {
+pub(super) struct LoopDetector {
     calls: Cycle,
     text: Repetition,
     thought: Repetition,
@@ -40,7 +40,7 @@ pub(super) struct Loop {
     call: Option<String>,
 }
 
-impl Loops {
+impl LoopDetector {
     /// Nothing yet. Nothing at all counts if the settings, or the user, say so.
     pub(super) fn new(session: &Session) -> Self {
         let counts = session.upkeep.detect_loops
@@ -131,40 +131,42 @@ impl Loops {
             return None;
         }
         match ask(session, &found, cancel).await {
-            Said::GoOn => {
+            LoopAnswer::GoOn => {
                 *self = Self::new(session);
                 // What it said was what the user wanted, perhaps.
                 self.text_counts &= before.text_counts && found.call.is_some();
                 tell(session, &found, GO_ON);
             }
-            Said::Instead(why) => tell(session, &found, &format!("{text} The user says: {why}")),
-            Said::Stop if cancel.is_cancelled() => {
+            LoopAnswer::Instead(why) => {
+                tell(session, &found, &format!("{text} The user says: {why}"))
+            }
+            LoopAnswer::Stop if cancel.is_cancelled() => {
                 return Some(StopReason::Cancelled { answering: false });
             }
-            Said::Stop => return Some(StopReason::Looping(found.what)),
+            LoopAnswer::Stop => return Some(StopReason::Looping(found.what)),
         }
         None
     }
 }
 
 /// What the user says to it.
-enum Said {
+enum LoopAnswer {
     GoOn,
     /// It is to go on, and not so.
     Instead(String),
     Stop,
 }
 
-async fn ask(session: &Session, found: &Loop, cancel: &CancellationToken) -> Said {
+async fn ask(session: &Session, found: &Loop, cancel: &CancellationToken) -> LoopAnswer {
     let started = question(session, found);
     let id = started.call.id.clone();
     let answer = call::ask(session, started, cancel).await;
     let permitted = call::permitted(session, answer.as_ref(), cancel).await;
     let decision = answer.as_ref().map(Answer::decision);
     let said = match decision {
-        Some(Decision::Reject(Some(why))) => Said::Instead(why.to_owned()),
-        Some(decision) if decision.runs() => Said::GoOn,
-        _ => Said::Stop,
+        Some(Decision::Reject(Some(why))) => LoopAnswer::Instead(why.to_owned()),
+        Some(decision) if decision.runs() => LoopAnswer::GoOn,
+        _ => LoopAnswer::Stop,
     };
     let done = match decision.and_then(Decision::scope) {
         Some(_) => "It goes on, and so it will whenever it repeats itself.",

@@ -52,7 +52,7 @@ impl Memory {
     /// above, then those in `more`, directories in the workspace.
     pub(super) fn read(&self, workspace: &Workspace, more: &[PathBuf]) -> Vec<MemoryFile> {
         let mut reading =
-            Reading { memory: self, workspace, files: Vec::new(), ids: HashSet::new() };
+            MemoryReader { memory: self, workspace, files: Vec::new(), ids: HashSet::new() };
         let user: Vec<_> =
             self.places.user.iter().chain(&self.places.home).filter_map(|dir| real(dir)).collect();
         for directory in &self.places.user {
@@ -84,7 +84,7 @@ impl Memory {
 }
 
 /// What has been read so far.
-struct Reading<'a> {
+struct MemoryReader<'a> {
     memory: &'a Memory,
     workspace: &'a Workspace,
     files: Vec<MemoryFile>,
@@ -92,7 +92,7 @@ struct Reading<'a> {
     ids: HashSet<(u64, u64)>,
 }
 
-impl Reading<'_> {
+impl MemoryReader<'_> {
     /// Reads what is in a directory of a project.
     fn add_trusted(&mut self, directory: &Path, allowed: &[PathBuf]) {
         if (self.memory.trusts)(directory) {

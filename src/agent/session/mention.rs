@@ -58,22 +58,22 @@ struct LineRange {
 
 /// One way to read a mention.
 #[derive(Debug, PartialEq, Eq)]
-struct Reading {
+struct MentionReading {
     path: String,
     lines: Option<LineRange>,
 }
 
 /// Target of a mention.
-struct Target {
+struct MentionTarget {
     /// Way in which the mention was read.
-    reading: Reading,
+    reading: MentionReading,
     /// The real path, or why there is none.
     found: Result<PathBuf, ToolError>,
 }
 
 /// Files, directories and excerpts to read of a prompt's mentions.
 #[derive(Default)]
-struct Wanted {
+struct MentionedFiles {
     /// Whole files and directories, relative to the workspace where they can be.
     include: Vec<String>,
     excerpts: Vec<(String, LineRange)>,
@@ -99,7 +99,7 @@ pub(super) async fn read(
     let Some(Ok(wanted)) = cancel.run_until_cancelled(search).await else {
         return true;
     };
-    let Wanted { include, excerpts, mut notices } = wanted;
+    let MentionedFiles { include, excerpts, mut notices } = wanted;
     if over > 0 {
         notices
             .push(format!("{over} more mentions: only the first {MOST} of a prompt are looked up"));
@@ -158,7 +158,11 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
 }
 
 /// Looks for what is mentioned.
-fn find_all(workspace: &Workspace, mentions: &[Mention], stop: &CancellationToken) -> Wanted {
+fn find_all(
+    workspace: &Workspace,
+    mentions: &[Mention],
+    stop: &CancellationToken,
+) -> MentionedFiles {
     let mut targets: Vec<_> = mentions.iter().map(|it| target(workspace, &it.path)).collect();
     let missing = mentions.iter().zip(&mut targets).filter(|(mention, target)| {
         mention.is_part_of_path()
@@ -166,8 +170,8 @@ fn find_all(workspace: &Workspace, mentions: &[Mention], stop: &CancellationToke
             && target.found.as_ref().is_ok_and(|real| !real.exists())
     });
     by_name(workspace, missing.map(|(_, target)| target), stop);
-    let mut wanted = Wanted::default();
-    for (mention, Target { reading, found }) in mentions.iter().zip(targets) {
+    let mut wanted = MentionedFiles::default();
+    for (mention, MentionTarget { reading, found }) in mentions.iter().zip(targets) {
         match to_read(workspace, mention, found) {
             Some(Ok(real)) => {
                 let path = workspace.relative(&real);
@@ -185,9 +189,9 @@ fn find_all(workspace: &Workspace, mentions: &[Mention], stop: &CancellationToke
 }
 
 /// Looks up a mention: it is read in the first way in which something is there.
-fn target(workspace: &Workspace, mentioned: &str) -> Target {
+fn target(workspace: &Workspace, mentioned: &str) -> MentionTarget {
     let mut readings = readings(mentioned);
-    let there = |reading: &Reading| {
+    let there = |reading: &MentionReading| {
         !reading.path.is_empty() && workspace.resolve(&reading.path).is_ok_and(|real| real.exists())
     };
     let at = readings.iter().position(there).unwrap_or(readings.len() - 1);
@@ -197,7 +201,7 @@ fn target(workspace: &Workspace, mentioned: &str) -> Target {
     } else {
         workspace.resolve(&reading.path)
     };
-    Target { reading, found }
+    MentionTarget { reading, found }
 }
 
 /// The real path to read, or why there is none; nothing if it is but a word.
@@ -241,42 +245,42 @@ fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
 /// Returns the ways to read a mention, the literal one first: names of files can have a `#` or a `?`.
 /// Editors write the lines of a selection as `PATH#L10:20`, those of a symbol as
 /// `PATH?symbol=NAME#L10:20`, and both in a URI.
-fn readings(mentioned: &str) -> Vec<Reading> {
+fn readings(mentioned: &str) -> Vec<MentionReading> {
     if let Some(uri) = mentioned.strip_prefix("zed:///agent/") {
         return vec![in_zed(uri)];
     }
     let Some(uri) = mentioned.strip_prefix("file://") else {
-        let mut readings = vec![Reading { path: mentioned.to_owned(), lines: None }];
+        let mut readings = vec![MentionReading { path: mentioned.to_owned(), lines: None }];
         if let Some((path, fragment)) = mentioned.rsplit_once('#')
             && let Some(lines) = fragment.strip_prefix('L').and_then(line_range)
         {
-            readings.push(Reading { path: path.to_owned(), lines: Some(lines) });
+            readings.push(MentionReading { path: path.to_owned(), lines: Some(lines) });
         }
         return readings;
     };
     let uri = uri.strip_prefix("localhost").unwrap_or(uri);
-    let mut readings = vec![Reading { path: decoded(uri), lines: None }];
+    let mut readings = vec![MentionReading { path: decoded(uri), lines: None }];
     let (path, lines) = match uri.rsplit_once('#') {
         Some((path, fragment)) => (path, line_range(fragment)),
         None => (uri, None),
     };
     if path != uri {
-        readings.push(Reading { path: decoded(path), lines });
+        readings.push(MentionReading { path: decoded(path), lines });
     }
     if let Some((path, _)) = path.rsplit_once('?') {
-        readings.push(Reading { path: decoded(path), lines });
+        readings.push(MentionReading { path: decoded(path), lines });
     }
     readings
 }
 
 /// Reads what follows `zed:///agent/`: a `path` in the query, and lines in the fragment. Without a
 /// path it is something that only the editor knows.
-fn in_zed(uri: &str) -> Reading {
+fn in_zed(uri: &str) -> MentionReading {
     let (uri, fragment) = uri.split_once('#').unwrap_or((uri, ""));
     let query = uri.split_once('?').map_or("", |(_, query)| query);
     let path = query.split('&').find_map(|field| field.strip_prefix("path="));
     let path = path.map(|path| decoded(&path.replace('+', " "))).unwrap_or_default();
-    Reading { path, lines: line_range(fragment) }
+    MentionReading { path, lines: line_range(fragment) }
 }
 
 /// Reads `10:20`, `10-20` or `10`, each number with or without an `L` before it.
@@ -299,11 +303,11 @@ fn decoded(path: &str) -> String {
 /// path ends in something like it.
 fn by_name<'a>(
     workspace: &Workspace,
-    missing: impl Iterator<Item = &'a mut Target>,
+    missing: impl Iterator<Item = &'a mut MentionTarget>,
     stop: &CancellationToken,
 ) {
     let mut missing: Vec<_> = missing
-        .filter_map(|Target { reading, found }| Some((like(&reading.path)?, found)))
+        .filter_map(|MentionTarget { reading, found }| Some((like(&reading.path)?, found)))
         .collect();
     if missing.is_empty() {
         return;
@@ -338,13 +342,13 @@ fn like(name: &str) -> Option<GlobMatcher> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LineRange, Reading, readings};
+    use super::{LineRange, MentionReading, readings};
 
     /// The ways to read a mention: a path, and the first and last line if only some are meant.
     #[track_caller]
     fn check(mentioned: &str, expected: &[(&str, Option<(usize, usize)>)]) {
         let range = |(first, last)| LineRange { first, last };
-        let reading = |(path, lines): &(&str, Option<_>)| Reading {
+        let reading = |(path, lines): &(&str, Option<_>)| MentionReading {
             path: (*path).to_owned(),
             lines: lines.map(range),
         };

@@ -33,10 +33,10 @@ pub enum AnswerError {
 #[derive(Default)]
 pub(super) struct Questions {
     /// By call.
-    by_call: Mutex<HashMap<String, State>>,
+    by_call: Mutex<HashMap<String, QuestionState>>,
 }
 
-enum State {
+enum QuestionState {
     Open { asked: Arc<CallStarted>, answer: oneshot::Sender<(Answer, Origin)> },
     Answered { answer: Answer, by: Origin },
     Withdrawn,
@@ -47,7 +47,7 @@ impl Questions {
     pub(super) fn open(&self, asked: Arc<CallStarted>) -> oneshot::Receiver<(Answer, Origin)> {
         let (sender, receiver) = oneshot::channel();
         let call = asked.call.id.clone();
-        self.by_call.lock().insert(call, State::Open { asked, answer: sender });
+        self.by_call.lock().insert(call, QuestionState::Open { asked, answer: sender });
         receiver
     }
 
@@ -56,21 +56,21 @@ impl Questions {
         let mut questions = self.by_call.lock();
         let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
         match state {
-            State::Withdrawn => return Err(AnswerError::Withdrawn),
-            State::Answered { answer, by } => {
+            QuestionState::Withdrawn => return Err(AnswerError::Withdrawn),
+            QuestionState::Answered { answer, by } => {
                 return Err(AnswerError::AlreadyAnswered {
                     by: by.clone(),
                     answer: answer.clone(),
                 });
             }
-            State::Open { asked, .. } => {
+            QuestionState::Open { asked, .. } => {
                 if !asked.question.as_ref().is_some_and(|question| offered(question, &answer)) {
                     return Err(AnswerError::NotOffered);
                 }
             }
         }
-        let answered = State::Answered { answer: in_short(&answer), by: by.clone() };
-        if let State::Open { answer: waiting, .. } = std::mem::replace(state, answered) {
+        let answered = QuestionState::Answered { answer: in_short(&answer), by: by.clone() };
+        if let QuestionState::Open { answer: waiting, .. } = std::mem::replace(state, answered) {
             // The turn may be ending; then nobody waits, and nothing runs.
             drop(waiting.send((answer, by)));
         }
@@ -79,14 +79,14 @@ impl Questions {
 
     /// Returns whether a question still waits for its answer.
     pub(super) fn is_open(&self, call: &str) -> bool {
-        matches!(self.by_call.lock().get(call), Some(State::Open { .. }))
+        matches!(self.by_call.lock().get(call), Some(QuestionState::Open { .. }))
     }
 
     /// The calls that are asked about now.
     pub(super) fn open_now(&self) -> Vec<Arc<CallStarted>> {
-        let open = |state: &State| match state {
-            State::Open { asked, .. } => Some(Arc::clone(asked)),
-            State::Answered { .. } | State::Withdrawn => None,
+        let open = |state: &QuestionState| match state {
+            QuestionState::Open { asked, .. } => Some(Arc::clone(asked)),
+            QuestionState::Answered { .. } | QuestionState::Withdrawn => None,
         };
         self.by_call.lock().values().filter_map(open).collect()
     }
@@ -94,17 +94,19 @@ impl Questions {
     /// Takes a question back if nobody has answered it; `first` happens before anybody notices.
     pub(super) fn expire(&self, call: &str, first: impl FnOnce()) -> bool {
         let mut questions = self.by_call.lock();
-        let Some(state @ State::Open { .. }) = questions.get_mut(call) else { return false };
+        let Some(state @ QuestionState::Open { .. }) = questions.get_mut(call) else {
+            return false;
+        };
         first();
-        *state = State::Withdrawn;
+        *state = QuestionState::Withdrawn;
         true
     }
 
     /// Takes all questions back that nobody has answered: what is said from now on does not count.
     pub(super) fn withdraw(&self) {
         for state in self.by_call.lock().values_mut() {
-            if matches!(state, State::Open { .. }) {
-                *state = State::Withdrawn;
+            if matches!(state, QuestionState::Open { .. }) {
+                *state = QuestionState::Withdrawn;
             }
         }
     }

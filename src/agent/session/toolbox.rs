@@ -16,11 +16,11 @@ pub(super) struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
     servers: Arc<Hub>,
     permissions: Arc<Permissions>,
-    known: Mutex<Option<Arc<Known>>>,
+    known: Mutex<Option<Arc<ToolCatalog>>>,
 }
 
 /// All tools, as the servers offered them at some time, and rules allowed them.
-struct Known {
+struct ToolCatalog {
     /// Of what the servers offer.
     version: u64,
     /// How many of the built-in ones can do something.
@@ -69,16 +69,17 @@ impl Toolbox {
         Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<ToolCatalog> {
         self.known_if(|_| true)
     }
 
     /// What is known, if nothing has changed and it is good; else what is so now.
-    fn known_if(&self, is_good: impl Fn(&Known) -> bool) -> Arc<Known> {
+    fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
         let mut known = self.known.lock();
         let version = self.servers.version();
         let rules = self.permissions.loaded();
-        let same = |known: &Known| known.version == version && Arc::ptr_eq(&known.rules, &rules);
+        let same =
+            |known: &ToolCatalog| known.version == version && Arc::ptr_eq(&known.rules, &rules);
         match &*known {
             Some(known) if same(known) && is_good(known) => Arc::clone(known),
             _ => Arc::clone(known.insert(Arc::new(self.read(version, rules)))),
@@ -90,7 +91,7 @@ impl Toolbox {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }
 
-    fn read(&self, version: u64, rules: Arc<LoadedRules>) -> Known {
+    fn read(&self, version: u64, rules: Arc<LoadedRules>) -> ToolCatalog {
         let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
         let offered = tools.len();
         tools.extend(self.servers.tools());
@@ -102,7 +103,7 @@ impl Toolbox {
             parameters: spec.parameters.clone(),
         };
         let declarations = told.map(declare).collect();
-        Known { version, offered, rules, tools, specs, declarations }
+        ToolCatalog { version, offered, rules, tools, specs, declarations }
     }
 
     /// Whether a rule denies every call of a tool.

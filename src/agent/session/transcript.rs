@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::compress::{BEGINNING, Compressed, Masked, Record};
-use super::conversation::Conversation;
+use super::compress::{BEGINNING, Compressed, Masked, WorkRecord};
+use super::conversation::MessageHistory;
 use super::decision::Decision;
 use super::event::{
     Answer, CallStarted, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId,
@@ -22,8 +22,8 @@ pub(super) struct Transcript {
     outputs: Arc<Outputs>,
     /// Index of the event that is folded in.
     index: usize,
-    conversation: Conversation,
-    record: Record,
+    conversation: MessageHistory,
+    record: WorkRecord,
     /// How often the model has answered, forgotten or not.
     answers: usize,
     /// Prompts whose turn has not come.
@@ -66,8 +66,8 @@ impl Transcript {
             user_index: 0,
             answer_index: 0,
             calls_index: 0,
-            conversation: Conversation::default(),
-            record: Record::default(),
+            conversation: MessageHistory::default(),
+            record: WorkRecord::default(),
             answers: 0,
             queued: HashMap::new(),
             running: None,
@@ -85,7 +85,7 @@ impl Transcript {
     }
 
     /// The conversation up to now.
-    pub(super) fn conversation(&mut self) -> &Conversation {
+    pub(super) fn conversation(&mut self) -> &MessageHistory {
         self.catch_up();
         self.flush();
         &self.conversation
@@ -99,7 +99,7 @@ impl Transcript {
     }
 
     /// What is known of the conversation without asking a model.
-    pub(super) fn record(&mut self) -> &Record {
+    pub(super) fn record(&mut self) -> &WorkRecord {
         self.catch_up();
         &self.record
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command::NotForModel;
 use super::event::{Event, PromptPart, StopReason};
-use super::loops::{Loop, Loops};
+use super::loops::{Loop, LoopDetector};
 use super::{Session, call, command, compress, consent, mention, resources};
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 
@@ -74,7 +74,7 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
     let Some(mut system) = cancel.run_until_cancelled(session.instruct()).await else {
         return StopReason::Cancelled { answering: true };
     };
-    let mut loops = Loops::new(session);
+    let mut loops = LoopDetector::new(session);
     for _ in 0..session.max_rounds {
         if let Some(most) = session.max_session_rounds
             && session.transcript.lock().answers() >= most
@@ -85,9 +85,11 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
             None => return StopReason::Cancelled { answering: true },
             Some(Err(model::Error::Refused(why))) => return StopReason::Refused(why),
             Some(Err(error)) => return StopReason::Failed(error),
-            Some(Ok(Answer::Looping(found))) => Some(found),
-            Some(Ok(Answer::Whole(calls, reason))) if calls.is_empty() => return ended(reason),
-            Some(Ok(Answer::Whole(calls, _))) => {
+            Some(Ok(ModelAnswer::Looping(found))) => Some(found),
+            Some(Ok(ModelAnswer::Whole(calls, reason))) if calls.is_empty() => {
+                return ended(reason);
+            }
+            Some(Ok(ModelAnswer::Whole(calls, _))) => {
                 let since = session.position();
                 call::run_all(session, calls.clone(), cancel).await;
                 if cancel.is_cancelled() {
@@ -119,9 +121,9 @@ fn ended(reason: FinishReason) -> StopReason {
 async fn answer(
     session: &Session,
     system: &mut Arc<str>,
-    loops: &mut Loops,
+    loops: &mut LoopDetector,
     cancel: &CancellationToken,
-) -> Option<Result<Answer, model::Error>> {
+) -> Option<Result<ModelAnswer, model::Error>> {
     session.tell_plan();
     if compress::if_needed(session, cancel).await {
         *system = session.instruct().await;
@@ -139,7 +141,7 @@ async fn answer(
 }
 
 /// What there is of an answer.
-enum Answer {
+enum ModelAnswer {
     /// All of it: the calls that the model asks for, and why it ended.
     Whole(Vec<Call>, FinishReason),
     /// It was cut off, because the model only repeated itself.
@@ -150,8 +152,8 @@ enum Answer {
 async fn ask_model(
     session: &Session,
     system: Arc<str>,
-    loops: &mut Loops,
-) -> Result<Answer, model::Error> {
+    loops: &mut LoopDetector,
+) -> Result<ModelAnswer, model::Error> {
     session.servers.fresh().await;
     let prompt = Prompt {
         system,
@@ -191,14 +193,14 @@ async fn ask_model(
         if let Some(found) = found {
             // What it called in this answer was called out of the loop.
             finished(session, Vec::new(), Finish::default());
-            return Ok(Answer::Looping(found));
+            return Ok(ModelAnswer::Looping(found));
         }
     }
     Err(model::Error::BadAnswer("the model's answer ended before it was whole".to_owned()))
 }
 
 /// The answer ends here.
-fn finished(session: &Session, calls: Vec<Call>, finish: Finish) -> Answer {
+fn finished(session: &Session, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
     let Finish { reason, usage, native } = finish;
     session.log.append(Event::AnswerFinished {
         calls: calls.clone(),
@@ -206,5 +208,5 @@ fn finished(session: &Session, calls: Vec<Call>, finish: Finish) -> Answer {
         usage,
         native,
     });
-    Answer::Whole(calls, reason)
+    ModelAnswer::Whole(calls, reason)
 }

@@ -15,7 +15,7 @@ use tandem_tools::preimages::{FileChange, Preimage};
 
 /// A change that a call made in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct CallChange {
     /// The turn in which it was made.
     pub turn: TurnId,
     /// What the user had said.
@@ -44,7 +44,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    fn covers(&self, change: &Change) -> bool {
+    fn covers(&self, change: &CallChange) -> bool {
         match self {
             Self::Call(call) => change.call == *call,
             Self::Turn(turn) => change.turn == *turn,
@@ -54,8 +54,8 @@ impl Selection {
 }
 
 /// All changes of the session, in the order they were made.
-pub(super) fn changes(log: &Log) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
+pub(super) fn changes(log: &Log) -> Vec<CallChange> {
+    let mut changes: Vec<CallChange> = Vec::new();
     let mut prompts: HashMap<TurnId, Arc<[PromptPart]>> = HashMap::new();
     let mut running = TurnId(0);
     let mut log = log.read(0);
@@ -65,7 +65,7 @@ pub(super) fn changes(log: &Log) -> Vec<Change> {
                 prompts.insert(*turn, prompt.clone().into());
             }
             Event::TurnStarted { turn } => running = *turn,
-            Event::FileChanged { call, change } => changes.push(Change {
+            Event::FileChanged { call, change } => changes.push(CallChange {
                 turn: running,
                 prompt: prompts.get(&running).cloned().unwrap_or_default(),
                 call: call.clone(),
@@ -75,7 +75,8 @@ pub(super) fn changes(log: &Log) -> Vec<Change> {
                 file: change.clone(),
             }),
             Event::FileRestored { call, path } => {
-                let restored = |change: &&mut Change| change.call == *call && change.path == *path;
+                let restored =
+                    |change: &&mut CallChange| change.call == *call && change.path == *path;
                 if let Some(change) = changes.iter_mut().find(restored) {
                     change.restored = true;
                 }
@@ -103,7 +104,7 @@ impl Undo {
         &self,
         selection: &Selection,
         stop: &CancellationToken,
-    ) -> Vec<(Change, Result<(), String>)> {
+    ) -> Vec<(CallChange, Result<(), String>)> {
         // By file: the newest change that stands.
         let mut standing: HashMap<PathBuf, Vec<String>> = HashMap::new();
         let log = self.log.clone();
@@ -131,7 +132,11 @@ impl Undo {
     }
 
     /// `calls` are those whose changes of the file stand, the newest last.
-    async fn restore_newest(&self, change: &Change, calls: &mut Vec<String>) -> Result<(), String> {
+    async fn restore_newest(
+        &self,
+        change: &CallChange,
+        calls: &mut Vec<String>,
+    ) -> Result<(), String> {
         if let Some(newer) = calls.last().filter(|newer| **newer != change.call) {
             return Err(format!("has been changed again by `{newer}`, which would be lost"));
         }

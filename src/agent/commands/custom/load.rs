@@ -9,28 +9,28 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 
-use super::template::Prompt;
-use super::{Limits, Owner, Place};
+use super::template::PromptTemplate;
+use super::{CommandDirectory, CommandOwner, CustomLimits};
 
 /// How many directories deep a name may be.
 const DEEPEST: usize = 8;
 
 /// A file that is, or should be, a command.
 #[derive(Debug, Clone)]
-pub(in crate::commands) struct Found {
+pub(in crate::commands) struct CommandFile {
     /// What it is called, without the slash.
     pub(in crate::commands) name: String,
     pub(super) file: PathBuf,
-    pub(super) owner: Owner,
+    pub(super) owner: CommandOwner,
     /// What is in it; or what is wrong with it, and in which line.
-    pub(super) read: Arc<Result<Written, String>>,
+    pub(super) read: Arc<Result<CommandText, String>>,
 }
 
 /// What is in a file.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct CommandText {
     pub(super) description: String,
-    pub(super) prompt: Prompt,
+    pub(super) prompt: PromptTemplate,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Keys {
 #[derive(Default)]
 pub(super) struct Cache(Known);
 
-type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<Written, String>>)>;
+type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<CommandText, String>>)>;
 
 /// By what it is seen that a file has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ struct Stamp {
     bytes: u64,
 }
 
-impl Found {
+impl CommandFile {
     pub(super) fn file_name(&self) -> String {
         self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -62,9 +62,13 @@ impl Found {
 impl Cache {
     /// The commands that there are now, by their names; of two of one name that of the later place
     /// has it.
-    pub(super) fn look(&mut self, places: &[Place], limits: &Limits) -> Vec<Found> {
+    pub(super) fn look(
+        &mut self,
+        places: &[CommandDirectory],
+        limits: &CustomLimits,
+    ) -> Vec<CommandFile> {
         let mut known = Known::new();
-        let mut found: BTreeMap<String, Found> = BTreeMap::new();
+        let mut found: BTreeMap<String, CommandFile> = BTreeMap::new();
         for place in places {
             let mut walk = Walk { place, most: limits.files, found: Vec::new() };
             walk.through(&place.dir);
@@ -72,10 +76,10 @@ impl Cache {
                 let read = self.read(&file, limits, &mut known);
                 let owner = place.owner;
                 // A project that nobody knows puts nothing in the place of the user's own.
-                if owner == Owner::Unjudged && found.contains_key(&name) {
+                if owner == CommandOwner::Unjudged && found.contains_key(&name) {
                     name = owner.whole(&name);
                 }
-                found.insert(name.clone(), Found { name, file, owner, read });
+                found.insert(name.clone(), CommandFile { name, file, owner, read });
             }
         }
         self.0 = known;
@@ -86,9 +90,9 @@ impl Cache {
     fn read(
         &self,
         file: &Path,
-        limits: &Limits,
+        limits: &CustomLimits,
         known: &mut Known,
-    ) -> Arc<Result<Written, String>> {
+    ) -> Arc<Result<CommandText, String>> {
         let data = fs::metadata(file).ok();
         let modified = data.as_ref().and_then(|data| data.modified().ok());
         let stamp = Stamp { modified, bytes: data.map_or(0, |data| data.len()) };
@@ -104,7 +108,7 @@ impl Cache {
 
 /// A look through a place.
 struct Walk<'a> {
-    place: &'a Place,
+    place: &'a CommandDirectory,
     /// How many files are wanted.
     most: usize,
     /// Their names and paths.
@@ -135,7 +139,7 @@ impl Walk<'_> {
     /// Whether it is where it seems to be: a project's links lead no further than its directory.
     fn inside(&self, path: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
-        self.place.owner == Owner::User
+        self.place.owner == CommandOwner::User
             || real(path).zip(real(&self.place.dir)).is_some_and(|(it, top)| it.starts_with(top))
     }
 }
@@ -152,7 +156,7 @@ fn name(top: &Path, file: &Path) -> Option<String> {
     Some(below.components().map(part).collect::<Vec<_>>().join(":"))
 }
 
-fn read(file: &Path, most: usize) -> Result<Written, String> {
+fn read(file: &Path, most: usize) -> Result<CommandText, String> {
     let place = file.display();
     let open = File::open(file).map_err(|err| format!("{place} cannot be opened: {err}"))?;
     let mut bytes = Vec::new();
@@ -171,6 +175,6 @@ fn read(file: &Path, most: usize) -> Result<Written, String> {
     if keys.prompt.trim().is_empty() {
         return Err(format!("{place}: its `prompt` is empty"));
     }
-    let prompt = Prompt::parse(&keys.prompt).map_err(|why| format!("{place}: {why}"))?;
-    Ok(Written { description: keys.description, prompt })
+    let prompt = PromptTemplate::parse(&keys.prompt).map_err(|why| format!("{place}: {why}"))?;
+    Ok(CommandText { description: keys.description, prompt })
 }

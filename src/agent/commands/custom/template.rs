@@ -1,16 +1,16 @@
 //! A prompt with gaps: `{{args}}`, `@{FILE}` and `!{COMMAND}`, the last two up to the brace that
 //! closes them. What is put into a gap is never looked at for others.
 
-use crate::session::Piece;
+use crate::session::PromptPiece;
 
 /// What stands for what is typed after the command's name.
 const ARGS: &str = "{{args}}";
 
 /// A prompt, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Prompt(Vec<Piece>);
+pub(super) struct PromptTemplate(Vec<PromptPiece>);
 
-impl Prompt {
+impl PromptTemplate {
     /// The error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
@@ -24,26 +24,28 @@ impl Prompt {
                 format!("in line {line} of its `prompt`, `{}` is not closed", &rest[at..at + 2])
             })?;
             if at > 0 {
-                pieces.push(Piece::Text(rest[..at].to_owned()));
+                pieces.push(PromptPiece::Text(rest[..at].to_owned()));
             }
             let inside = inner[..end].trim().to_owned();
             pieces.push(if rest[at..].starts_with('@') {
-                Piece::File(inside)
+                PromptPiece::File(inside)
             } else {
-                Piece::Shell(inside)
+                PromptPiece::Shell(inside)
             });
             rest = &inner[end + 1..];
         }
         if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.to_owned()));
+            pieces.push(PromptPiece::Text(rest.to_owned()));
         }
         Ok(Self(pieces))
     }
 
     /// Whether it says where the arguments go.
     pub(super) fn takes_arguments(&self) -> bool {
-        let takes = |piece: &Piece| match piece {
-            Piece::Text(text) | Piece::File(text) | Piece::Shell(text) => text.contains(ARGS),
+        let takes = |piece: &PromptPiece| match piece {
+            PromptPiece::Text(text) | PromptPiece::File(text) | PromptPiece::Shell(text) => {
+                text.contains(ARGS)
+            }
         };
         self.0.iter().any(takes)
     }
@@ -52,7 +54,7 @@ impl Prompt {
     pub(super) fn shells(&self) -> Vec<&str> {
         let mut shells = Vec::new();
         for piece in &self.0 {
-            if let Piece::Shell(command) = piece {
+            if let PromptPiece::Shell(command) = piece {
                 shells.push(command.as_str());
             }
         }
@@ -60,11 +62,11 @@ impl Prompt {
     }
 
     /// What it comes to, given these arguments: in a command line they are one word.
-    pub(super) fn filled(&self, args: &str) -> Vec<Piece> {
-        let fill = |piece: &Piece| match piece {
-            Piece::Text(text) => Piece::Text(text.replace(ARGS, args)),
-            Piece::File(path) => Piece::File(path.replace(ARGS, args)),
-            Piece::Shell(command) => Piece::Shell(command.replace(ARGS, &quoted(args))),
+    pub(super) fn filled(&self, args: &str) -> Vec<PromptPiece> {
+        let fill = |piece: &PromptPiece| match piece {
+            PromptPiece::Text(text) => PromptPiece::Text(text.replace(ARGS, args)),
+            PromptPiece::File(path) => PromptPiece::File(path.replace(ARGS, args)),
+            PromptPiece::Shell(command) => PromptPiece::Shell(command.replace(ARGS, &quoted(args))),
         };
         self.0.iter().map(fill).collect()
     }
@@ -94,16 +96,16 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(prompt: &str, args: &str, expected: &[Piece]) {
-        assert_eq!(Prompt::parse(prompt).unwrap().filled(args), expected);
+    fn check(prompt: &str, args: &str, expected: &[PromptPiece]) {
+        assert_eq!(PromptTemplate::parse(prompt).unwrap().filled(args), expected);
     }
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
+    fn text(text: &str) -> PromptPiece {
+        PromptPiece::Text(text.to_owned())
     }
 
-    fn shell(command: &str) -> Piece {
-        Piece::Shell(command.to_owned())
+    fn shell(command: &str) -> PromptPiece {
+        PromptPiece::Shell(command.to_owned())
     }
 
     #[test]
@@ -113,7 +115,7 @@ mod tests {
         check(
             "!{awk '{print $1}' f}@{a b.md}",
             "",
-            &[shell("awk '{print $1}' f"), Piece::File("a b.md".to_owned())],
+            &[shell("awk '{print $1}' f"), PromptPiece::File("a b.md".to_owned())],
         );
         check("an { open } brace, a@b, wow! {x}", "", &[text("an { open } brace, a@b, wow! {x}")]);
     }
@@ -124,7 +126,7 @@ mod tests {
         check("!{grep -r {{args}} .}", "a b", &[shell("grep -r 'a b' .")]);
         check("!{echo {{args}}}", "it's; rm -rf /", &[shell(r"echo 'it'\''s; rm -rf /'")]);
         check("!{echo {{args}}}", "", &[shell("echo ''")]);
-        check("@{docs/{{args}}.md}", "x", &[Piece::File("docs/x.md".to_owned())]);
+        check("@{docs/{{args}}.md}", "x", &[PromptPiece::File("docs/x.md".to_owned())]);
     }
 
     #[test]
@@ -138,9 +140,9 @@ mod tests {
 
     #[test]
     fn a_gap_that_is_not_closed_is_named_with_its_line() {
-        let why = Prompt::parse("one\ntwo !{a {b} c\nthree").unwrap_err();
+        let why = PromptTemplate::parse("one\ntwo !{a {b} c\nthree").unwrap_err();
         assert_eq!(why, "in line 2 of its `prompt`, `!{` is not closed");
-        let why = Prompt::parse("!{ok} @{").unwrap_err();
+        let why = PromptTemplate::parse("!{ok} @{").unwrap_err();
         assert_eq!(why, "in line 1 of its `prompt`, `@{` is not closed");
     }
 }

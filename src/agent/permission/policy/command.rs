@@ -8,13 +8,13 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::stable_json::stable;
-use super::{Effect, Match, Subject};
+use super::{Certainty, Effect, Subject};
 use crate::permission::risk::AssessedCommand;
 use tandem_shell::{Dynamic, Word};
 
 /// Pattern of the commands that a rule is about.
 #[derive(Debug, Clone)]
-pub(super) enum Pattern {
+pub(super) enum CommandPattern {
     /// Those that begin with the words of one of these.
     Prefixes(Vec<Vec<String>>),
     /// Those that begin with the words of none of these.
@@ -23,23 +23,23 @@ pub(super) enum Pattern {
     Regex(Regex),
 }
 
-impl Pattern {
+impl CommandPattern {
     /// Returns whether it names the commands that are meant.
     pub(super) fn names(&self) -> bool {
         matches!(self, Self::Prefixes(_) | Self::Regex(_))
     }
 
-    pub(super) fn matches(&self, subject: Subject<'_>, effect: Effect) -> Match {
+    pub(super) fn matches(&self, subject: Subject<'_>, effect: Effect) -> Certainty {
         let restricts = effect >= Effect::Ask;
         match subject {
-            Subject::Call => Match::No,
+            Subject::Call => Certainty::No,
             Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => sure(restricts),
             Subject::Line(line) => sure(self.matches_line(line, restricts)),
             // Whatever it runs, that is not known to be what a rule allows.
             Subject::Unclear(line) if !restricts || self.matches_line(line, true) => {
                 sure(restricts)
             }
-            Subject::Unclear(_) => Match::Perhaps,
+            Subject::Unclear(_) => Certainty::Perhaps,
             Subject::Command(command) if restricts => self.catches(command),
             Subject::Command(command) => sure(self.covers(command)),
         }
@@ -69,26 +69,33 @@ impl Pattern {
     }
 
     /// Returns whether this is, or may be, one of the commands, however it is written.
-    fn catches(&self, command: &AssessedCommand) -> Match {
+    fn catches(&self, command: &AssessedCommand) -> Certainty {
         if let Self::AllBut(prefixes) = self {
             return sure(!command.forms.first().is_some_and(|form| covered(form, prefixes)));
         }
         let caught = |form: &Vec<Word>| match self {
-            Self::Regex(regex) if texts(form).iter().any(|text| regex.is_match(text)) => Match::Yes,
-            Self::Regex(_) if is_open(form) => Match::Perhaps,
-            Self::Regex(_) | Self::AllBut(_) => Match::No,
+            Self::Regex(regex) if texts(form).iter().any(|text| regex.is_match(text)) => {
+                Certainty::Yes
+            }
+            Self::Regex(_) if is_open(form) => Certainty::Perhaps,
+            Self::Regex(_) | Self::AllBut(_) => Certainty::No,
             Self::Prefixes(prefixes) => {
-                prefixes.iter().map(|prefix| begins(form, prefix)).max().unwrap_or(Match::No)
+                prefixes.iter().map(|prefix| begins(form, prefix)).max().unwrap_or(Certainty::No)
             }
         };
-        let least = if command.hides { Match::Perhaps } else { Match::No };
-        command.forms.iter().map(caught).max().unwrap_or(Match::No).max(least)
+        let least = if command.hides { Certainty::Perhaps } else { Certainty::No };
+        command.forms.iter().map(caught).max().unwrap_or(Certainty::No).max(least)
     }
 }
 
 /// Returns whether a rule's pattern for arguments fits a call. For a command line, each of its commands
 /// stands in place of the line.
-pub(super) fn args(pattern: &Regex, args: &Value, subject: Subject<'_>, effect: Effect) -> Match {
+pub(super) fn args(
+    pattern: &Regex,
+    args: &Value,
+    subject: Subject<'_>,
+    effect: Effect,
+) -> Certainty {
     let with = |command: String| {
         let mut args = args.clone();
         args["command"] = command.into();
@@ -97,17 +104,17 @@ pub(super) fn args(pattern: &Regex, args: &Value, subject: Subject<'_>, effect: 
     let restricts = effect >= Effect::Ask;
     match subject {
         Subject::Call | Subject::Line(_) => sure(pattern.is_match(&stable(args))),
-        Subject::Unclear(_) if pattern.is_match(&stable(args)) => Match::Yes,
-        Subject::Unclear(_) if restricts => Match::Perhaps,
-        Subject::Unclear(_) => Match::No,
+        Subject::Unclear(_) if pattern.is_match(&stable(args)) => Certainty::Yes,
+        Subject::Unclear(_) if restricts => Certainty::Perhaps,
+        Subject::Unclear(_) => Certainty::No,
         Subject::Command(command) if restricts => {
             let mut texts = command.forms.iter().flat_map(|form| texts(form));
             if texts.any(with) {
-                Match::Yes
+                Certainty::Yes
             } else if command.hides || command.forms.iter().any(|form| is_open(form)) {
-                Match::Perhaps
+                Certainty::Perhaps
             } else {
-                Match::No
+                Certainty::No
             }
         }
         Subject::Command(command) => {
@@ -124,8 +131,8 @@ fn covered(form: &[Word], prefixes: &[Vec<String>]) -> bool {
     })
 }
 
-fn sure(yes: bool) -> Match {
-    if yes { Match::Yes } else { Match::No }
+fn sure(yes: bool) -> Certainty {
+    if yes { Certainty::Yes } else { Certainty::No }
 }
 
 fn borrowed(words: &[String]) -> Vec<&str> {
@@ -160,34 +167,34 @@ fn is_open(form: &[Word]) -> bool {
 }
 
 /// Returns whether a command begins with these words, or may: options may stand anywhere.
-fn begins(form: &[Word], prefix: &[String]) -> Match {
+fn begins(form: &[Word], prefix: &[String]) -> Certainty {
     let (Some((program, args)), Some((wanted, rest))) = (form.split_first(), prefix.split_first())
     else {
-        return Match::No;
+        return Certainty::No;
     };
     match program.literal() {
-        None => return Match::Perhaps,
-        Some(name) if !is_program(name, wanted) => return Match::No,
+        None => return Certainty::Perhaps,
+        Some(name) if !is_program(name, wanted) => return Certainty::No,
         Some(_) => {}
     }
     // Whatever it is, it may be what is meant.
     let known = args.iter().zip(rest).take_while(|(word, wanted)| word.literal() == Some(wanted));
     let next = args.get(known.count().min(rest.len().saturating_sub(1)));
     if !rest.is_empty() && next.is_some_and(|word| word.literal().is_none()) {
-        return Match::Perhaps;
+        return Certainty::Perhaps;
     }
     let (options, operands): (Vec<&String>, Vec<&String>) =
         rest.iter().partition(|word| word.starts_with('-'));
     let given = options.into_iter().map(|option| gives(args, option)).min();
-    given.unwrap_or(Match::Yes).min(goes_on(args, &operands))
+    given.unwrap_or(Certainty::Yes).min(goes_on(args, &operands))
 }
 
 /// Returns whether an option is given: as it is, or its letters with others.
-fn gives(args: &[Word], option: &str) -> Match {
+fn gives(args: &[Word], option: &str) -> Certainty {
     /// More letters than this are a name.
     const LETTERS: usize = 3;
     if args.iter().any(|word| word.text == option) {
-        return Match::Yes;
+        return Certainty::Yes;
     }
     let letters = option.trim_start_matches('-');
     let given = |letter: char| {
@@ -198,24 +205,24 @@ fn gives(args: &[Word], option: &str) -> Match {
         args.iter().any(|word| has(&word))
     };
     let is_letters = !option.starts_with("--") && (1..=LETTERS).contains(&letters.len());
-    if is_letters && letters.chars().all(given) { Match::Perhaps } else { Match::No }
+    if is_letters && letters.chars().all(given) { Certainty::Perhaps } else { Certainty::No }
 }
 
 /// Returns whether these come first, options aside. Nobody knows which of the words after an option is its
 /// value.
-fn goes_on(args: &[Word], operands: &[&String]) -> Match {
+fn goes_on(args: &[Word], operands: &[&String]) -> Certainty {
     let is_option = |word: &&Word| word.text.starts_with('-');
     let bare: Vec<_> = args.iter().filter(|word| !is_option(word)).map(Word::literal).collect();
     let same = bare.iter().zip(operands).all(|(text, wanted)| *text == Some(wanted));
     if bare.len() >= operands.len() && same {
-        return Match::Yes;
+        return Certainty::Yes;
     }
     let mut rest = bare.iter();
     let mut found = operands
         .iter()
         .map(|wanted| rest.any(|text| text.is_none_or(|text| text == wanted.as_str())));
     let begins_with_option = args.first().is_some_and(|word| is_option(&word));
-    if begins_with_option && found.all(|found| found) { Match::Perhaps } else { Match::No }
+    if begins_with_option && found.all(|found| found) { Certainty::Perhaps } else { Certainty::No }
 }
 
 /// Returns whether a program is the one that a rule names, wherever it lies and however it is spelt.

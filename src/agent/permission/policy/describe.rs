@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::command::Pattern;
-use super::{About, Effect, Rule};
+use super::command::CommandPattern;
+use super::{CallMatcher, Effect, Rule};
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,7 +21,7 @@ impl fmt::Display for Rule {
     }
 }
 
-impl fmt::Display for About {
+impl fmt::Display for CallMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.calls())?;
         if let Some(server) = &self.server {
@@ -51,18 +51,18 @@ impl fmt::Display for About {
     }
 }
 
-impl About {
+impl CallMatcher {
     fn calls(&self) -> String {
         let prefixes =
             |prefixes: &[Vec<String>]| list(prefixes.iter().map(|prefix| prefix.join(" ")), " or ");
         match (&self.command, &self.tools, &self.tools_but) {
-            (Some(Pattern::Prefixes(it)), ..) => {
+            (Some(CommandPattern::Prefixes(it)), ..) => {
                 format!("commands that begin with {}", prefixes(it))
             }
-            (Some(Pattern::AllBut(it)), ..) => {
+            (Some(CommandPattern::AllBut(it)), ..) => {
                 format!("commands that do not begin with {}", prefixes(it))
             }
-            (Some(Pattern::Regex(it)), ..) => format!("commands like `{it}`"),
+            (Some(CommandPattern::Regex(it)), ..) => format!("commands like `{it}`"),
             (None, Some(tools), _) => list(tools.iter().map(|tool| &tool.0), ", "),
             (None, None, Some(tools)) => {
                 format!("built-in tools but {}", list(tools.iter().map(|tool| &tool.0), ", "))

@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::command::Pattern;
+use super::command::CommandPattern;
 use super::name::NamePattern;
-use super::{About, Broken, Effect, Rank, Rule, RuleName, Tier};
+use super::{Broken, CallMatcher, Effect, Rank, Rule, RuleName, Tier};
 use crate::permission::Mode;
 use crate::permission::saved::Saved;
 
@@ -37,13 +37,13 @@ pub struct Parsed {
 }
 
 /// A file, and whose rules these are.
-struct Source<'a> {
+struct RuleSource<'a> {
     text: &'a str,
     place: &'a str,
     tier: Tier,
 }
 
-impl Source<'_> {
+impl RuleSource<'_> {
     /// The file and the line.
     fn at(&self, span: &Range<usize>) -> String {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Source<'_> {
 
 /// Reads a file. `place` is what people call it.
 pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
-    let source = Source { text, place, tier };
+    let source = RuleSource { text, place, tier };
     let mut parsed = Parsed::default();
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
@@ -75,7 +75,7 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
 
 impl Parsed {
     /// Takes what is at the top of a file under a name.
-    fn take(&mut self, name: &str, at: &str, value: Spanned<DeValue<'_>>, source: &Source<'_>) {
+    fn take(&mut self, name: &str, at: &str, value: Spanned<DeValue<'_>>, source: &RuleSource<'_>) {
         if name == "safety_checker" {
             let why = "safety checkers are not used; paths never leave the workspace anyway";
             return self.remarks.push(format!("{at}: {why}"));
@@ -109,7 +109,7 @@ impl Parsed {
 /// A rule as it is written.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct RuleTable {
     tool_name: Option<Texts>,
     mcp_name: Option<String>,
     /// There are none here, so that it is about nothing.
@@ -187,11 +187,11 @@ impl Gist {
 }
 
 /// A rule; none if it is for something that there is not here.
-fn rule(table: Spanned<DeValue<'_>>, source: &Source<'_>) -> Result<Option<Rule>, Broken> {
+fn rule(table: Spanned<DeValue<'_>>, source: &RuleSource<'_>) -> Result<Option<Rule>, Broken> {
     let whole = table.span();
     let gist = Gist::deserialize(table.clone().into_deserializer()).unwrap_or_default();
     let name = RuleName::Written(source.at(&whole));
-    let read = Written::deserialize(ValueDeserializer::from(table));
+    let read = RuleTable::deserialize(ValueDeserializer::from(table));
     let read = read.map_err(|err| (err.span(), err.message().to_owned()));
     read.and_then(|written| written.rule(name, source.tier)).map_err(|(span, why)| Broken {
         name: RuleName::Written(source.at(&span.unwrap_or(whole))),
@@ -205,7 +205,7 @@ fn rule(table: Spanned<DeValue<'_>>, source: &Source<'_>) -> Result<Option<Rule>
 /// An error, with its place in the file.
 type Wrong = (Option<Range<usize>>, String);
 
-impl Written {
+impl RuleTable {
     fn rule(self, name: RuleName, tier: Tier) -> Result<Option<Rule>, Wrong> {
         let priority = *self.priority.get_ref();
         if priority > 999 {
@@ -237,7 +237,7 @@ impl Written {
             rank: Rank::new(tier, priority),
             message: self.deny_message,
             allow_redirection: self.allow_redirection,
-            about: About {
+            about: CallMatcher {
                 tools,
                 tools_but: None,
                 servers_but: None,
@@ -252,7 +252,7 @@ impl Written {
         }))
     }
 
-    fn command(&self) -> Result<Option<Pattern>, Wrong> {
+    fn command(&self) -> Result<Option<CommandPattern>, Wrong> {
         match (&self.command_prefix, &self.command_regex) {
             (None, None) => Ok(None),
             (Some(_), Some(both)) => {
@@ -260,7 +260,9 @@ impl Written {
             }
             (None, Some(pattern)) => {
                 let text = format!(r"\A(?:{})", pattern.get_ref());
-                regex(&text).map(|it| Some(Pattern::Regex(it))).or_else(|why| wrong(pattern, &why))
+                regex(&text)
+                    .map(|it| Some(CommandPattern::Regex(it)))
+                    .or_else(|why| wrong(pattern, &why))
             }
             (Some(prefixes), None) => {
                 let words = |prefix: &String| -> Vec<String> {
@@ -270,7 +272,7 @@ impl Written {
                 if split.is_empty() || split.iter().any(Vec::is_empty) {
                     return wrong(prefixes, "`commandPrefix` must have a word in it");
                 }
-                Ok(Some(Pattern::Prefixes(split)))
+                Ok(Some(CommandPattern::Prefixes(split)))
             }
         }
     }

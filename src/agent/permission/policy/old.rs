@@ -1,13 +1,13 @@
 //! Settings from before there were rules, as rules.
 
-use super::command::Pattern;
+use super::command::CommandPattern;
 use super::name::NamePattern;
-use super::{About, Effect, Rank, Rule, RuleName, Tier};
+use super::{CallMatcher, Effect, Rank, Rule, RuleName, Tier};
 
 /// Older settings on tools. A tool is named as the model knows it, as the program's old
 /// classes were (`ShellTool`), or with the beginning of a command: `run_shell_command(git status)`.
 #[derive(Debug, Clone, Default)]
-pub struct Old {
+pub struct ToolSettings {
     /// `tools.allowed`: these run without a question.
     pub allowed: Vec<String>,
     /// `tools.exclude`: these do not run.
@@ -44,7 +44,7 @@ const CLASSES: &[(&str, &str)] = &[
 ];
 
 /// Returns the settings as rules; `place` returns the name of a setting's place.
-pub fn rules(old: &Old, place: impl Fn(&str) -> String) -> Vec<Rule> {
+pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
     let mut rules = Vec::new();
     let mut add = |key: &str, effect, priority, about| {
         rules.push(Rule {
@@ -60,7 +60,7 @@ pub fn rules(old: &Old, place: impl Fn(&str) -> String) -> Vec<Rule> {
         add("mcp.excluded", Effect::Deny, 899, of_server(server));
     }
     if let Some(servers) = &old.servers {
-        let about = About { servers_but: Some(servers.clone()), ..About::default() };
+        let about = CallMatcher { servers_but: Some(servers.clone()), ..CallMatcher::default() };
         add("mcp.allowed", Effect::Deny, 899, about);
     }
     if let Some(core) = &old.core {
@@ -68,7 +68,7 @@ pub fn rules(old: &Old, place: impl Fn(&str) -> String) -> Vec<Rule> {
         let prefixes: Vec<_> = commands(core).collect();
         // The whole tool is named too, or not at all.
         if !prefixes.is_empty() && !core.iter().any(|it| matches!(entry(it), (SHELL, None))) {
-            let pattern = Pattern::AllBut(prefixes);
+            let pattern = CommandPattern::AllBut(prefixes);
             add("tools.core", Effect::Deny, 899, of_shell(pattern));
         }
     }
@@ -96,26 +96,29 @@ fn entry(text: &str) -> (&str, Option<&str>) {
     (now.unwrap_or(name), command)
 }
 
-fn of_entry(text: &str) -> About {
+fn of_entry(text: &str) -> CallMatcher {
     match entry(text) {
-        (SHELL, Some(command)) => of_shell(Pattern::Prefixes(vec![words(command)])),
-        (name, _) => About { tools: Some(vec![NamePattern(name.to_owned())]), ..About::default() },
+        (SHELL, Some(command)) => of_shell(CommandPattern::Prefixes(vec![words(command)])),
+        (name, _) => CallMatcher {
+            tools: Some(vec![NamePattern(name.to_owned())]),
+            ..CallMatcher::default()
+        },
     }
 }
 
-fn of_shell(command: Pattern) -> About {
+fn of_shell(command: CommandPattern) -> CallMatcher {
     let tools = Some(vec![NamePattern(SHELL.to_owned())]);
-    About { tools, command: Some(command), ..About::default() }
+    CallMatcher { tools, command: Some(command), ..CallMatcher::default() }
 }
 
-fn of_server(server: &str) -> About {
-    About { server: Some(server.to_owned()), ..About::default() }
+fn of_server(server: &str) -> CallMatcher {
+    CallMatcher { server: Some(server.to_owned()), ..CallMatcher::default() }
 }
 
 /// All built-in tools but these.
-fn tools_but(named: &[String]) -> About {
+fn tools_but(named: &[String]) -> CallMatcher {
     let but = named.iter().map(|name| NamePattern(entry(name).0.to_owned())).collect();
-    About { tools_but: Some(but), ..About::default() }
+    CallMatcher { tools_but: Some(but), ..CallMatcher::default() }
 }
 
 fn commands(named: &[String]) -> impl Iterator<Item = Vec<String>> {

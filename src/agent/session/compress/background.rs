@@ -7,28 +7,28 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::old::Old;
+use super::old::SummarizedMessages;
 use super::summary::{SummedUp, Writing};
-use crate::session::conversation::Conversation;
+use crate::session::conversation::MessageHistory;
 use parking_lot::Mutex;
 use tandem_model::Error;
 
 /// The summary that is under way, if one is.
 #[derive(Default)]
-pub(in crate::session) struct UnderWay(Mutex<State>);
+pub(in crate::session) struct UnderWay(Mutex<SummaryState>);
 
 #[derive(Default)]
-enum State {
+enum SummaryState {
     #[default]
     Idle,
-    Running(Running),
+    Running(PendingSummary),
     /// So has the session.
     Ended,
 }
 
 /// A summary that is being written, or is there and not used yet.
-struct Running {
-    old: Arc<Old>,
+struct PendingSummary {
+    old: Arc<SummarizedMessages>,
     /// Cancelled when the task has ended, however it did.
     ended: CancellationToken,
     task: AbortOnDropHandle<SummedUp>,
@@ -38,7 +38,7 @@ impl UnderWay {
     /// Begins to write it, in place of another one; not if the session has ended.
     pub(super) fn begin(&self, writing: Writing) {
         let mut state = self.0.lock();
-        if matches!(*state, State::Ended) {
+        if matches!(*state, SummaryState::Ended) {
             return;
         }
         let (old, ended) = (Arc::clone(&writing.old), CancellationToken::new());
@@ -48,17 +48,17 @@ impl UnderWay {
             // Nobody waits for it, so nobody is told that it takes long.
             writing.sum_up("", |_| ()).await
         }));
-        *state = State::Running(Running { old, ended, task });
+        *state = SummaryState::Running(PendingSummary { old, ended, task });
     }
 
     /// Whether one is under way that this conversation can use. One that it cannot is given up.
-    pub(super) fn is_for(&self, conversation: &Conversation) -> bool {
+    pub(super) fn is_for(&self, conversation: &MessageHistory) -> bool {
         let mut state = self.0.lock();
-        let State::Running(running) = &*state else { return false };
+        let SummaryState::Running(running) = &*state else { return false };
         if running.old.begins(conversation) {
             return true;
         }
-        *state = State::Idle;
+        *state = SummaryState::Idle;
         false
     }
 
@@ -75,8 +75,8 @@ impl UnderWay {
     }
 
     /// What it is of, and what came of it, when it is there. None if it was given up.
-    pub(super) async fn take(&self) -> Option<(Arc<Old>, SummedUp)> {
-        let running = self.replace(State::Idle)?;
+    pub(super) async fn take(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
+        let running = self.replace(SummaryState::Idle)?;
         let fault =
             |_| Err(Error::BadAnswer("a fault in this agent; its log says more".to_owned()));
         Some((running.old, running.task.await.unwrap_or_else(fault)))
@@ -84,30 +84,30 @@ impl UnderWay {
 
     /// Gives it up.
     pub(in crate::session) fn give_up(&self) {
-        self.replace(State::Idle);
+        self.replace(SummaryState::Idle);
     }
 
     /// Gives it up, and none is begun any more.
     pub(in crate::session) fn end(&self) {
-        self.replace(State::Ended);
+        self.replace(SummaryState::Ended);
     }
 
     fn ended(&self) -> Option<CancellationToken> {
         match &*self.0.lock() {
-            State::Running(running) => Some(running.ended.clone()),
-            State::Idle | State::Ended => None,
+            SummaryState::Running(running) => Some(running.ended.clone()),
+            SummaryState::Idle | SummaryState::Ended => None,
         }
     }
 
     /// What ran. An end is for good.
-    fn replace(&self, by: State) -> Option<Running> {
+    fn replace(&self, by: SummaryState) -> Option<PendingSummary> {
         let mut state = self.0.lock();
-        if matches!(*state, State::Ended) {
+        if matches!(*state, SummaryState::Ended) {
             return None;
         }
         match mem::replace(&mut *state, by) {
-            State::Running(running) => Some(running),
-            State::Idle | State::Ended => None,
+            SummaryState::Running(running) => Some(running),
+            SummaryState::Idle | SummaryState::Ended => None,
         }
     }
 }

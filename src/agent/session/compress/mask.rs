@@ -26,7 +26,7 @@ pub struct Masked {
 }
 
 /// Which results are told in short.
-pub(super) struct Reach {
+pub(super) struct MaskLimits {
     /// Tokens of the newest results that stay as they are.
     pub(super) newest: u64,
     /// Whether what came of the last calls stays as it is, whatever it is.
@@ -36,7 +36,7 @@ pub(super) struct Reach {
 }
 
 /// Tells old results in short, if that wins enough; whether it did.
-pub(super) async fn mask(session: &Session, reach: Reach) -> bool {
+pub(super) async fn mask(session: &Session, reach: MaskLimits) -> bool {
     let conversation = session.transcript.lock().conversation().clone();
     let found = bulky(conversation.messages(), &reach);
     let most: u64 = found.iter().map(|result| tokens::of_result(result)).sum();
@@ -61,7 +61,7 @@ pub(super) async fn mask(session: &Session, reach: Reach) -> bool {
 }
 
 /// The results that take much room, but for the newest.
-fn bulky<'a>(messages: &'a [Arc<Message>], reach: &Reach) -> Vec<&'a ToolResult> {
+fn bulky<'a>(messages: &'a [Arc<Message>], reach: &MaskLimits) -> Vec<&'a ToolResult> {
     let results = messages.iter().rev().filter_map(|message| match &**message {
         Message::Results(results) => Some(results),
         _ => None,

@@ -7,7 +7,7 @@ use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
 use super::record::Quote;
 use super::summary::whole;
 use crate::session::Session;
-use crate::session::conversation::Conversation;
+use crate::session::conversation::MessageHistory;
 use tandem_model::{Message, tokens};
 use tandem_tools::shorten;
 
@@ -18,7 +18,7 @@ const KEPT: u64 = 30;
 const WHOLE: usize = 20;
 
 /// The messages that a summary takes the place of.
-pub(super) struct Old {
+pub(super) struct SummarizedMessages {
     messages: Vec<Arc<Message>>,
     /// Index in the log where each of them begins.
     indexes: Vec<usize>,
@@ -26,9 +26,9 @@ pub(super) struct Old {
     pub(super) before: Option<Arc<Beginning>>,
 }
 
-impl Old {
+impl SummarizedMessages {
     /// All but the newest messages, if that is anything.
-    pub(super) fn of(conversation: &Conversation) -> Option<Self> {
+    pub(super) fn of(conversation: &MessageHistory) -> Option<Self> {
         let split = conversation.split(conversation.tokens() * KEPT / 100);
         let messages = conversation.messages()[..split].to_vec();
         let indexes = conversation.indexes()[..split].to_vec();
@@ -47,12 +47,12 @@ impl Old {
     }
 
     /// Index in the log where the messages after these begin, if there are any.
-    pub(super) fn end(&self, conversation: &Conversation) -> Option<usize> {
+    pub(super) fn end(&self, conversation: &MessageHistory) -> Option<usize> {
         conversation.indexes().get(self.messages.len()).copied()
     }
 
     /// Whether a conversation begins with these very messages, none changed and none gone.
-    pub(super) fn begins(&self, conversation: &Conversation) -> bool {
+    pub(super) fn begins(&self, conversation: &MessageHistory) -> bool {
         let begins = conversation.messages().get(..self.messages.len());
         begins.is_some_and(|begins| {
             begins.iter().zip(&self.messages).all(|(now, old)| Arc::ptr_eq(now, old))
@@ -60,7 +60,7 @@ impl Old {
     }
 
     /// The messages that come after these: they stay as they are.
-    pub(super) fn kept<'a>(&self, conversation: &'a Conversation) -> &'a [Arc<Message>] {
+    pub(super) fn kept<'a>(&self, conversation: &'a MessageHistory) -> &'a [Arc<Message>] {
         conversation.messages().get(self.messages.len()..).unwrap_or_default()
     }
 

@@ -71,7 +71,7 @@ pub(super) fn tokens(count: u64) -> String {
 
 /// What is known of a conversation from its events.
 #[derive(Default)]
-pub(in crate::session) struct Record {
+pub(in crate::session) struct WorkRecord {
     /// Calls that have not ended.
     calls: HashMap<String, Arc<CallStarted>>,
     /// The files that calls have changed and read, each once, the last one last.
@@ -80,7 +80,7 @@ pub(in crate::session) struct Record {
     todos: Vec<Todo>,
 }
 
-impl Record {
+impl WorkRecord {
     pub(in crate::session) fn fold(&mut self, event: &Event) {
         match event {
             Event::Forgotten => *self = Self::default(),

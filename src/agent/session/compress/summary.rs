@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 
 use super::beginning::words;
-use super::old::Old;
-use super::{Failure, record};
+use super::old::SummarizedMessages;
+use super::{CompressError, record};
 use crate::session::Session;
 use crate::session::event::Event;
 use tandem_model::{
@@ -16,14 +16,14 @@ use tandem_model::{
 use tandem_tools::shorten;
 
 /// Characters of one result, of a call's arguments, and of anything else that is said.
-struct Cut {
+struct CharLimits {
     result: usize,
     arguments: usize,
     said: usize,
 }
 
 /// What the model is told that sums up.
-const SHORT: Cut = Cut { result: 2000, arguments: 1000, said: 8000 };
+const SHORT: CharLimits = CharLimits { result: 2000, arguments: 1000, said: 8000 };
 
 /// Bytes of a summary at most.
 const MAX_BYTES: usize = 256 * 1024;
@@ -37,7 +37,7 @@ pub(super) type SummedUp = Result<(String, Usage), Error>;
 /// A summary that is to be written. It needs nothing of the session any more.
 pub(super) struct Writing {
     /// What it is of.
-    pub(super) old: Arc<Old>,
+    pub(super) old: Arc<SummarizedMessages>,
     model: Arc<dyn Model>,
     /// How many tokens the model can be told of it, about.
     room: u64,
@@ -45,8 +45,9 @@ pub(super) struct Writing {
 
 impl Writing {
     /// One of what the conversation begins with now. People are told that it is begun.
-    pub(super) fn begin(session: &Session) -> Result<Self, Failure> {
-        let old = Old::of(session.transcript.lock().conversation()).ok_or(Failure::Nothing)?;
+    pub(super) fn begin(session: &Session) -> Result<Self, CompressError> {
+        let old = SummarizedMessages::of(session.transcript.lock().conversation())
+            .ok_or(CompressError::Nothing)?;
         let size = session.size();
         let notice = format!("Compressing the conversation of {} tokens", record::tokens(size));
         session.log.append(Event::Notice(notice));
@@ -71,7 +72,7 @@ impl Writing {
 }
 
 /// What the model is asked, in about `room` tokens.
-fn prompt(old: &Old, about: &str, room: u64) -> Prompt {
+fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
     let mut text = String::new();
     if let Some(before) = &old.before {
         let snapshot = data(&before.short.snapshot);
@@ -149,8 +150,8 @@ pub(super) fn whole(messages: &[Arc<Message>]) -> String {
 }
 
 /// A message as text, each part of it cut to a number of characters, if so.
-fn piece(message: &Message, cut: Option<&Cut>) -> String {
-    let short = |text: &str, most: fn(&Cut) -> usize| match cut {
+fn piece(message: &Message, cut: Option<&CharLimits>) -> String {
+    let short = |text: &str, most: fn(&CharLimits) -> usize| match cut {
         Some(cut) => data(&shorten(text, most(cut))),
         None => text.to_owned(),
     };

@@ -20,7 +20,7 @@ pub(in crate::session) struct Shelf {
 
 /// Where an event is in the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct FileSlice {
     offset: u64,
     len: usize,
 }
@@ -40,7 +40,7 @@ impl Shelf {
     }
 
     /// Puts events into the file; where each of them is.
-    pub(super) fn put(&mut self, events: &[Arc<Event>]) -> io::Result<Vec<Place>> {
+    pub(super) fn put(&mut self, events: &[Arc<Event>]) -> io::Result<Vec<FileSlice>> {
         let file = match &self.file {
             Some(file) => file,
             None => self.file.insert(Arc::new(tempfile::tempfile_in(self.scratch.dir()?)?)),
@@ -50,7 +50,7 @@ impl Shelf {
         for event in events {
             let start = text.len();
             serde_json::to_writer(&mut text, event)?;
-            places.push(Place { offset: self.end + start as u64, len: text.len() - start });
+            places.push(FileSlice { offset: self.end + start as u64, len: text.len() - start });
         }
         file.write_all_at(&text, self.end)?;
         self.end += text.len() as u64;
@@ -64,7 +64,7 @@ impl Shelf {
 }
 
 /// Reads an event.
-pub(super) fn read(file: &File, place: Place) -> io::Result<Event> {
+pub(super) fn read(file: &File, place: FileSlice) -> io::Result<Event> {
     let mut text = vec![0; place.len];
     file.read_exact_at(&mut text, place.offset)?;
     Ok(serde_json::from_slice(&text)?)
@@ -78,7 +78,7 @@ pub(super) fn size(event: &Event) -> usize {
             text.len()
         }
         event => {
-            let mut count = Count(0);
+            let mut count = ByteCounter(0);
             // Counting cannot fail.
             let _ = serde_json::to_writer(&mut count, event);
             count.0
@@ -88,9 +88,9 @@ pub(super) fn size(event: &Event) -> usize {
 }
 
 /// Counts what is written.
-struct Count(usize);
+struct ByteCounter(usize);
 
-impl Write for Count {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

@@ -41,13 +41,13 @@ pub(super) struct Repetition {
     /// The beginning of the line at hand, until it is known what it is.
     line: String,
     /// What the line at hand is.
-    kind: Option<Kind>,
+    kind: Option<LineKind>,
     /// What ends the code at hand.
     fence: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Prose,
     Other,
 }
@@ -74,8 +74,8 @@ impl Repetition {
         self.take(kind, if known.is_some() { part } else { &line })
     }
 
-    fn take(&mut self, kind: Kind, part: &str) -> bool {
-        if kind == Kind::Other {
+    fn take(&mut self, kind: LineKind, part: &str) -> bool {
+        if kind == LineKind::Other {
             self.prose.clear();
             (self.new, self.let_through) = (0, 0);
             return false;
@@ -124,18 +124,18 @@ impl Repetition {
         Some(&self.prose[boundary(first)..boundary(second)])
     }
 
-    fn kind_of(&mut self, line: &str) -> Kind {
+    fn kind_of(&mut self, line: &str) -> LineKind {
         let text = line.trim();
         let fence = ["```", "~~~"].into_iter().find(|fence| text.starts_with(fence));
         if let Some(open) = self.fence {
             if fence == Some(open) {
                 self.fence = None;
             }
-            return Kind::Other;
+            return LineKind::Other;
         }
         self.fence = fence;
         let is_code = fence.is_some() || line.starts_with("    ") || line.starts_with('\t');
-        if is_code || begins_block(text) { Kind::Other } else { Kind::Prose }
+        if is_code || begins_block(text) { LineKind::Other } else { LineKind::Prose }
     }
 }
 
