@@ -302,13 +302,11 @@ impl<A: Api> Requests<A> {
             }
             Trouble::Failed(mut failure) => {
                 self.redact(&mut failure.reason);
-                match resumes {
-                    Some(checkpoint) => self.resume(failure, checkpoint, void).await,
-                    None => {
-                        self.failed += 1;
-                        self.emitter.retry(failure, &options.retry, self.failed, void).await
-                    }
+                if let Some(checkpoint) = resumes {
+                    return self.resume(failure, checkpoint, void).await;
                 }
+                self.failed += 1;
+                self.emitter.retry(failure, &options.retry, self.failed, void).await
             }
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> Strin
     }
 }
 
-/// Writes a duration for people, human_duration up.
+/// Writes a duration for people, rounded up.
 pub(super) fn human_duration(wait: Duration) -> String {
     match wait.as_secs() + 1 {
         seconds @ ..120 => format!("{seconds} s"),

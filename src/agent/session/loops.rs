@@ -138,7 +138,7 @@ impl LoopDetector {
                 tell(session, &found, GO_ON);
             }
             LoopAnswer::Instead(why) => {
-                tell(session, &found, &format!("{text} The user says: {why}"))
+                tell(session, &found, &format!("{text} The user says: {why}"));
             }
             LoopAnswer::Stop if cancel.is_cancelled() => {
                 return Some(StopReason::Cancelled { answering: false });

@@ -194,7 +194,7 @@ impl Ui {
             Some((Local::Auth, _)) => self.offer_login(Cause::Wanted, None, Then::Nothing),
             Some((Local::Copy, what)) => self.copy(&what),
             Some((Local::Help, _)) => {
-                self.state.aside(HistoryItem::new(ItemBody::Help(local::names())))
+                self.state.aside(HistoryItem::new(ItemBody::Help(local::names())));
             }
             Some((Local::Mode, name)) => self.name_mode(&name),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),

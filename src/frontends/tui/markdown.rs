@@ -215,7 +215,7 @@ impl MarkdownRows {
                 self.table.iter_mut().for_each(|table| table.cell(cell.clone()));
             }
             TagEnd::TableHead | TagEnd::TableRow => {
-                self.table.iter_mut().for_each(TableBuilder::row)
+                self.table.iter_mut().for_each(TableBuilder::row);
             }
             TagEnd::Table => {
                 let table = self.table.take().unwrap_or_default();

@@ -113,7 +113,7 @@ fn too_many(report: &Report, model: &str) -> Failure {
                 "The daily quota{named} is used up. Continue tomorrow, with another model, or with another key."
             )
         } else {
-            format!("The model `{}` is not part of this key's plan.", model)
+            format!("The model `{model}` is not part of this key's plan.")
         };
         return Failure::terminal(Error::RateLimited(report.with_message(&what)));
     }
