@@ -42,6 +42,7 @@ mod replayed;
 mod search_path;
 mod secrecy;
 mod session;
+mod sessions;
 mod settings;
 mod shared;
 mod streams;

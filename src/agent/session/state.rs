@@ -5,10 +5,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Session;
-use super::event::{Event, TurnId};
-use super::log::Reader;
+use super::event::{Event, PromptPart, TurnId};
+use super::log::{Millis, Reader};
 use super::plan;
 use crate::permission::{Mode, Scope};
+
+/// Maximum number of characters that are kept of a prompt's first line.
+const LONGEST_LINE: usize = 200;
 
 /// State of a session, as the events up to now have made it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,6 +30,10 @@ pub struct SessionState {
     pub system: Option<Arc<str>>,
     /// The scopes that were always allowed, in this order.
     pub always: Vec<Scope>,
+    /// First line of the first prompt, or its beginning.
+    pub title: String,
+    /// First line of the last prompt, or its beginning.
+    pub last_prompt: String,
     /// Number of turns that were queued.
     pub turns: u64,
     /// The turn that runs.
@@ -80,7 +87,12 @@ impl SessionState {
     /// Folds in an event of turns and calls.
     fn fold_turn(&mut self, event: &Event) {
         match event {
-            Event::TurnQueued { turn, .. } => {
+            Event::TurnQueued { turn, prompt, .. } => {
+                let line = first_line(prompt);
+                if self.turns == 0 {
+                    self.title.clone_from(&line);
+                }
+                self.last_prompt = line;
                 self.turns = self.turns.max(turn.0);
                 self.waiting.push_back(*turn);
             }
@@ -114,20 +126,33 @@ impl SessionState {
     }
 }
 
+/// Returns the first line of a prompt, or its beginning.
+fn first_line(prompt: &[PromptPart]) -> String {
+    let prompt: String = prompt.iter().map(PromptPart::to_string).collect();
+    prompt.lines().next().unwrap_or_default().chars().take(LONGEST_LINE).collect()
+}
+
 /// A reader of the log that keeps the state up to date.
 pub(super) struct StateReader {
     log: Reader,
     state: SessionState,
+    /// When something happened last in a turn.
+    last_activity: Option<Millis>,
 }
 
 impl StateReader {
     pub(super) fn new(log: Reader) -> Self {
-        Self { log, state: SessionState::default() }
+        Self { log, state: SessionState::default(), last_activity: None }
     }
 
     fn catch_up(&mut self) -> &SessionState {
         while let Some(entry) = self.log.try_next_run() {
+            let ran = self.state.running.is_some();
             self.state.fold(&entry.event);
+            let waits = matches!(*entry.event, Event::TurnQueued { .. });
+            if ran || waits || self.state.running.is_some() {
+                self.last_activity = Some(entry.at);
+            }
         }
         &self.state
     }
@@ -137,6 +162,15 @@ impl Session {
     /// Looks at the state as it is now.
     pub(super) fn state<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
         look(self.state.lock().catch_up())
+    }
+
+    /// Looks at the state as it is now; also returns when something happened last in a turn.
+    pub(super) fn state_with_activity<T>(
+        &self,
+        look: impl FnOnce(&SessionState) -> T,
+    ) -> (T, Option<Millis>) {
+        let mut state = self.state.lock();
+        (look(state.catch_up()), state.last_activity)
     }
 
     /// Allows from now on what the user said always to allow.

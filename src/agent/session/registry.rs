@@ -1,0 +1,351 @@
+//! The registry of all sessions of the process: every front end creates, opens, lists and ends
+//! sessions here.
+
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Session;
+use super::log::Millis;
+
+/// A client's wishes for a new session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionRequest {
+    /// The directory to work in; without one, the directory of the process.
+    pub directory: Option<PathBuf>,
+    /// Asks for a session without questions; the maker decides if that is granted.
+    pub auto_approve: bool,
+}
+
+/// Makes a session, or returns the reason for refusing it. May read files.
+pub type MakeSession = Arc<dyn Fn(&SessionRequest) -> Result<Arc<Session>, String> + Send + Sync>;
+
+/// Limits of a registry.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionLimits {
+    /// Maximum number of loaded sessions.
+    pub loaded: usize,
+    /// Time after which a session that nobody uses is unloaded; `None` keeps sessions until the
+    /// process ends.
+    pub idle: Option<Duration>,
+}
+
+/// Reason why there is no new session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreateError {
+    /// This many sessions are loaded, which is the limit.
+    Full(usize),
+    /// The maker refused the request.
+    Refused(String),
+}
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(most) => {
+                write!(f, "there are {most} sessions already; try again when one has ended")
+            }
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for CreateError {}
+
+/// State that a front end keeps beside a session while the session is loaded.
+pub trait SessionView: Any + Send + Sync {
+    /// Returns the number of clients of the front end that use the session now.
+    fn watchers(self: Arc<Self>) -> usize;
+
+    /// Ends what the front end does for the session, which has been unloaded or deleted.
+    fn unloaded(&self);
+}
+
+/// One-line description of a loaded session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// The id by which the registry opens the session.
+    pub id: String,
+    /// First line of the first prompt; empty before that.
+    pub title: String,
+    /// First line of the last prompt; empty before the first.
+    pub last_prompt: String,
+    /// Number of prompts.
+    pub prompts: u64,
+    /// The directory that the session started in.
+    pub directory: PathBuf,
+    /// Time of the last event of a turn; `None` before the first prompt.
+    pub last_activity: Option<Millis>,
+    /// `true` while a turn runs.
+    pub busy: bool,
+    /// Number of front ends and clients that use the session now.
+    pub watchers: usize,
+}
+
+/// All sessions of the process, by id.
+pub struct Sessions {
+    make: MakeSession,
+    limits: SessionLimits,
+    /// Held while a session is made and added, so that two requests for one id get one session and
+    /// the limit is exact. Taken before `loaded`.
+    creation: Mutex<()>,
+    loaded: Mutex<HashMap<String, Arc<LoadedSession>>>,
+}
+
+impl Sessions {
+    /// Makes an empty registry.
+    pub fn new(make: MakeSession, limits: SessionLimits) -> Arc<Self> {
+        Arc::new(Self { make, limits, creation: Mutex::default(), loaded: Mutex::default() })
+    }
+
+    /// Returns the limits.
+    pub fn limits(&self) -> SessionLimits {
+        self.limits
+    }
+
+    /// Makes a session, known by its own id. `prepare` runs before anybody else can open it.
+    pub fn create(
+        &self,
+        request: &SessionRequest,
+        prepare: impl FnOnce(&Session),
+    ) -> Result<Arc<LoadedSession>, CreateError> {
+        let _creation = self.creation.lock();
+        self.add(None, request, prepare)
+    }
+
+    /// Opens the session of an id, or makes it, known by that id. Also returns `true` if the session
+    /// is new. `prepare` runs on a new session before anybody else can open it.
+    pub fn open_or_create(
+        &self,
+        id: &str,
+        request: &SessionRequest,
+        prepare: impl FnOnce(&Session),
+    ) -> Result<(Arc<LoadedSession>, bool), CreateError> {
+        if let Some(opened) = self.open(id) {
+            return Ok((opened, false));
+        }
+        let _creation = self.creation.lock();
+        // Another request may have made it while this one waited.
+        match self.open(id) {
+            Some(opened) => Ok((opened, false)),
+            None => Ok((self.add(Some(id), request, prepare)?, true)),
+        }
+    }
+
+    /// Makes a session and adds it; `creation` is held.
+    fn add(
+        &self,
+        id: Option<&str>,
+        request: &SessionRequest,
+        prepare: impl FnOnce(&Session),
+    ) -> Result<Arc<LoadedSession>, CreateError> {
+        let most = self.limits.loaded;
+        if self.loaded.lock().len() >= most && !self.unload_abandoned() {
+            return Err(CreateError::Full(most));
+        }
+        let session = (self.make)(request).map_err(CreateError::Refused)?;
+        prepare(&session);
+        let id = id.unwrap_or(session.id()).to_owned();
+        let added = Arc::new(LoadedSession {
+            id: id.clone(),
+            session,
+            last_use: Arc::new(LastUse::now()),
+            views: Mutex::default(),
+        });
+        self.loaded.lock().insert(id, Arc::clone(&added));
+        Ok(added)
+    }
+
+    /// Returns the session of an id, and notes that somebody uses it. It stays loaded as long as the
+    /// caller holds it.
+    pub fn open(&self, id: &str) -> Option<Arc<LoadedSession>> {
+        let opened = self.loaded.lock().get(id).map(Arc::clone)?;
+        opened.last_use.used();
+        Some(opened)
+    }
+
+    /// Returns `true` if a session of this id is loaded.
+    pub fn contains(&self, id: &str) -> bool {
+        self.loaded.lock().contains_key(id)
+    }
+
+    /// Returns all sessions, in no order.
+    pub fn loaded(&self) -> Vec<Arc<LoadedSession>> {
+        self.loaded.lock().values().map(Arc::clone).collect()
+    }
+
+    /// Describes all sessions, the last active first.
+    pub fn list(&self) -> Vec<SessionSummary> {
+        // Not under the lock: a long log may have to be read.
+        let mut list: Vec<_> = self.loaded().iter().map(LoadedSession::summary).collect();
+        list.sort_by_key(|summary| Reverse(summary.last_activity));
+        list
+    }
+
+    /// Unloads the sessions that nobody has used for the idle time. The time of a session that is
+    /// busy or watched begins when that ends.
+    pub fn unload_idle(&self) {
+        let Some(idle) = self.limits.idle else { return };
+        let now = Instant::now();
+        let is_idle = |loaded: &Arc<LoadedSession>| {
+            if loaded.is_in_use() {
+                loaded.last_use.touch();
+            }
+            now.saturating_duration_since(loaded.last_use.at()) >= idle
+        };
+        let unloaded: Vec<_> = self.loaded.lock().extract_if(|_, loaded| is_idle(loaded)).collect();
+        unloaded.iter().for_each(|(_, loaded)| loaded.end());
+    }
+
+    /// Unloads the session that was abandoned first, if nobody uses it. Returns `false` if there is
+    /// none.
+    fn unload_abandoned(&self) -> bool {
+        let mut loaded = self.loaded.lock();
+        let unused = loaded.values().filter(|loaded| !loaded.is_in_use());
+        let abandoned = unused
+            .filter_map(|loaded| Some((loaded.last_use.abandoned_at()?, loaded.id.clone())))
+            .min();
+        let unloaded = abandoned.and_then(|(_, id)| loaded.remove(&id));
+        drop(loaded);
+        unloaded.inspect(|unloaded| unloaded.end()).is_some()
+    }
+
+    /// Ends a session and forgets it. Returns `false` if there is none of this id.
+    pub fn delete(&self, id: &str) -> bool {
+        let deleted = self.loaded.lock().remove(id);
+        deleted.inspect(|deleted| deleted.end()).is_some()
+    }
+
+    /// Closes all sessions; the turns that run end with this reason. The sessions stay loaded, so
+    /// that their ends can be read.
+    pub fn close(&self, why: &str) {
+        self.loaded().iter().for_each(|loaded| loaded.session.close_because(why));
+    }
+}
+
+/// A session in the registry. Whoever holds it watches the session, which stays loaded meanwhile.
+pub struct LoadedSession {
+    id: String,
+    session: Arc<Session>,
+    last_use: Arc<LastUse>,
+    /// One of each type: the views of different front ends.
+    views: Mutex<Vec<Arc<dyn SessionView>>>,
+}
+
+impl LoadedSession {
+    /// Returns the id by which the registry opens the session: the one that a client chose, or the
+    /// session's own.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Returns the times of use, which a view may hold: they do not count as a watcher.
+    pub fn last_use(&self) -> &Arc<LastUse> {
+        &self.last_use
+    }
+
+    /// Returns a front end's view of the session, made at first use. A view must not hold this.
+    pub fn view<V: SessionView>(&self, make: impl FnOnce() -> Arc<V>) -> Arc<V> {
+        let mut views = self.views.lock();
+        let same = |view: &Arc<dyn SessionView>| {
+            let view: Arc<dyn Any + Send + Sync> = Arc::<dyn SessionView>::clone(view);
+            view.downcast::<V>().ok()
+        };
+        if let Some(view) = views.iter().find_map(same) {
+            return view;
+        }
+        let view = make();
+        views.push(Arc::clone(&view) as _);
+        view
+    }
+
+    /// Describes the session; the caller does not count as a watcher.
+    pub fn summary(self: &Arc<Self>) -> SessionSummary {
+        let (state, last_activity) = self.session.state_with_activity(|state| {
+            (state.title.clone(), state.last_prompt.clone(), state.turns)
+        });
+        let (title, last_prompt, prompts) = state;
+        SessionSummary {
+            id: self.id.clone(),
+            title,
+            last_prompt,
+            prompts,
+            directory: self.session.roots().first().cloned().unwrap_or_default(),
+            last_activity,
+            busy: self.session.running().is_some(),
+            watchers: self.watchers(2),
+        }
+    }
+
+    /// Returns the number of holders but for `own`, the registry among them, with the clients of
+    /// all views.
+    fn watchers(self: &Arc<Self>, own: usize) -> usize {
+        // Before the views: a front end holds this while it looks for its view.
+        let holders = Arc::strong_count(self).saturating_sub(own);
+        let views = self.views.lock();
+        let clients = views.iter().map(|view| SessionView::watchers(Arc::clone(view)));
+        holders + clients.sum::<usize>()
+    }
+
+    /// Returns `true` if a turn runs or somebody watches. Only for what the registry holds.
+    fn is_in_use(self: &Arc<Self>) -> bool {
+        self.watchers(1) > 0 || self.session.running().is_some()
+    }
+
+    fn end(&self) {
+        self.session.close();
+        self.views.lock().iter().for_each(|view| view.unloaded());
+    }
+}
+
+/// Times at which a session was used and abandoned.
+#[derive(Debug)]
+pub struct LastUse(Mutex<Times>);
+
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    used: Instant,
+    abandoned: Option<Instant>,
+}
+
+impl LastUse {
+    fn now() -> Self {
+        Self(Mutex::new(Times { used: Instant::now(), abandoned: None }))
+    }
+
+    /// Notes that a client has asked for the session.
+    pub fn used(&self) {
+        *self.0.lock() = Times { used: Instant::now(), abandoned: None };
+    }
+
+    /// Notes that nobody answered the session's question in time: until a client asks for the
+    /// session again, it gives way to a new one when the registry is full.
+    pub fn abandon(&self) {
+        self.0.lock().abandoned = Some(Instant::now());
+    }
+
+    /// Begins the idle time anew, without a client.
+    fn touch(&self) {
+        self.0.lock().used = Instant::now();
+    }
+
+    fn at(&self) -> Instant {
+        self.0.lock().used
+    }
+
+    fn abandoned_at(&self) -> Option<Instant> {
+        self.0.lock().abandoned
+    }
+}
