@@ -38,7 +38,9 @@ use tandem_a2a::CLOSING;
 use tandem_acp as acp;
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{Origin, Parts, Session, Upkeep};
+use tandem_agent::session::{
+    LoadedSession, Origin, Parts, Session, SessionLimits, SessionRequest, Sessions, Upkeep,
+};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::Model;
 use tandem_model::provider::Provider;
@@ -95,10 +97,11 @@ pub(crate) fn keep_others_out() {
 pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let session = making.agents_session(agent, &settings)?;
+    let (sessions, loaded) = making.one_session(agent, &settings)?;
+    let session = loaded.session();
     let Making { credentials, supervisor, .. } = &making;
     let limits = making.limits(&settings);
-    let joined = Joined::begin(agent, &session, credentials, &limits).await?;
+    let joined = Joined::begin(agent, &loaded, credentials, &limits).await?;
     joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
@@ -110,9 +113,9 @@ pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
     };
     let served = acp::serve(
         acp::Service {
-            session: Arc::clone(&session),
+            session: Arc::clone(session),
             origin: Origin::Editor,
-            authenticate: authenticate(&session, credentials),
+            authenticate: authenticate(session, credentials),
         },
         stdio::input(),
         stdio::output(),
@@ -140,11 +143,11 @@ pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
     if matches!(end, End::Signal(_)) {
         // The editor is answered all the while.
         tokio::select! {
-            () = joined.drain(&session, agent.drain_timeout, &mut signals) => {}
+            () = joined.drain(session, agent.drain_timeout, &mut signals) => {}
             _ = &mut served => answering = false,
         }
     }
-    session.close_because(CLOSING);
+    sessions.close(CLOSING);
     if answering {
         // What was asked for is answered as cancelled, if anybody listens.
         input_ended.cancel();
@@ -231,15 +234,32 @@ impl Making {
         Ok((models.first(settings)?, models))
     }
 
-    /// The session of a program that has one, in the working directory.
-    fn agents_session(&self, agent: &Agent, settings: &Settings) -> anyhow::Result<Arc<Session>> {
-        let asked = agent.include_directories.iter().map(|dir| self.directory().join(dir));
-        let more: Vec<_> =
-            settings.context.include_directories.iter().cloned().chain(asked).collect();
-        let workspace = Workspace::new(self.directory(), &more);
-        let workspace = workspace.context("cannot work in that directory")?;
+    /// Makes the registry of a program that has one session, and that session, in the working
+    /// directory.
+    fn one_session(
+        &self,
+        agent: &Agent,
+        settings: &Settings,
+    ) -> anyhow::Result<(Arc<Sessions>, Arc<LoadedSession>)> {
+        let (making, settings) = (self.clone(), settings.clone());
+        let included: Vec<_> =
+            agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
         let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
-        self.session(settings, workspace, settings.general.default_approval_mode, interactive)
+        let make = move |_: &SessionRequest| {
+            let more = settings.context.include_directories.iter().chain(&included);
+            let more: Vec<_> = more.cloned().collect();
+            let workspace = Workspace::new(making.directory(), &more);
+            let mode = settings.general.default_approval_mode;
+            workspace
+                .context("cannot work in that directory")
+                .and_then(|workspace| making.session(&settings, workspace, mode, interactive))
+                .map_err(|err| format!("{err:#}"))
+        };
+        let limits = SessionLimits { loaded: 1, idle: None };
+        let sessions = Sessions::new(Arc::new(make), limits);
+        let session = sessions.create(&SessionRequest::default(), |_| ());
+        let session = session.map_err(|error| anyhow!(error.to_string()))?;
+        Ok((sessions, session))
     }
 
     fn session(

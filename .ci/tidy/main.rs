@@ -47,7 +47,10 @@ fn figures(root: &Path, sources: &[Source]) -> Vec<(&'static str, String)> {
         ("types that share their name with another, in percent", percent(shared, total)),
         ("`//` comments for 100 lines of code", format!("{:.1}", ratio(reasons, code) * 100.0)),
         ("doc comments", all.to_string()),
-        ("doc comments that open with What, Whether, How, Who, Where or Which", clauses.to_string()),
+        (
+            "doc comments that open with What, Whether, How, Who, Where or Which",
+            clauses.to_string(),
+        ),
         ("import circles", circles.len().to_string()),
         ("files in import circles", circles.iter().map(Vec::len).sum::<usize>().to_string()),
         ("asserts in tests that look for words with `contains`", contains.to_string()),

@@ -72,7 +72,8 @@ impl Source {
             line.starts_with("//") && !line.starts_with("///") && !line.starts_with("//!")
         };
         let lines: Vec<_> = self.trimmed().collect();
-        let begins = |at: &usize| is_comment(lines[*at]) && (*at == 0 || !is_comment(lines[at - 1]));
+        let begins =
+            |at: &usize| is_comment(lines[*at]) && (*at == 0 || !is_comment(lines[at - 1]));
         (0..lines.len()).filter(begins).count()
     }
 
@@ -91,7 +92,8 @@ impl Source {
     pub(super) fn types(&self) -> impl Iterator<Item = &str> {
         self.trimmed().filter_map(|line| {
             let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-            let word = words.find(|word| !matches!(*word, "pub" | "super" | "crate" | "in" | ""))?;
+            let word =
+                words.find(|word| !matches!(*word, "pub" | "super" | "crate" | "in" | ""))?;
             matches!(word, "struct" | "enum" | "trait").then(|| words.next())?
         })
     }

@@ -18,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{End, Making, Signals, authenticate};
 use crate::cli::{A2a, Agent, Serve};
-use tandem_a2a::{self as a2a, Open, Options, ServeAcp, Sessions, Settings};
+use tandem_a2a::{self as a2a, Options, ServeAcp, ServedSessions};
 use tandem_acp as acp;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::Session;
+use tandem_agent::session::{
+    LoadedSession, MakeSession, Session, SessionLimits, SessionRequest, Sessions,
+};
 use tandem_model::Secret;
 use tandem_settings::Credentials;
 use tandem_settings::limits::Limits;
@@ -46,18 +48,18 @@ impl Joined {
     /// Opens the session to others, if the user wants it.
     pub(super) async fn begin(
         agent: &Agent,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         credentials: &Arc<Credentials>,
         limits: &Limits,
     ) -> anyhow::Result<Self> {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
         let mut options = options(&agent.a2a, limits, credentials)?;
-        options.acp = Some(over_websocket(session, credentials, limits.line_bytes));
+        options.acp = Some(over_websocket(session.session(), credentials, limits.line_bytes));
         let connected = options.connected.subscribe();
         let listener = a2a::listen(port).await?;
         let address = address(&listener)?;
         let ending = a2a::Ending::default();
-        let sessions = Sessions::Shared(Arc::clone(session));
+        let sessions = ServedSessions::Shared(Arc::clone(session));
         let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
         Ok(Self(Some(Server { serving, ending, address, connected })))
     }
@@ -109,12 +111,11 @@ pub(crate) async fn serve(serve: &Serve) -> anyhow::Result<End> {
     options.programs = serve.allow_auto_execute;
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
-    let sessions = Sessions::Each {
-        open: opener(serve, making)?,
-        most: limits.a2a.sessions,
-        idle: limits.a2a.session_idle,
-        question: limits.a2a.question,
-    };
+    let sessions = Sessions::new(
+        maker(serve, making)?,
+        SessionLimits { loaded: limits.a2a.sessions, idle: Some(limits.a2a.session_idle) },
+    );
+    let sessions = ServedSessions::PerContext { sessions, question: limits.a2a.question };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);
     let ending = a2a::Ending::default();
@@ -138,8 +139,8 @@ pub(crate) async fn serve(serve: &Serve) -> anyhow::Result<End> {
     Ok(End::Signal(signal))
 }
 
-/// Opens sessions below the directories that the user has named.
-fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
+/// Makes sessions below the directories that the user has named.
+fn maker(serve: &Serve, making: Making) -> anyhow::Result<MakeSession> {
     let directory = making.directory().to_owned();
     let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
         [] => vec![directory],
@@ -147,13 +148,16 @@ fn opener(serve: &Serve, making: Making) -> anyhow::Result<Open> {
     };
     let allowed = Workspace::new(&roots[0], &roots[1..]).context("cannot work there")?;
     let auto_execute = serve.allow_auto_execute;
-    Ok(Arc::new(move |settings: &Settings| {
-        let directory = settings.workspace.as_deref().unwrap_or(allowed.root());
+    Ok(Arc::new(move |request: &SessionRequest| {
+        let directory = request.directory.as_deref().unwrap_or(allowed.root());
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
-        let asked = settings.auto_execute && auto_execute;
         let (making, settings) = making.in_directory(workspace.root());
-        let mode = if asked { Mode::Yolo } else { settings.general.default_approval_mode };
+        let mode = if request.auto_approve && auto_execute {
+            Mode::Yolo
+        } else {
+            settings.general.default_approval_mode
+        };
         making.session(&settings, workspace, mode, true).map_err(|err| format!("{err:#}"))
     }))
 }

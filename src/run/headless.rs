@@ -11,7 +11,7 @@ use super::a2a::Joined;
 use super::{End, LAST_WORDS, Making, Signals, unread};
 use crate::cli::Agent;
 use tandem_a2a::CLOSING;
-use tandem_agent::session::{PromptPart, Session};
+use tandem_agent::session::{LoadedSession, PromptPart, Sessions};
 use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
 use tandem_settings::Settings;
 use tandem_wire::stdio;
@@ -33,11 +33,11 @@ pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End>
         signal = signals.next() => return Ok(End::Signal(signal)),
         () = unread() => return Ok(End::Unread),
     };
-    let (session, prompt) = match prepared {
+    let (sessions, loaded, prompt) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return Ok(refuse(&Failure::Input(why), format).await),
     };
-    let joined = match Joined::begin(agent, &session, &making.credentials, &limits).await {
+    let joined = match Joined::begin(agent, &loaded, &making.credentials, &limits).await {
         Ok(joined) => joined,
         Err(why) => return Ok(refuse(&Failure::Other(format!("{why:#}")), format).await),
     };
@@ -52,7 +52,7 @@ pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End>
     let served = async {
         let mut notes = stderr();
         let outputs = Outputs { answer: stdio::plain_output(), notes: &mut notes };
-        end(headless::run(&session, prompt, options, outputs).await)
+        end(headless::run(loaded.session(), prompt, options, outputs).await)
     };
     tokio::pin!(served);
     let end = tokio::select! {
@@ -63,7 +63,7 @@ pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End>
             End::Signal(came)
         }
     };
-    session.close_because(CLOSING);
+    sessions.close(CLOSING);
     let last_words = async {
         if matches!(end, End::Signal(_)) {
             // Its end is told.
@@ -80,14 +80,15 @@ pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End>
     Ok(end)
 }
 
-/// The session and the prompt; or what is wrong with what was given.
+/// The registry, its session and the prompt; or what is wrong with what was given.
 async fn prepare(
     agent: &Agent,
     prompt: &str,
     making: &Making,
     settings: &Settings,
-) -> Result<(Arc<Session>, Vec<PromptPart>), String> {
-    let session = making.agents_session(agent, settings).map_err(|err| format!("{err:#}"))?;
+) -> Result<(Arc<Sessions>, Arc<LoadedSession>, Vec<PromptPart>), String> {
+    let (sessions, loaded) =
+        making.one_session(agent, settings).map_err(|err| format!("{err:#}"))?;
     let input = if stdin().is_terminal() {
         String::new()
     } else {
@@ -101,13 +102,13 @@ async fn prepare(
         }
         (true, false) => vec![typed(prompt)],
         (false, true) => vec![typed(input)],
-        (false, false) if !session.needs_model(&[typed(prompt)]) => {
+        (false, false) if !loaded.session().needs_model(&[typed(prompt)]) => {
             let prompt = prompt.trim();
             return Err(format!("`{prompt}` is a command, which takes no standard input"));
         }
         (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
-    Ok((session, prompt))
+    Ok((sessions, loaded, prompt))
 }
 
 /// All of standard input; or why it makes no prompt.

@@ -25,9 +25,10 @@ pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     let mut signals = Signals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let env = making.env();
-    let session = making.agents_session(agent, &settings)?;
+    let (sessions, loaded) = making.one_session(agent, &settings)?;
+    let session = loaded.session();
     let limits = making.limits(&settings);
-    let joined = Joined::begin(agent, &session, &making.credentials, &limits).await?;
+    let joined = Joined::begin(agent, &loaded, &making.credentials, &limits).await?;
     if let Some(prompt) = agent.first_prompt() {
         session.prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
@@ -37,7 +38,7 @@ pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         providers: providers(&making, &settings),
         ollama: Some(Box::new(ollama(&making.credentials))),
         ..service(
-            tui::Conversation::here(Arc::clone(&session)),
+            tui::Conversation::here(Arc::clone(session)),
             env.directory(),
             &making.credentials,
             &settings,
@@ -49,9 +50,9 @@ pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         signal = signals.end() => Ok(End::Signal(signal)),
     };
     if matches!(end, Ok(End::Signal(_))) {
-        joined.drain(&session, agent.drain_timeout, &mut signals).await;
+        joined.drain(session, agent.drain_timeout, &mut signals).await;
     }
-    session.close_because(CLOSING);
+    sessions.close(CLOSING);
     joined.end().await;
     making.supervisor.end_all().await;
     end

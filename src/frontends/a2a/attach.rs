@@ -1,6 +1,5 @@
 //! A terminal that attaches to a session (`protocol/attach.rs`).
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -17,7 +16,7 @@ use super::context::Context;
 use super::contexts::Settings;
 use super::story::Story;
 use tandem_agent::session::{
-    Answer, ClientName, Origin, PromptPart, PromptTags, Reader, Session, TurnId,
+    Answer, ClientName, Origin, PromptPart, PromptTags, Reader, Session, SessionSummary, TurnId,
 };
 use tandem_wire::attach::{
     ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
@@ -188,31 +187,30 @@ impl Seat {
     /// The session that is meant; all there are if that is not clear.
     fn wanted(&self, wanted: &Wanted) -> Result<Result<Arc<Context>, Vec<Listed>>, Error> {
         let contexts = &self.server.contexts;
-        let all = contexts.all();
         let new = |directory: &str| {
             let workspace = Some(PathBuf::from(directory));
             let settings = Settings { workspace, ..Settings::default() };
             contexts.context(None, &settings).map_err(|error| refused(error.message))
         };
-        let found = match wanted {
+        let list = contexts.list();
+        let found: Vec<_> = match wanted {
             Wanted::New(_) if contexts.shared().is_some() => {
                 return Err(refused("this agent has one session, and begins no other"));
             }
             Wanted::New(directory) => return Ok(Ok(new(directory)?)),
-            Wanted::Only(directory) if all.is_empty() => return Ok(Ok(new(directory)?)),
-            Wanted::Only(_) => all.iter().collect(),
-            Wanted::Id(id) => match all.iter().find(|context| context.id == *id) {
+            Wanted::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
+            Wanted::Only(_) => list.iter().collect(),
+            Wanted::Id(id) => match list.iter().find(|session| session.id == *id) {
                 Some(exactly) => vec![exactly],
-                None => all.iter().filter(|context| is_named(context, id)).collect::<Vec<_>>(),
+                None => list.iter().filter(|session| is_named(&session.id, id)).collect(),
             },
         };
-        if let [context] = found.as_slice() {
-            context.used();
-            return Ok(Ok(Arc::clone(context)));
+        if let [session] = found.as_slice()
+            && let Some(context) = contexts.get(&session.id)
+        {
+            return Ok(Ok(context));
         }
-        let mut listed: Vec<_> = all.iter().map(|context| list(context)).collect();
-        listed.sort_by_key(|listed| Reverse(listed.at));
-        Ok(Err(listed))
+        Ok(Err(list.into_iter().map(listed).collect()))
     }
 
     /// Answers when something has happened.
@@ -330,29 +328,24 @@ fn happened(
 
 /// Returns whether an id begins or ends so. The beginnings of two that were made one soon after the
 /// other are the same: it is the time.
-fn is_named(context: &Context, part: &str) -> bool {
-    context.id.starts_with(part) || context.id.ends_with(part)
+fn is_named(id: &str, part: &str) -> bool {
+    id.starts_with(part) || id.ends_with(part)
 }
 
 fn directory(context: &Context) -> String {
     context.session.roots().first().map(|root| root.display().to_string()).unwrap_or_default()
 }
 
-/// A session as it is listed.
-fn list(context: &Context) -> Listed {
-    let busy = context.session.running().is_some();
-    context.story(|story| {
-        let turns: Vec<_> = story.turns().collect();
-        let last = turns.last().map(|turn| turn.prompt.lines().next().unwrap_or_default());
-        Listed {
-            id: context.id.clone(),
-            directory: directory(context),
-            prompts: turns.len(),
-            last: last.unwrap_or_default().chars().take(BEGINNING).collect(),
-            at: turns.iter().map(|turn| turn.changed_at).max().unwrap_or_default(),
-            busy,
-        }
-    })
+/// A session as a terminal is shown it in the list.
+fn listed(summary: SessionSummary) -> Listed {
+    Listed {
+        id: summary.id,
+        directory: summary.directory.display().to_string(),
+        prompts: usize::try_from(summary.prompts).unwrap_or(usize::MAX),
+        last: summary.last_prompt.chars().take(BEGINNING).collect(),
+        at: summary.last_activity.unwrap_or_default(),
+        busy: summary.busy,
+    }
 }
 
 fn refused(why: impl std::fmt::Display) -> Error {

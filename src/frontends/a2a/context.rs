@@ -16,7 +16,9 @@ use super::story::{self, Story, state};
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
-use tandem_agent::session::{Session, TaskEvent, TurnId, TurnRecord};
+use tandem_agent::session::{
+    LastUse, LoadedSession, Session, SessionView, TaskEvent, TurnId, TurnRecord,
+};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use tandem_wire::development_tool::URI;
@@ -34,22 +36,25 @@ pub(super) struct Context {
     _keeps_up: AbortOnDropHandle<()>,
     /// Held while something is looked up in the log and then recorded there.
     pub(super) recording: Mutex<()>,
-    /// When somebody last asked for it.
-    used: Mutex<Instant>,
+    last_use: Arc<LastUse>,
     /// The calls that are asked about, and since when no person was there to answer.
     asking: Mutex<HashMap<String, Instant>>,
-    /// When a question expired, if nobody has asked for the session since.
-    abandoned: Mutex<Option<Instant>>,
     /// Number of terminals that are attached.
     pub(super) attached: AtomicUsize,
 }
 
 impl Context {
-    pub(super) fn new(id: String, session: Arc<Session>) -> Arc<Self> {
+    /// The context of a session in the registry.
+    pub(super) fn of(loaded: &LoadedSession) -> Arc<Self> {
+        loaded.view(|| Self::new(loaded))
+    }
+
+    fn new(loaded: &LoadedSession) -> Arc<Self> {
+        let session = Arc::clone(loaded.session());
         let story = Arc::new(Mutex::new(Story::new(session.events(0))));
         let keeping = story::keep_up(Arc::clone(&story), session.events(0));
         Arc::new(Self {
-            id,
+            id: loaded.id().to_owned(),
             session,
             frames: Frames::default(),
             push: Push::default(),
@@ -57,9 +62,8 @@ impl Context {
             story,
             _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
             recording: Mutex::default(),
-            used: Mutex::new(Instant::now()),
+            last_use: Arc::clone(loaded.last_use()),
             asking: Mutex::default(),
-            abandoned: Mutex::default(),
             attached: AtomicUsize::new(0),
         })
     }
@@ -71,25 +75,7 @@ impl Context {
 
     /// Somebody asks for it.
     pub(super) fn used(&self) {
-        self.touch();
-        *self.abandoned.lock() = None;
-    }
-
-    /// When a question expired, if nobody has asked for the session since.
-    pub(super) fn abandoned(&self) -> Option<Instant> {
-        *self.abandoned.lock()
-    }
-
-    /// Returns whether a turn runs, or somebody follows the session, who holds the context too.
-    pub(super) fn is_busy(self: &Arc<Self>) -> bool {
-        let watched = Arc::strong_count(self) > 1 + self.push.len();
-        watched || self.session.running().is_some()
-    }
-
-    /// Ends the session.
-    pub(super) fn end(&self) {
-        self.session.close();
-        self.push.clear();
+        self.last_use.used();
     }
 
     /// Ends the turn whose question nobody has answered within this time; while a terminal is
@@ -107,19 +93,9 @@ impl Context {
             } else if now.saturating_duration_since(*since) >= limit
                 && self.session.expire(&asked.call.id, limit)
             {
-                *self.abandoned.lock() = Some(now);
+                self.last_use.abandon();
             }
         }
-    }
-
-    /// It is in use.
-    pub(super) fn touch(&self) {
-        *self.used.lock() = Instant::now();
-    }
-
-    /// Since when nobody has asked for it.
-    pub(super) fn unused_since(&self) -> Instant {
-        *self.used.lock()
     }
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
@@ -231,6 +207,17 @@ impl Context {
                 id: id.clone(),
             }
         })
+    }
+}
+
+impl SessionView for Context {
+    fn watchers(self: Arc<Self>) -> usize {
+        // All but the session, this argument, and what only notifies.
+        Arc::strong_count(&self).saturating_sub(2 + self.push.len())
+    }
+
+    fn unloaded(&self) {
+        self.push.clear();
     }
 }
 

@@ -1,44 +1,37 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::context::{Context, UnknownContext};
 use super::servers::{self, Allowed};
-use parking_lot::Mutex;
-use tandem_agent::session::{ServerConfig, Session, TaskEvent, TurnId};
+use tandem_agent::session::{
+    CreateError, LoadedSession, ServerConfig, Session, SessionRequest, SessionSummary, Sessions,
+    TaskEvent, TurnId,
+};
 use tandem_wire::a2a::Error;
 
 /// What a client says of the session that it wants (RFC 3.2, `AgentSettings`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub(super) struct Settings {
     /// The directory to work in.
-    pub workspace: Option<PathBuf>,
+    pub(super) workspace: Option<PathBuf>,
     /// Whether nothing is to be asked. Whoever started the server decides whether that counts.
-    pub auto_execute: bool,
+    pub(super) auto_execute: bool,
     /// The MCP servers that it brings.
-    pub servers: Vec<ServerConfig>,
+    pub(super) servers: Vec<ServerConfig>,
 }
 
-/// Opens a session; or says why it may not be.
-pub type Open = Arc<dyn Fn(&Settings) -> Result<Arc<Session>, String> + Send + Sync>;
-
-/// Whose session it is.
-pub enum Sessions {
-    /// One that others use too.
-    Shared(Arc<Session>),
-    /// One a context.
-    Each {
-        /// Opens them.
-        open: Open,
-        /// How many there may be.
-        most: usize,
-        /// How long one lives that nobody uses.
-        idle: Duration,
+/// Sessions that a server gives its clients.
+pub enum ServedSessions {
+    /// The one session that somebody drives from elsewhere. Clients join it; the server neither
+    /// begins nor ends one.
+    Shared(Arc<LoadedSession>),
+    /// A session for each context, begun by clients.
+    PerContext {
+        /// The registry that the sessions are in.
+        sessions: Arc<Sessions>,
         /// Time that a question waits for an answer while no terminal is attached.
         question: Duration,
     },
@@ -48,8 +41,7 @@ pub enum Sessions {
 const LONGEST_ID: usize = 128;
 
 pub(super) struct Contexts {
-    sessions: Sessions,
-    by_id: Mutex<HashMap<String, Arc<Context>>>,
+    served: ServedSessions,
     /// The context of the shared session.
     shared: Option<Arc<Context>>,
     /// The MCP servers that clients may bring.
@@ -57,15 +49,20 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    pub(super) fn new(sessions: Sessions, servers: Allowed) -> Self {
-        let shared = match &sessions {
-            Sessions::Shared(session) => {
-                Some(Context::new(session.id().to_owned(), Arc::clone(session)))
-            }
-            Sessions::Each { .. } => None,
+    pub(super) fn new(served: ServedSessions, servers: Allowed) -> Self {
+        let shared = match &served {
+            ServedSessions::Shared(loaded) => Some(Context::of(loaded)),
+            ServedSessions::PerContext { .. } => None,
         };
-        let by_id = shared.iter().map(|context| (context.id.clone(), Arc::clone(context)));
-        Self { by_id: Mutex::new(by_id.collect()), sessions, shared, servers }
+        Self { served, shared, servers }
+    }
+
+    /// The registry, if clients begin the sessions.
+    fn sessions(&self) -> Option<&Arc<Sessions>> {
+        match &self.served {
+            ServedSessions::Shared(_) => None,
+            ServedSessions::PerContext { sessions, .. } => Some(sessions),
+        }
     }
 
     /// The context of the shared session, if there is one.
@@ -75,41 +72,67 @@ impl Contexts {
 
     /// All of them, in no order.
     pub(super) fn all(&self) -> Vec<Arc<Context>> {
-        self.by_id.lock().values().map(Arc::clone).collect()
+        match &self.served {
+            ServedSessions::Shared(loaded) => vec![Context::of(loaded)],
+            ServedSessions::PerContext { sessions, .. } => {
+                sessions.loaded().iter().map(|loaded| Context::of(loaded)).collect()
+            }
+        }
+    }
+
+    /// Descriptions of all sessions, the last active first.
+    pub(super) fn list(&self) -> Vec<SessionSummary> {
+        match &self.served {
+            ServedSessions::Shared(loaded) => vec![loaded.summary()],
+            ServedSessions::PerContext { sessions, .. } => sessions.list(),
+        }
+    }
+
+    /// Returns the context of exactly this id.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Context>> {
+        match &self.served {
+            ServedSessions::Shared(loaded) => (loaded.id() == id).then(|| {
+                loaded.last_use().used();
+                Context::of(loaded)
+            }),
+            ServedSessions::PerContext { sessions, .. } => {
+                sessions.open(id).map(|loaded| Context::of(&loaded))
+            }
+        }
     }
 
     /// The task of that id: its context, and its turn if it is the task of one turn.
     pub(super) fn task(&self, id: &str) -> Result<(Arc<Context>, Option<TurnId>), Error> {
-        let by_id = self.by_id.lock();
-        let whole = by_id.get(id).map(|context| (Arc::clone(context), None));
         let of_turn = || {
             let (context, turn) = id.rsplit_once('.')?;
             let turn = TurnId(turn.parse().ok()?);
-            let context = Arc::clone(by_id.get(context)?);
+            let context = self.get(context)?;
             context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
         };
-        let found = whole.or_else(of_turn);
-        let (context, turn) = found.ok_or_else(|| Error::task_not_found(id))?;
-        context.used();
-        Ok((context, turn))
+        let whole = self.get(id).map(|context| (context, None));
+        whole.or_else(of_turn).ok_or_else(|| Error::task_not_found(id))
     }
 
     /// Returns the outcome for a context that a client names, if that context is not known.
     pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
-        let known = self.by_id.lock().contains_key(id?);
-        let becomes = || match self.shared {
-            Some(_) => UnknownContext::Shared,
-            None => UnknownContext::New,
-        };
-        (!known).then(becomes)
+        let id = id?;
+        match &self.served {
+            ServedSessions::Shared(loaded) => (loaded.id() != id).then_some(UnknownContext::Shared),
+            ServedSessions::PerContext { sessions, .. } => {
+                (!sessions.contains(id)).then_some(UnknownContext::New)
+            }
+        }
     }
 
     /// The context of that id; the shared one, if there is one.
     pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<Context>> {
-        let known = id.and_then(|id| self.by_id.lock().get(id).map(Arc::clone));
-        let found = known.or_else(|| self.shared.clone())?;
-        found.used();
-        Some(found)
+        match &self.shared {
+            Some(shared) => {
+                shared.used();
+                Some(Arc::clone(shared))
+            }
+            None => self.get(id?),
+        }
     }
 
     /// The context that a message is for: by its id, or a new one.
@@ -118,64 +141,77 @@ impl Contexts {
         id: Option<&str>,
         settings: &Settings,
     ) -> Result<Arc<Context>, Error> {
-        self.drop_idle();
-        let known = id.and_then(|id| self.by_id.lock().get(id).map(Arc::clone));
-        let (open, most) = match (known.or_else(|| self.shared.clone()), &self.sessions) {
-            (None, Sessions::Each { open, most, .. }) => (open, *most),
-            (Some(context), _) => {
-                if let Some(workspace) = &settings.workspace {
-                    context.session.works_in(workspace).map_err(Error::invalid_params)?;
-                }
-                servers::add(&settings.servers, &context.session, self.servers);
-                context.used();
-                return Ok(context);
-            }
+        if let Some(sessions) = self.sessions() {
+            sessions.unload_idle();
+        }
+        let id = id.filter(|id| !id.is_empty());
+        let (context, is_new) = match (self.find(id), self.sessions()) {
+            (None, Some(sessions)) => self.begin(sessions, id, settings)?,
+            (Some(context), _) => (context, false),
             // It was made with the server.
-            (None, Sessions::Shared(_)) => return Err(Error::new(Error::INTERNAL, "no session")),
+            (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
         };
-        let chosen = match id {
-            Some(id)
-                if id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.') =>
-            {
-                return Err(Error::invalid_params(format!(
-                    "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
-                )));
+        if !is_new {
+            if let Some(workspace) = &settings.workspace {
+                context.session.works_in(workspace).map_err(Error::invalid_params)?;
             }
-            id => id.filter(|id| !id.is_empty()),
+            servers::add(&settings.servers, &context.session, self.servers);
+        }
+        Ok(context)
+    }
+
+    /// Begins a session, of an id that the client may have chosen. Also returns whether it is new:
+    /// another request may have begun it meanwhile.
+    fn begin(
+        &self,
+        sessions: &Sessions,
+        chosen: Option<&str>,
+        settings: &Settings,
+    ) -> Result<(Arc<Context>, bool), Error> {
+        let is_wrong =
+            |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
+        if chosen.is_some_and(is_wrong) {
+            return Err(Error::invalid_params(format!(
+                "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
+            )));
+        }
+        let request = SessionRequest {
+            directory: settings.workspace.clone(),
+            auto_approve: settings.auto_execute,
         };
-        if self.by_id.lock().len() >= most && !self.drop_abandoned() {
-            return Err(Error::new(
-                Error::UNSUPPORTED_OPERATION,
-                format!("there are {most} sessions already; try again when one has ended"),
-            ));
-        }
-        let session = open(settings).map_err(Error::invalid_params)?;
-        servers::add(&settings.servers, &session, self.servers);
-        session.start_servers();
-        if let Some(context) = chosen {
-            session.record(TaskEvent::ContextNamed { context: context.to_owned() });
-        }
-        let id = chosen.unwrap_or(session.id()).to_owned();
-        let context = Context::new(id, session);
-        // Another request may have opened it meanwhile.
-        let mut by_id = self.by_id.lock();
-        let context = by_id.entry(context.id.clone()).or_insert(context);
-        Ok(Arc::clone(context))
+        let prepare = |session: &Session| {
+            servers::add(&settings.servers, session, self.servers);
+            session.start_servers();
+            if let Some(context) = chosen {
+                session.record(TaskEvent::ContextNamed { context: context.to_owned() });
+            }
+        };
+        let begun = match chosen {
+            Some(id) => sessions.open_or_create(id, &request, prepare),
+            None => sessions.create(&request, prepare).map(|created| (created, true)),
+        };
+        let (loaded, is_new) = begun.map_err(|error| match error {
+            CreateError::Full(_) => Error::new(Error::UNSUPPORTED_OPERATION, error.to_string()),
+            CreateError::Refused(why) => Error::invalid_params(why),
+        })?;
+        Ok((Context::of(&loaded), is_new))
     }
 
     /// Returns the lifetime of a session that nobody uses or answers, if sessions end before the
     /// server does.
     pub(super) fn patience(&self) -> Option<Duration> {
-        match &self.sessions {
-            Sessions::Shared(_) => None,
-            Sessions::Each { idle, question, .. } => Some(*idle.min(question)),
+        match &self.served {
+            ServedSessions::Shared(_) => None,
+            ServedSessions::PerContext { sessions, question } => {
+                Some(sessions.limits().idle.map_or(*question, |idle| idle.min(*question)))
+            }
         }
     }
 
     /// Ends the sessions that are only this server's; the turns that run say why.
     pub(super) fn close(&self, why: &str) {
-        if let Sessions::Each { .. } = &self.sessions {
-            self.all().iter().for_each(|context| context.session.close_because(why));
+        if let Some(sessions) = self.sessions() {
+            sessions.close(why);
         }
     }
 
@@ -195,48 +231,18 @@ impl Contexts {
 
     /// Ends a session that nobody will ask for, if it is only this server's.
     pub(super) fn forget(&self, context: &Context) {
-        if let Sessions::Each { .. } = &self.sessions {
-            self.by_id.lock().remove(&context.id);
-            context.session.close();
+        if let Some(sessions) = self.sessions() {
+            sessions.delete(&context.id);
         }
     }
 
-    /// Ends the turns whose questions nobody has answered in time.
-    pub(super) fn expire_questions(&self) {
-        let Sessions::Each { question, .. } = &self.sessions else { return };
+    /// Ends the turns whose questions nobody has answered in time, and unloads the sessions that
+    /// nobody has used for long.
+    pub(super) fn sweep(&self) {
+        let ServedSessions::PerContext { sessions, question } = &self.served else { return };
         for context in self.all() {
             context.expire_questions(*question);
         }
-    }
-
-    /// Ends the session that was abandoned first, with its question unanswered. False if there is
-    /// none.
-    fn drop_abandoned(&self) -> bool {
-        let mut by_id = self.by_id.lock();
-        let abandoned = by_id.values().filter(|context| !context.is_busy());
-        let first =
-            abandoned.filter_map(|context| Some((context.abandoned()?, context.id.clone())));
-        let Some((_, id)) = first.min() else { return false };
-        let Some(ended) = by_id.remove(&id) else { return false };
-        drop(by_id);
-        ended.end();
-        true
-    }
-
-    /// Ends the sessions that nobody has used for long.
-    pub(super) fn drop_idle(&self) {
-        let Sessions::Each { idle, .. } = &self.sessions else { return };
-        let now = Instant::now();
-        self.by_id.lock().retain(|_, context| {
-            if context.is_busy() {
-                // It counts from the end of that.
-                context.touch();
-            }
-            let keep = now.saturating_duration_since(context.unused_since()) < *idle;
-            if !keep {
-                context.end();
-            }
-            keep
-        });
+        sessions.unload_idle();
     }
 }

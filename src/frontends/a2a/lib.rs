@@ -54,7 +54,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use self::contexts::Contexts;
-pub use self::contexts::{Open, Sessions, Settings};
+pub use self::contexts::ServedSessions;
 use self::messages::Messages;
 use self::patience::Patience;
 use self::servers::Allowed;
@@ -166,12 +166,12 @@ pub async fn listen(port: u16) -> anyhow::Result<TcpListener> {
 /// Serves until it is to end.
 pub async fn serve(
     listener: TcpListener,
-    sessions: Sessions,
+    sessions: ServedSessions,
     options: Options,
     ending: Ending,
 ) -> anyhow::Result<()> {
     // A session that is shared is this machine's own, like the servers that its user knows.
-    let near = options.private_servers || matches!(sessions, Sessions::Shared(_));
+    let near = options.private_servers || matches!(sessions, ServedSessions::Shared(_));
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
     let server = Arc::new(Server {
@@ -265,8 +265,7 @@ async fn sweeping(server: &Server) {
     let Some(patience) = server.contexts.patience() else { return std::future::pending().await };
     loop {
         tokio::time::sleep(patience.clamp(SWEEP / 60, SWEEP)).await;
-        server.contexts.expire_questions();
-        server.contexts.drop_idle();
+        server.contexts.sweep();
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem_a2a::{Ending, Options, ServeAcp, Sessions, listen, serve};
-use tandem_agent::session::Session;
+use tandem_a2a::{Ending, Options, ServeAcp, ServedSessions, listen, serve};
+use tandem_agent::session::{
+    LoadedSession, MakeSession, Session, SessionLimits, SessionRequest, Sessions,
+};
 use tandem_tools::Kind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -28,7 +30,7 @@ struct Server {
 }
 
 impl Server {
-    async fn of(sessions: Sessions) -> Self {
+    async fn of(sessions: ServedSessions) -> Self {
         let acp: ServeAcp = Arc::new(|mut stream, _| {
             Box::pin(async move {
                 stream.write_all(b"{\"acp\":true}\n").await.unwrap();
@@ -58,7 +60,7 @@ impl Server {
 
     /// One session, whose model answers so to every prompt.
     async fn shared(answers: Value) -> Self {
-        Self::of(Sessions::Shared(asking(answers))).await
+        Self::of(ServedSessions::Shared(loaded(asking(answers)))).await
     }
 
     /// As many as clients begin.
@@ -68,8 +70,10 @@ impl Server {
 
     /// The same; questions wait for this long.
     async fn patient(answers: Value, most: usize, question: Duration) -> Self {
-        let open: tandem_a2a::Open = Arc::new(move |_| Ok(asking(answers.clone())));
-        Self::of(Sessions::Each { open, most, idle: 10 * question, question }).await
+        let make: MakeSession = Arc::new(move |_| Ok(asking(answers.clone())));
+        let limits = SessionLimits { loaded: most, idle: Some(10 * question) };
+        let sessions = Sessions::new(make, limits);
+        Self::of(ServedSessions::PerContext { sessions, question }).await
     }
 
     /// The body of the answer to a `POST`.
@@ -122,6 +126,13 @@ impl Socket {
             }
         }
     }
+}
+
+/// A session in a registry of its own.
+fn loaded(session: Arc<Session>) -> Arc<LoadedSession> {
+    let make: MakeSession = Arc::new(move |_| Ok(Arc::clone(&session)));
+    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None });
+    sessions.create(&SessionRequest::default(), |_| ()).unwrap()
 }
 
 fn asking(answers: Value) -> Arc<Session> {
@@ -385,7 +396,7 @@ async fn a_word_for_two_questions_must_say_for_which() {
     let both =
         json!([[{ "call": { "name": "t" } }, { "call": { "name": "t" } }], [{ "text": "done" }]]);
     let session = session(both, vec![Fake::new("t", Kind::Read, other())]);
-    let server = Server::of(Sessions::Shared(Arc::clone(&session))).await;
+    let server = Server::of(ServedSessions::Shared(loaded(Arc::clone(&session)))).await;
     let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
     let mut log = session.events(0);
     while session.questions().len() < 2 {
