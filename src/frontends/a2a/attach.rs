@@ -1,6 +1,5 @@
 //! A terminal that attaches to a session (`protocol/attach.rs`).
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -11,12 +10,11 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::Server;
 use super::context::Context;
 use super::contexts::Settings;
-use super::story::Story;
+use super::server::Server;
 use tandem_agent::session::{
-    Answer, ClientName, Origin, PromptPart, PromptTags, Reader, Session, SessionSummary, TurnId,
+    Answer, Origin, PromptPart, PromptTags, Reader, Session, SessionSummary, TurnId,
 };
 use tandem_wire::attach::{
     ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
@@ -34,9 +32,6 @@ const ENTRIES: usize = 1000;
 
 /// How many calls of one terminal may wait for something.
 const WAITING: usize = 8;
-
-/// How many terminals are remembered that have attached to a session.
-const TERMINALS: usize = 256;
 
 /// The longest name that a terminal may have.
 const LONGEST_NAME: usize = 64;
@@ -58,33 +53,6 @@ pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
     let seat = Seat { server, joined: OnceLock::new(), waiting, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
         tracing::debug!("an attached terminal has gone: {err:#}");
-    }
-}
-
-/// Numbers of the terminals that have attached to a session since the agent was started.
-#[derive(Default)]
-pub(super) struct Terminals {
-    /// The last ones.
-    known: VecDeque<ClientName>,
-    /// The highest number.
-    last: u64,
-}
-
-impl Terminals {
-    /// Names a terminal: with the number that it had before, or the next.
-    fn client(&mut self, name: &str, story: &Story) -> ClientName {
-        if let Some(known) = self.known.iter().find(|known| known.name == name) {
-            return known.clone();
-        }
-        if self.known.len() == TERMINALS {
-            self.known.pop_front();
-        }
-        let before = story.terminal(name).map(|terminal| terminal.number);
-        let number = before.unwrap_or_else(|| self.last.max(story.last_terminal()) + 1);
-        self.last = self.last.max(number);
-        let client = ClientName::new(number, name);
-        self.known.push_back(client.clone());
-        client
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Server;
+use super::server::Server;
 use tandem_wire::development_tool::URI;
 
 /// The card: for 1.0 alone, or one that clients of both versions can read.

@@ -3,17 +3,13 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::context::Context;
 use super::dialect::Dialect;
-use super::methods::Caller;
-use super::rest::json_response;
-use super::subscription::{Span, Subscription};
-use super::{Server, read, sse, turns};
-use tandem_agent::commands::{Argument, Command, PathError, Registry};
+use super::server::{Caller, Server};
+use super::{fields, read, turns};
+use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
 use tandem_wire::a2a::Error;
 
@@ -90,15 +86,16 @@ impl Server {
     /// `command/execute`: begins a command; what comes of it are updates of the task
     /// `execution_id`.
     pub(super) fn execute(&self, params: &Value, caller: &Caller) -> Result<Value, Error> {
-        let path = read::field(params, &["command_path", "commandPath"]).and_then(Value::as_array);
+        let path =
+            fields::field(params, &["command_path", "commandPath"]).and_then(Value::as_array);
         let path: Option<Vec<&str>> =
             path.and_then(|path| path.iter().map(Value::as_str).collect());
         let path = path.filter(|path| !path.is_empty()).ok_or_else(|| {
             Error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
         })?;
-        let args = read::text(params, &["args"]).unwrap_or_default();
-        let named = read::text(params, &["contextId", "context_id"]);
-        let named = named.filter(|_| read::text(params, &["taskId", "task_id"]).is_none());
+        let args = fields::text(params, &["args"]).unwrap_or_default();
+        let named = fields::text(params, &["contextId", "context_id"]);
+        let named = named.filter(|_| fields::text(params, &["taskId", "task_id"]).is_none());
         let unknown = self.contexts.unknown(named);
         let known = self.known(params);
         let session = known.as_ref().map(|context| &*context.session);
@@ -119,64 +116,21 @@ impl Server {
         Ok(response)
     }
 
-    /// `POST /executeCommand`.
-    pub(super) async fn execute_command(&self, body: &Value, caller: &Caller) -> Response {
-        let failed = |status, why: String| json_response(status, &json!({ "error": why }));
-        let Some(name) = read::text(body, &["command"]) else {
-            return failed(StatusCode::BAD_REQUEST, "`command` must be a string".to_owned());
-        };
-        let args = match read::field(body, &["args"]) {
-            None => Some(Vec::new()),
-            Some(args) => args.as_array().and_then(|args| args.iter().map(Value::as_str).collect()),
-        };
-        let Some(args) = args else {
-            return failed(StatusCode::BAD_REQUEST, "`args` must be a list of strings".to_owned());
-        };
-        let known = self.known(body);
-        let session = known.as_ref().map(|context| &*context.session);
-        let asks_model = asks_model(&self.commands, name, session);
-        let prompt = match self.commands.prompt(&[name], &args.join(" "), session) {
-            Ok(prompt) => prompt,
-            Err(why @ PathError::Unknown(_)) => {
-                return failed(StatusCode::NOT_FOUND, why.to_string());
-            }
-            Err(why @ PathError::Usage(_)) => {
-                return failed(StatusCode::BAD_REQUEST, why.to_string());
-            }
-        };
-        let context = match self.commanded(body) {
-            Ok(context) => context,
-            Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
-        };
-        let turn = context.execute(prompt, caller);
-        let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
-        let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
-        if asks_model {
-            return sse::response("null".to_owned(), events, self.over.clone());
-        }
-        events.end().await;
-        let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
-        if !names_session(body) {
-            self.contexts.forget(&context);
-        }
-        json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
-    }
-
     /// The session that a call names, or the shared one, if there is one already.
     pub(super) fn known(&self, params: &Value) -> Option<Arc<Context>> {
-        match read::text(params, &["taskId", "task_id"]) {
+        match fields::text(params, &["taskId", "task_id"]) {
             Some(task) => self.contexts.task(task).ok().map(|(context, _)| context),
-            None => self.contexts.find(read::text(params, &["contextId", "context_id"])),
+            None => self.contexts.find(fields::text(params, &["contextId", "context_id"])),
         }
     }
 
     /// The session in which a command is to run.
-    fn commanded(&self, params: &Value) -> Result<Arc<Context>, Error> {
+    pub(super) fn commanded(&self, params: &Value) -> Result<Arc<Context>, Error> {
         self.check_open()?;
-        let context = if let Some(task) = read::text(params, &["taskId", "task_id"]) {
+        let context = if let Some(task) = fields::text(params, &["taskId", "task_id"]) {
             self.contexts.task(task)?.0
         } else {
-            let id = read::text(params, &["contextId", "context_id"]);
+            let id = fields::text(params, &["contextId", "context_id"]);
             self.contexts.context(id, &read::settings(&[params.get("metadata")]))?
         };
         turns::check_room(&context.session)?;
@@ -184,13 +138,8 @@ impl Server {
     }
 }
 
-/// Whether a call says for which session it is. If not, nobody knows of the one that it gets.
-fn names_session(params: &Value) -> bool {
-    read::text(params, &["taskId", "task_id", "contextId", "context_id"]).is_some()
-}
-
-/// Whether the command at a path streams.
-fn asks_model(registry: &Registry, path: &str, session: Option<&Session>) -> bool {
+/// Returns whether the command at a path asks the model, so that its answer is a stream.
+pub(super) fn asks_model(registry: &Registry, path: &str, session: Option<&Session>) -> bool {
     let name = path.trim_start_matches('/');
     let is_own = |session: &Session| session.own_commands().iter().any(|it| it.name == name);
     command_asks_model(registry.list(), path) || session.is_some_and(is_own)
@@ -206,7 +155,7 @@ fn command_asks_model(commands: &[Command], path: &str) -> bool {
 
 impl Context {
     /// Runs a command in a task of its own.
-    fn execute(&self, prompt: String, caller: &Caller) -> TurnId {
+    pub(super) fn execute(&self, prompt: String, caller: &Caller) -> TurnId {
         let tags = PromptTags { key: None, own_task: true };
         let prompt = vec![PromptPart::Text(prompt)];
         self.session.prompt_tagged(prompt, caller.origin.clone(), tags)

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::attach::Terminals;
 use super::dialect::Dialect;
 use super::frames::Frames;
-use super::push::Push;
+use super::notifiers::Push;
 use super::story::{self, Story, state};
+use super::terminals::Terminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;

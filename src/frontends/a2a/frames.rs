@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::context::Context;
 use super::dialect::Dialect;
-use super::updates::{self, Names, Update};
 use parking_lot::Mutex;
-use tandem_agent::session::{Entry, Event, Reader, TurnId};
+use tandem_agent::session::TurnId;
 
 /// How many bytes are kept for the next reader of the same event.
 const KEPT: usize = 8 << 20;
@@ -57,13 +55,17 @@ struct Kept {
 }
 
 impl Frames {
-    /// The frames of one entry of the log.
-    pub(super) fn of(&self, context: &Context, entry: &Entry, dialect: Dialect) -> Arc<[Frame]> {
-        let place = (entry.index, dialect);
+    /// Returns the frames of the log entry at an index in a dialect, which are made unless they are
+    /// kept.
+    pub(super) fn of(
+        &self,
+        place: (usize, Dialect),
+        make: impl FnOnce() -> Vec<Frame>,
+    ) -> Arc<[Frame]> {
         if let Some(made) = self.0.lock().by_place.get(&place) {
             return Arc::clone(made);
         }
-        let made: Arc<[Frame]> = make(context, entry, dialect).into();
+        let made: Arc<[Frame]> = make().into();
         let size = size(&made);
         let mut kept = self.0.lock();
         kept.bytes += size;
@@ -87,106 +89,4 @@ fn size(frames: &[Frame]) -> usize {
 
 fn frame_len(frame: &Frame) -> usize {
     frame.json.len() + frame.going_on.as_ref().map_or(0, Bytes::len)
-}
-
-fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
-    let model = context.session.model();
-    let updates = context.story(|story| {
-        let task = |turn| context.task_of(story, turn, dialect);
-        updates::of(entry, story, &Names { context: &context.id, task: &task, model: &model })
-    });
-    let frame = |(n, mut update): (usize, Update)| {
-        let end = match &*entry.event {
-            _ if !update.is_final() => End::No,
-            Event::TurnFinished { .. } => End::Turn,
-            _ => End::Question,
-        };
-        let json = dialect.item(&update.event)?;
-        let going_on = (end == End::Question && dialect == Dialect::V03).then(|| {
-            update.go_on();
-            dialect.item(&update.event)
-        });
-        Some(Frame {
-            index: entry.index,
-            n,
-            turn: update.turn,
-            echo: update.echo,
-            end,
-            notable: update.is_notable(dialect),
-            json,
-            going_on: going_on.flatten(),
-        })
-    };
-    updates.into_iter().enumerate().filter_map(frame).collect()
-}
-
-/// Reads a session's frames from a place on, at its own pace.
-pub(super) struct Follow {
-    pub(super) context: Arc<Context>,
-    dialect: Dialect,
-    log: Reader,
-    made: Arc<[Frame]>,
-    next: usize,
-}
-
-impl Follow {
-    pub(super) fn new(context: &Arc<Context>, from: usize, dialect: Dialect) -> Self {
-        Self {
-            log: context.session.events(from),
-            context: Arc::clone(context),
-            dialect,
-            made: Arc::new([]),
-            next: 0,
-        }
-    }
-
-    /// The next frame, when there is one. Nothing is lost if it is dropped while it waits.
-    pub(super) async fn next(&mut self) -> Frame {
-        loop {
-            if let Some(frame) = self.rest() {
-                return frame;
-            }
-            let entry = self.log.next_entry().await;
-            self.take(&entry);
-        }
-    }
-
-    /// The next frame, if there is one already.
-    pub(super) fn try_next(&mut self) -> Option<Frame> {
-        loop {
-            if let Some(frame) = self.rest() {
-                return Some(frame);
-            }
-            let entry = self.log.try_next_entry()?;
-            self.take(&entry);
-        }
-    }
-
-    /// Waits until there may be another. Nothing is taken.
-    pub(super) async fn ready(&mut self) {
-        if self.next >= self.made.len() {
-            self.log.ready().await;
-        }
-    }
-
-    /// From the next entry on, speaks another dialect.
-    pub(super) fn speak(&mut self, dialect: Dialect) {
-        self.dialect = dialect;
-    }
-
-    /// The index of the entry after the last one taken.
-    pub(super) fn position(&self) -> usize {
-        self.log.position()
-    }
-
-    fn take(&mut self, entry: &Entry) {
-        self.made = self.context.frames.of(&self.context, entry, self.dialect);
-        self.next = 0;
-    }
-
-    fn rest(&mut self) -> Option<Frame> {
-        let frame = self.made.get(self.next).cloned()?;
-        self.next += 1;
-        Some(frame)
-    }
 }

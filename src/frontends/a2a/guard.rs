@@ -6,7 +6,7 @@
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
-use super::Server;
+use super::server::Server;
 
 /// Why a request is not answered, and the status that says so.
 pub(super) type Refusal = (StatusCode, &'static str);

@@ -1,30 +1,26 @@
 //! What is where: the paths of the server, and JSON-RPC over them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LAST_MODIFIED, VARY,
     WWW_AUTHENTICATE,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
+use super::body::body;
 use super::dialect::Dialect;
-use super::methods::{Caller, Reply, named};
-use super::{Server, busy, card, read, rest, sse, ws};
-use tandem_agent::session::{ClientName, Origin};
+use super::envelope::{envelope, failure};
+use super::methods::{self, Reply, named};
+use super::server::{Caller, Server};
+use super::{busy, card, read, rest, sse, ws};
 use tandem_wire::a2a::Error;
 use tandem_wire::development_tool::URI;
-use tandem_wire::jsonrpc::{Envelope, Message};
-
-/// How long a body may take.
-const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
@@ -101,20 +97,6 @@ fn agent_card(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
     (headers, body).into_response()
 }
 
-/// The body, if it is not too large.
-pub(super) async fn body(server: &Server, request: Request<Body>) -> Result<Vec<u8>, Response> {
-    let most = server.options.body;
-    let body = to_bytes(request.into_body(), most);
-    match tokio::time::timeout(BODY_TIME, body).await {
-        Ok(Ok(body)) => Ok(body.into()),
-        Ok(Err(_)) => {
-            let message = format!("a body has at most {most} bytes\n");
-            Err((StatusCode::PAYLOAD_TOO_LARGE, message).into_response())
-        }
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response()),
-    }
-}
-
 /// A call, and its answer: one response, or a stream. `bare`: at `/message/stream` the body may also
 /// be a message without an envelope.
 async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> Response {
@@ -145,7 +127,7 @@ async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> R
         return json_body(failure(&id, &error));
     }
     let streams = named(&method).is_some_and(|(method, dialect)| {
-        matches!(method, super::methods::Method::Stream | super::methods::Method::Subscribe)
+        matches!(method, methods::Method::Stream | methods::Method::Subscribe)
             && dialect == Dialect::V03
     });
     match server.call(&method, params, &caller).await {
@@ -167,52 +149,6 @@ fn bare_stream(server: &Server, body: &Value, caller: &Caller) -> Response {
         }
         Err(error) => sse::error("null", &error),
     }
-}
-
-/// The call that a body is: its id as it stands there, its method and parameters.
-pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
-    let raw = |id: Option<&serde_json::value::RawValue>| {
-        id.map_or_else(|| "null".to_owned(), |id| id.get().to_owned())
-    };
-    let request = match Message::read(body) {
-        Ok(Message::Request(request)) => request,
-        Ok(Message::Response(_)) => {
-            let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
-            return Err(("null".to_owned(), error));
-        }
-        Ok(Message::Bare(_, invalid)) | Err(invalid) => {
-            let details = invalid.error.details().unwrap_or_default();
-            let message = format!("{}: {details}", invalid.error.message);
-            return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));
-        }
-    };
-    let id = raw(request.id.as_deref());
-    if id.starts_with(['{', '[', 't', 'f']) {
-        let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `id` is no id");
-        return Err(("null".to_owned(), error));
-    }
-    // Nothing that is sent back has its own `jsonrpc`, so it is looked for by itself.
-    let is_2 = serde_json::from_slice::<Version>(body).is_ok_and(|it| it.jsonrpc == "2.0");
-    if !is_2 {
-        let error =
-            Error::new(Error::INVALID_REQUEST, "Invalid request: `jsonrpc` must be \"2.0\"");
-        return Err((id, error));
-    }
-    let params = request.params.0.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()));
-    let params = params.map_err(|err| (id.clone(), Error::invalid_params(err.to_string())))?;
-    Ok((id, request.method.into_owned(), params))
-}
-
-#[derive(serde::Deserialize)]
-struct Version {
-    jsonrpc: String,
-}
-
-/// Returns the response to a request that failed.
-pub(super) fn failure(id: &str, error: &Error) -> Vec<u8> {
-    let mut response = Vec::new();
-    Envelope::error(id).write(&mut response, error);
-    response
 }
 
 fn json_body(body: impl Into<Body>) -> Response {
@@ -240,15 +176,4 @@ fn activated(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
         }
     }
     None
-}
-
-impl Server {
-    /// Who sends a request.
-    pub(super) fn caller(&self, headers: &HeaderMap) -> Caller {
-        let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
-        let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-        let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-        let origin = Origin::A2a(ClientName::new(number, agent.unwrap_or_default()));
-        Caller { origin, last_event: last.map(ToOwned::to_owned) }
-    }
 }

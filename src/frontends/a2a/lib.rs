@@ -1,34 +1,48 @@
 //! Other agents and tools drive and watch sessions over A2A: HTTP, Server-Sent Events, WebSocket.
 //!
-//! A session is a *context*; `contexts` finds or opens it. What happens in it becomes news in
-//! `updates` and bytes in `frames`, once a `dialect`; a stream (`subscription`) and a WebSocket
-//! (`ws`) are readers of those. `methods` is what can be called, `http` and `rest` where, `guard`
-//! by whom. `tandem_wire::a2a` says how each version writes tasks and events.
+//! A session is a *context*. The modules are layers, and each imports only from those above it in
+//! this list:
+//!
+//! - forms: `dialect` and `flat` write tasks and events, `fields` and `read` read requests;
+//!   `tool_call` and `updates` translate what the projection of a session says;
+//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
+//!   one, `follow` and `subscription` read its events;
+//! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
+//!   holds it all;
+//! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
+//! - transports: `http`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on the way out.
 
 pub mod webhook;
 
 mod attach;
+mod body;
 mod busy;
 mod card;
 mod commands;
 mod context;
 mod contexts;
 mod dialect;
+mod envelope;
+mod fields;
 mod flat;
+mod follow;
 mod frames;
 mod guard;
 mod http;
 mod list;
 mod messages;
 mod methods;
+mod notifiers;
 mod patience;
 mod push;
 mod read;
 mod rest;
+mod server;
 mod servers;
 mod sse;
 mod story;
 mod subscription;
+mod terminals;
 mod tool_call;
 mod turns;
 mod updates;
@@ -42,13 +56,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use axum::body::Body;
 use axum::http::Request;
-use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
@@ -57,10 +69,11 @@ use self::contexts::Contexts;
 pub use self::contexts::ServedSessions;
 use self::messages::Messages;
 use self::patience::Patience;
+pub use self::server::{Ending, Options, ServeAcp};
+use self::server::{Server, Slot};
 use self::servers::Allowed;
 use self::webhook::Webhooks;
 use tandem_agent::commands::Registry;
-use tandem_agent::session::Origin;
 use tandem_net::Reach;
 
 /// Maximum time for turns to end that are ended with the server: a call may take a second.
@@ -80,81 +93,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often, at the least, it is looked for sessions that nobody uses.
 const SWEEP: Duration = Duration::from_mins(1);
-
-/// How the server works.
-pub struct Options {
-    /// What callers must know, if anything.
-    pub token: Option<String>,
-    /// Whether notifications may be sent to this machine.
-    pub webhook_loopback: bool,
-    /// `true` if clients' MCP servers may be on this machine and in private networks, as they
-    /// always may for a session that is shared.
-    pub private_servers: bool,
-    /// Bytes of a request's body, and of a frame.
-    pub body: usize,
-    /// How many connections there may be.
-    pub connections: usize,
-    /// How many requests may be under way.
-    pub requests: usize,
-    /// How long the head of a request may take.
-    pub head_time: Duration,
-    /// How long a client may take nothing of what it is sent.
-    pub patience: Duration,
-    /// Time that a WebSocket may be silent before its client is asked for a sign of life.
-    pub ping: Duration,
-    /// Time that the client has for that sign of life.
-    pub pong: Duration,
-    /// Serves an ACP client on a WebSocket, if there is a session for it.
-    pub acp: Option<ServeAcp>,
-    /// Whether clients may have MCP servers started that are programs.
-    pub programs: bool,
-    /// Told how many connections there are.
-    pub connected: watch::Sender<usize>,
-}
-
-/// Serves an ACP client at the other end of a stream, one message a line.
-pub type ServeAcp = Arc<dyn Fn(DuplexStream, Origin) -> BoxFuture<'static, ()> + Send + Sync>;
-
-/// Signals for a server to end: one to begin nothing new, and one to end what runs.
-#[derive(Clone, Default)]
-pub struct Ending {
-    drain: CancellationToken,
-    now: CancellationToken,
-}
-
-impl Ending {
-    /// From now on nothing new begins. The server ends when what runs has ended.
-    pub fn drain(&self) {
-        self.drain.cancel();
-    }
-
-    /// Ends what runs.
-    pub fn now(&self) {
-        self.now.cancel();
-    }
-
-    fn draining(&self) -> bool {
-        self.drain.is_cancelled() || self.now.is_cancelled()
-    }
-}
-
-/// A server.
-pub struct Server {
-    contexts: Contexts,
-    options: Options,
-    webhooks: Webhooks,
-    commands: Registry,
-    port: u16,
-    /// When it began, as HTTP writes it.
-    begun: String,
-    /// How many callers there have been.
-    clients: AtomicU64,
-    in_flight: Semaphore,
-    messages: Messages,
-    ending: Ending,
-    /// Nothing more happens: streams tell what there is, and end.
-    over: CancellationToken,
-}
 
 /// Takes a port of this machine, for this machine alone; 0 takes any.
 pub async fn listen(port: u16) -> anyhow::Result<TcpListener> {
@@ -251,8 +189,8 @@ impl Door {
     fn admit(&self, stream: TcpStream) {
         let options = &self.server.options;
         if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
-            let place = Place::new(slot, &options.connected);
-            self.serving.spawn(connection(Arc::clone(&self.server), stream, place));
+            let slot = Slot::new(slot, &options.connected);
+            self.serving.spawn(connection(Arc::clone(&self.server), stream, slot));
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
             let limits = (options.connections, options.body);
             self.serving.spawn(busy::refuse(stream, limits, slot));
@@ -269,36 +207,17 @@ async fn sweeping(server: &Server) {
     }
 }
 
-/// A connection's place among those that there may be; it counts as long as it lives.
-struct Place {
-    connected: watch::Sender<usize>,
-    _slot: OwnedSemaphorePermit,
-}
-
-impl Place {
-    fn new(slot: OwnedSemaphorePermit, connected: &watch::Sender<usize>) -> Self {
-        connected.send_modify(|count| *count += 1);
-        Self { connected: connected.clone(), _slot: slot }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.connected.send_modify(|count| *count = count.saturating_sub(1));
-    }
-}
-
 /// Serves one connection.
-async fn connection(server: Arc<Server>, stream: TcpStream, place: Place) {
+async fn connection(server: Arc<Server>, stream: TcpStream, slot: Slot) {
     // Small events are to leave at once.
     let _ = stream.set_nodelay(true);
-    let place = Arc::new(place);
+    let slot = Arc::new(slot);
     let (head_time, patience) = (server.options.head_time, server.options.patience);
     let over = server.over.clone();
     let router = http::router(server);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        // A WebSocket outlives this connection, and keeps its place.
-        request.extensions_mut().insert(Arc::clone(&place));
+        // A WebSocket outlives this connection, and keeps its slot.
+        request.extensions_mut().insert(Arc::clone(&slot));
         router.clone().oneshot(request.map(Body::new))
     });
     let mut talk = std::pin::pin!(

@@ -8,7 +8,7 @@ use tokio::task::coop::consume_budget;
 use super::context::Context;
 use super::contexts::Contexts;
 use super::dialect::Dialect;
-use super::read;
+use super::fields;
 use tandem_agent::session::{Millis, TurnId};
 use tandem_wire::a2a::{Error, Task};
 
@@ -35,16 +35,16 @@ pub(super) async fn tasks(
     params: &Value,
     dialect: Dialect,
 ) -> Result<Value, Error> {
-    let size = read::count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
+    let size = fields::count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
     if !(1..=LARGEST_PAGE).contains(&size) {
         return Err(Error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
     }
-    let token = read::text(params, &["pageToken", "page_token"]);
+    let token = fields::text(params, &["pageToken", "page_token"]);
     let from: usize = token.map_or(Ok(0), str::parse).map_err(|_| {
         Error::invalid_params("`pageToken` must be the `nextPageToken` of the page before")
     })?;
-    let history = read::count(params, &["historyLength", "history_length"])?.unwrap_or(0);
-    let artifacts = read::field(params, &["includeArtifacts", "include_artifacts"]);
+    let history = fields::count(params, &["historyLength", "history_length"])?.unwrap_or(0);
+    let artifacts = fields::field(params, &["includeArtifacts", "include_artifacts"]);
     let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
     let found = found(contexts, params, dialect).await?;
     let page = found.iter().skip(from).take(size).map(|(context, turn, _)| {
@@ -74,12 +74,12 @@ type Found = (Arc<Context>, Option<TurnId>, Millis);
 
 /// All tasks that fit, newest first.
 async fn found(contexts: &Contexts, params: &Value, dialect: Dialect) -> Result<Vec<Found>, Error> {
-    let wanted = read::text(params, &["contextId", "context_id"]);
-    let state = read::text(params, &["status", "state"]).map(self::state);
+    let wanted = fields::text(params, &["contextId", "context_id"]);
+    let state = fields::text(params, &["status", "state"]).map(self::state);
     if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
         return Err(Error::invalid_params(format!("`{state}` is no state of a task")));
     }
-    let after = read::text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
+    let after = fields::text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
     let after: Option<jiff::Timestamp> = after.map(str::parse).transpose().map_err(|_| {
         Error::invalid_params("`statusTimestampAfter` must be a time such as 2026-01-31T12:00:00Z")
     })?;

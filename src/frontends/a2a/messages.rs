@@ -11,8 +11,8 @@ use ring::digest::{Context as Hasher, SHA256};
 
 use super::context::{Context, UnknownContext};
 use super::dialect::Dialect;
-use super::methods::Streaming;
 use super::read::Content;
+use super::subscription::Streaming;
 use super::turns;
 use parking_lot::Mutex;
 use tandem_agent::session::TurnId;

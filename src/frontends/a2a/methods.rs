@@ -6,16 +6,18 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Server;
-use super::context::{Context, UnknownContext};
+use super::context::Context;
 use super::dialect::{Dialect, json as to_json};
-use super::frames::{End, Follow};
+use super::fields::{self, task_id};
+use super::follow::Follow;
+use super::frames::End;
 use super::messages::Effect;
 use super::read::{self, Configuration, Content, Sent};
-use super::subscription::{Span, Subscription};
+use super::server::{Caller, Server};
+use super::subscription::{Span, Streaming};
 use super::turns::MessageTarget;
 use super::{card, commands, list, turns};
-use tandem_agent::session::{Event, Origin, Session, TurnId};
+use tandem_agent::session::{Event, Session, TurnId};
 use tandem_wire::a2a::{Error, Task, TaskState};
 
 /// A method, whatever it is called.
@@ -76,29 +78,6 @@ pub(super) enum Reply {
     Stream(Streaming),
 }
 
-/// A stream that has not begun to be read.
-pub(super) struct Streaming {
-    pub(super) context: Arc<Context>,
-    pub(super) span: Span,
-    pub(super) dialect: Dialect,
-    /// Outcome for the context that the client named, if that context was not known.
-    pub(super) unknown: Option<UnknownContext>,
-}
-
-impl Streaming {
-    pub(super) fn subscribe(self) -> Subscription {
-        Subscription::new(&self.context, self.span, self.dialect)
-    }
-}
-
-/// Who calls, and how.
-#[derive(Clone)]
-pub(super) struct Caller {
-    pub(super) origin: Origin,
-    /// The event that it has seen last, if it said so outside of the call.
-    pub(super) last_event: Option<String>,
-}
-
 impl Server {
     /// Carries out a call.
     pub(super) async fn call(
@@ -111,7 +90,7 @@ impl Server {
             let message = format!("Method not found: {name}");
             return Err(Error::new(Error::METHOD_NOT_FOUND, message));
         };
-        let params = Value::Object(read::object(params)?);
+        let params = Value::Object(fields::object(params)?);
         let reply = match method {
             Method::Send => {
                 let sent = read::message(&params)?;
@@ -195,7 +174,7 @@ impl Server {
         };
         match said {
             Content::Answers(answers) => {
-                let span = turns::answer(&context, &answers, caller, dialect)?;
+                let span = turns::answer(&context, &answers, &caller.origin, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown: None }, false))
             }
@@ -203,7 +182,7 @@ impl Server {
                 self.check_open()?;
                 let target =
                     MessageTarget { task: sent.task.is_some(), turn, unknown, id: sent.id };
-                let span = turns::begin(&context, prompt, caller, &target, dialect)?;
+                let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown }, true))
             }
@@ -266,7 +245,7 @@ impl Server {
     }
 
     fn get(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
-        let history = read::count(params, &["historyLength", "history_length"])?;
+        let history = fields::count(params, &["historyLength", "history_length"])?;
         let (context, turn) = self.contexts.task(task_id(params)?)?;
         Ok(value(&dialect.task(&context.task(turn, history))))
     }
@@ -313,7 +292,7 @@ impl Server {
         }
         let seen = params
             .get("metadata")
-            .and_then(|metadata| read::text(metadata, &["lastEventId", "last_event_id"]));
+            .and_then(|metadata| fields::text(metadata, &["lastEventId", "last_event_id"]));
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
         let missed = || after.and_then(|after| missed(&context, after));
         let turn = named.or_else(|| context.session.running()).or_else(missed);
@@ -331,14 +310,6 @@ impl Server {
             _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
         };
         Ok(Streaming { context, span, dialect, unknown: None })
-    }
-
-    /// Refuses what would begin a turn when the agent ends.
-    pub(super) fn check_open(&self) -> Result<(), Error> {
-        if self.ending.draining() {
-            return Err(Error::new(Error::INTERNAL, "nothing new begins, because the agent ends"));
-        }
-        Ok(())
     }
 
     /// Returns the card for those who have the token, if there is a token.
@@ -406,12 +377,6 @@ fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
         }
     }
     None
-}
-
-/// The task that is meant.
-pub(super) fn task_id(params: &Value) -> Result<&str, Error> {
-    let id = read::text(params, &["id", "taskId", "task_id"]);
-    id.ok_or_else(|| Error::invalid_params("`id` must be the id of a task"))
 }
 
 /// The place that an `eventId` names.

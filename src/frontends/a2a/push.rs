@@ -1,80 +1,28 @@
 //! Who wants to be called back when something has happened in a task (RFC 2.1).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Server;
 use super::context::Context;
 use super::dialect::Dialect;
-use super::frames::{End, Follow};
-use super::methods::task_id;
-use super::read;
+use super::fields::{self, task_id};
+use super::follow::Follow;
+use super::frames::End;
+use super::server::Server;
 use super::webhook::{self, Delivery, Target, Webhooks};
-use parking_lot::Mutex;
-use tandem_agent::session::{PushConfig, Session, TaskEvent, TurnId};
+use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
 use tandem_wire::a2a::Error;
-
-/// How many configurations a session may have.
-const MOST: usize = 32;
 
 /// What a configuration is called that has no name (0.3).
 const DEFAULT: &str = "default";
 
-/// What notifies, by task and configuration: one for each configuration of one session. What a
-/// configuration says is in the session's log.
-#[derive(Default)]
-pub(super) struct Push(Mutex<HashMap<String, AbortOnDropHandle<()>>>);
-
-impl Push {
-    /// How many notify; each holds its session.
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().values().filter(|notifies| !notifies.is_finished()).count()
-    }
-
-    /// Whether there is room for another of that key, if need be in place of those whose task has
-    /// ended.
-    fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {
-        let mut configs = self.0.lock();
-        if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {
-            return Ok(());
-        }
-        configs.retain(|key, notifies| {
-            let keep = !notifies.is_finished();
-            if !keep {
-                session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
-            }
-            keep
-        });
-        if configs.len() < MOST {
-            return Ok(());
-        }
-        let message = format!("there are {MOST} configurations already");
-        Err(Error::new(Error::UNSUPPORTED_OPERATION, message))
-    }
-
-    /// Waits until all is told that there is; the server is over.
-    pub(super) async fn finish(&self) {
-        let configs = std::mem::take(&mut *self.0.lock());
-        for notifies in configs.into_values() {
-            // One that has panicked tells nothing more.
-            let _ = notifies.await;
-        }
-    }
-
-    /// Notifies nobody any more.
-    pub(super) fn clear(&self) {
-        self.0.lock().clear();
-    }
-}
-
 impl Server {
     /// Reads a configuration; where it leads must be somewhere that may be called.
     pub(super) fn check_config(&self, config: &Value) -> Result<Target, Error> {
-        let url = read::text(config, &["url"])
+        let url = fields::text(config, &["url"])
             .ok_or_else(|| Error::invalid_params("`url` must say where to send notifications"))?;
         let target = webhook::check(url, self.options.webhook_loopback);
         let target = target.map_err(|why| Error::invalid_params(format!("`url`: {why}")))?;
@@ -132,11 +80,11 @@ impl Server {
     }
 
     pub(super) fn set_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
-        let task = read::text(params, &["taskId", "task_id"])
+        let task = fields::text(params, &["taskId", "task_id"])
             .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
         let nested = ["pushNotificationConfig", "push_notification_config"];
-        let config = read::field(params, &nested).unwrap_or(params);
-        let mut config = read::object(config.clone())?;
+        let config = fields::field(params, &nested).unwrap_or(params);
+        let mut config = fields::object(config.clone())?;
         config.remove("taskId");
         config.remove("task_id");
         let (context, turn) = self.contexts.task(task)?;
@@ -175,12 +123,12 @@ impl Server {
     /// The configuration that is meant: in 0.3 `id` is the task's, in 1.0 the configuration's.
     fn config(&self, params: &Value) -> Result<(Arc<Context>, String), Error> {
         let in_03 = ["pushNotificationConfigId", "push_notification_config_id"];
-        let task = read::text(params, &["taskId", "task_id"]);
+        let task = fields::text(params, &["taskId", "task_id"]);
         let (task, id) = match task {
-            Some(task) => (task, read::text(params, &["id"])),
+            Some(task) => (task, fields::text(params, &["id"])),
             None => (task_id(params)?, None),
         };
-        let id = read::text(params, &in_03).or(id).unwrap_or(DEFAULT);
+        let id = fields::text(params, &in_03).or(id).unwrap_or(DEFAULT);
         let (context, _) = self.contexts.task(task)?;
         Ok((context, format!("{task}/{id}")))
     }
@@ -188,12 +136,12 @@ impl Server {
 
 /// What a configuration is called.
 fn id(config: &Value) -> &str {
-    read::text(config, &["id"]).unwrap_or(DEFAULT)
+    fields::text(config, &["id"]).unwrap_or(DEFAULT)
 }
 
 /// The task whose configurations are listed.
 fn listed(params: &Value) -> Result<&str, Error> {
-    read::text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), Ok)
+    fields::text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), Ok)
 }
 
 fn not_there(key: &str) -> Error {
@@ -224,13 +172,13 @@ fn flat_config(task: &str, config: &Value) -> Value {
 /// What goes with a notification, so that its receiver knows who sends it.
 fn headers(config: &Value) -> Vec<(String, String)> {
     let mut headers = Vec::new();
-    if let Some(token) = read::text(config, &["token"]) {
+    if let Some(token) = fields::text(config, &["token"]) {
         headers.push(("X-A2A-Notification-Token".to_owned(), token.to_owned()));
     }
     let authentication = config.get("authentication").unwrap_or(&Value::Null);
-    if let Some(credentials) = read::text(authentication, &["credentials"]) {
+    if let Some(credentials) = fields::text(authentication, &["credentials"]) {
         let schemes = authentication.get("schemes").and_then(|schemes| schemes.get(0));
-        let scheme = read::text(authentication, &["scheme"]).or_else(|| schemes?.as_str());
+        let scheme = fields::text(authentication, &["scheme"]).or_else(|| schemes?.as_str());
         let value = format!("{} {credentials}", scheme.unwrap_or("Bearer"));
         headers.push(("Authorization".to_owned(), value));
     }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::contexts::Settings;
+use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
 use tandem_agent::session::PromptPart;
@@ -49,28 +50,6 @@ pub(super) struct Confirmation {
     pub(super) option: String,
     /// What to write instead of what was proposed.
     pub(super) content: Option<String>,
-}
-
-/// A field, in any of its spellings; null is none.
-pub(super) fn field<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
-    names.iter().filter_map(|name| object.get(name)).find(|value| !value.is_null())
-}
-
-/// A string that is not empty.
-pub(super) fn text<'a>(object: &'a Value, names: &[&str]) -> Option<&'a str> {
-    field(object, names)?.as_str().filter(|text| !text.is_empty())
-}
-
-/// A number of things. Some clients write `1.0`.
-pub(super) fn count(object: &Value, names: &[&str]) -> Result<Option<usize>, Error> {
-    let Some(value) = field(object, names) else { return Ok(None) };
-    let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
-    let wrong = || Error::invalid_params(format!("`{}` must be 0, 1, 2, ...", names[0]));
-    // What is too large for the type is all.
-    whole
-        .map(|number| format!("{number:.0}").parse().unwrap_or(usize::MAX))
-        .ok_or_else(wrong)
-        .map(Some)
 }
 
 /// The parameters of `message/send` and `message/stream`.
@@ -243,15 +222,6 @@ fn confirmation(data: &Value) -> Result<Option<Confirmation>, Error> {
     }))
 }
 
-/// An object, or nothing.
-pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
-    match params {
-        Value::Object(object) => Ok(object),
-        Value::Null => Ok(Map::new()),
-        _ => Err(Error::invalid_params("`params` must be an object")),
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
@@ -313,16 +283,6 @@ mod tests {
         assert_eq!(at(json!({ "coderAgent": { "workspacePath": "/w" } })), w);
         assert_eq!(at(json!({ "kind": "agent-settings", "workspacePath": "/w" })), w);
         assert_eq!(at(json!({ "x": 1 })), None);
-    }
-
-    #[test]
-    fn a_count_may_be_written_as_a_float() {
-        let count = |value: Value| count(&json!({ "n": value }), &["n"]).map_err(|_| "wrong");
-        assert_eq!(count(json!(2.0)), Ok(Some(2)));
-        assert_eq!(count(json!(null)), Ok(None));
-        assert_eq!(count(json!(1e300)), Ok(Some(usize::MAX)));
-        assert_eq!(count(json!(-1)), Err("wrong"));
-        assert_eq!(count(json!("1")), Err("wrong"));
     }
 
     #[test]

@@ -8,8 +8,13 @@ use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
+use super::body::{body, json_response};
 use super::context::Context;
-use super::{Server, commands, http, list, read};
+use super::dialect::Dialect;
+use super::server::{Caller, Server};
+use super::subscription::{Span, Subscription};
+use super::{commands, fields, list, read, sse};
+use tandem_agent::commands::PathError;
 use tandem_agent::session::ServerStatus;
 
 /// Answers one of them.
@@ -46,9 +51,9 @@ async fn create(server: &Server, request: Request<Body>) -> Response {
         Ok(body) => body,
         Err(response) => return response,
     };
-    let settings = read::field(&body, &["agentSettings", "agent_settings"]);
+    let settings = fields::field(&body, &["agentSettings", "agent_settings"]);
     let settings = settings.and_then(read::settings_in).unwrap_or_default();
-    let id = read::text(&body, &["contextId", "context_id"]);
+    let id = fields::text(&body, &["contextId", "context_id"]);
     match server.contexts.context(id, &settings) {
         Ok(context) => {
             let location = (LOCATION, format!("/tasks/{}", context.id));
@@ -69,7 +74,7 @@ async fn execute(server: &Server, request: Request<Body>) -> Response {
 }
 
 async fn json_body(server: &Server, request: Request<Body>) -> Result<Value, Response> {
-    let body = http::body(server, request).await?;
+    let body = body(server, request).await?;
     serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
 }
 
@@ -166,6 +171,52 @@ fn server(server: &ServerStatus) -> Value {
     })
 }
 
-pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
-    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+impl Server {
+    /// Runs the command that a body names.
+    pub(super) async fn execute_command(&self, body: &Value, caller: &Caller) -> Response {
+        let failed = |status, why: String| json_response(status, &json!({ "error": why }));
+        let Some(name) = fields::text(body, &["command"]) else {
+            return failed(StatusCode::BAD_REQUEST, "`command` must be a string".to_owned());
+        };
+        let args = match fields::field(body, &["args"]) {
+            None => Some(Vec::new()),
+            Some(args) => args.as_array().and_then(|args| args.iter().map(Value::as_str).collect()),
+        };
+        let Some(args) = args else {
+            return failed(StatusCode::BAD_REQUEST, "`args` must be a list of strings".to_owned());
+        };
+        let known = self.known(body);
+        let session = known.as_ref().map(|context| &*context.session);
+        let asks_model = commands::asks_model(&self.commands, name, session);
+        let prompt = match self.commands.prompt(&[name], &args.join(" "), session) {
+            Ok(prompt) => prompt,
+            Err(why @ PathError::Unknown(_)) => {
+                return failed(StatusCode::NOT_FOUND, why.to_string());
+            }
+            Err(why @ PathError::Usage(_)) => {
+                return failed(StatusCode::BAD_REQUEST, why.to_string());
+            }
+        };
+        let context = match self.commanded(body) {
+            Ok(context) => context,
+            Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
+        };
+        let turn = context.execute(prompt, caller);
+        let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
+        let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
+        if asks_model {
+            return sse::response("null".to_owned(), events, self.over.clone());
+        }
+        events.end().await;
+        let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
+        if !names_session(body) {
+            self.contexts.forget(&context);
+        }
+        json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
+    }
+}
+
+/// Returns whether a call says for which session it is. If not, nobody knows of the one that it gets.
+fn names_session(params: &Value) -> bool {
+    fields::text(params, &["taskId", "task_id", "contextId", "context_id"]).is_some()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::read;
+use super::fields;
 use tandem_agent::session::{Program, ServerConfig, ServerReach, Session};
 use tandem_net::Reach;
 
@@ -42,7 +42,8 @@ struct Brought {
 /// The servers among a client's settings. Of one that cannot be read it is said why wherever
 /// servers are listed.
 pub(super) fn brought(settings: &Value) -> Vec<ServerConfig> {
-    let servers = read::field(settings, &["mcpServers", "mcp_servers"]).and_then(Value::as_object);
+    let servers =
+        fields::field(settings, &["mcpServers", "mcp_servers"]).and_then(Value::as_object);
     let server = |(name, server): (&String, &Value)| {
         let wrong = |why| {
             let reach = ServerReach::Wrong(format!("{FROM} describes it wrongly: {why}"));

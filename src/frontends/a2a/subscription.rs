@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::context::Context;
+use super::context::{Context, UnknownContext};
 use super::dialect::Dialect;
-use super::frames::{End, Follow, Frame};
+use super::follow::Follow;
+use super::frames::{End, Frame};
 use tandem_agent::session::TurnId;
 
 /// Which events a stream is made of.
@@ -79,6 +80,21 @@ impl Span {
     /// Whether the client has not seen it yet.
     fn is_new(&self, frame: &Frame) -> bool {
         self.after.is_none_or(|after| (frame.index, frame.n) > after)
+    }
+}
+
+/// A stream that has not begun to be read.
+pub(super) struct Streaming {
+    pub(super) context: Arc<Context>,
+    pub(super) span: Span,
+    pub(super) dialect: Dialect,
+    /// Outcome for the context that the client named, if that context was not known.
+    pub(super) unknown: Option<UnknownContext>,
+}
+
+impl Streaming {
+    pub(super) fn subscribe(self) -> Subscription {
+        Subscription::new(&self.context, self.span, self.dialect)
     }
 }
 

@@ -7,15 +7,14 @@ use serde_json::json;
 
 use super::context::{Context, UnknownContext};
 use super::dialect::Dialect;
-use super::methods::Caller;
 use super::read::Confirmation;
 use super::subscription::Span;
 use super::tool_call::{
     ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE, chosen,
 };
 use tandem_agent::session::{
-    Access, Answer, AnswerError, CallStarted, PromptPart, PromptTags, Question, Scope, Session,
-    TurnId,
+    Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Scope,
+    Session, TurnId,
 };
 use tandem_wire::a2a::Error;
 
@@ -38,7 +37,7 @@ pub(super) struct MessageTarget {
 pub(super) fn begin(
     context: &Arc<Context>,
     prompt: Vec<PromptPart>,
-    caller: &Caller,
+    origin: &Origin,
     target: &MessageTarget,
     dialect: Dialect,
 ) -> Result<Span, Error> {
@@ -48,11 +47,11 @@ pub(super) fn begin(
     if dialect == Dialect::V03 || (target.turn.is_some() && target.turn == session.running()) {
         for asked in session.questions() {
             // Somebody may answer at this moment: then it was answered.
-            let _ = session.answer(&asked.call.id, Answer::Cancel, caller.origin.clone());
+            let _ = session.answer(&asked.call.id, Answer::Cancel, origin.clone());
         }
     }
     let tags = PromptTags { key: target.id.clone(), own_task: false };
-    let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
+    let turn = session.prompt_tagged(prompt, origin.clone(), tags);
     let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
     let waits = session.running() != Some(turn);
     let first = (!target.task || waits || dialect == Dialect::V1)
@@ -94,7 +93,7 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
 pub(super) fn answer(
     context: &Arc<Context>,
     answers: &[Confirmation],
-    caller: &Caller,
+    origin: &Origin,
     dialect: Dialect,
 ) -> Result<Span, Error> {
     let mut span = None;
@@ -103,7 +102,7 @@ pub(super) fn answer(
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
         let edit = matches!(call.started.access, Access::Edit { .. });
         let answer = read_answer(given, call.started.question.as_ref(), edit)?;
-        let answered = context.session.answer(&given.call, answer, caller.origin.clone());
+        let answered = context.session.answer(&given.call, answer, origin.clone());
         answered.map_err(|error| stale(given, &error))?;
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }

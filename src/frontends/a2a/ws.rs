@@ -21,13 +21,16 @@ use serde_json::Value;
 use tokio::task::coop::consume_budget;
 
 use self::heartbeat::{Due, Heartbeat};
-use self::out::{Out, Over};
+use self::out::{GOING_AWAY, Out, Over, SILENT, TOO_BIG, UNSUPPORTED};
 use super::context::Context;
 use super::dialect::Dialect;
-use super::frames::{Follow, Frame};
-use super::methods::{Caller, Method, Reply, Streaming, named};
-use super::subscription::Span;
-use super::{Server, attach, http, read};
+use super::envelope::envelope;
+use super::follow::Follow;
+use super::frames::Frame;
+use super::methods::{Method, Reply, named};
+use super::server::{Caller, Server, Slot};
+use super::subscription::{Span, Streaming};
+use super::{attach, read};
 use tandem_wire::a2a::Error;
 
 /// How long a connection stays open for a client that has sent too much to read the reason.
@@ -35,14 +38,6 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// How many calls of one connection may be under way.
 const CALLS: usize = 64;
-
-/// Close codes (RFC 6455, section 7.4.1).
-const GOING_AWAY: u16 = 1001;
-const UNSUPPORTED: u16 = 1003;
-const TOO_BIG: u16 = 1009;
-
-/// Why a connection is closed that gives no sign of life.
-const SILENT: &str = "no sign of life";
 
 /// A client of A2A, or of ACP.
 pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Response {
@@ -77,7 +72,7 @@ async fn accept<F: Future<Output = ()> + Send + 'static>(
     request: Request<Body>,
     serve: impl FnOnce(WebSocket) -> F + Send + 'static,
 ) -> Response {
-    let slot = request.extensions().get::<Arc<super::Place>>().map(Arc::clone);
+    let slot = request.extensions().get::<Arc<Slot>>().map(Arc::clone);
     let (mut parts, _) = request.into_parts();
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => upgrade,
@@ -292,7 +287,7 @@ impl Connection {
         if call.get("id").is_none() {
             return self.notified(&call).await;
         }
-        let (id, method, params) = match http::envelope(text.as_bytes()) {
+        let (id, method, params) = match envelope(text.as_bytes()) {
             Ok(envelope) => envelope,
             Err((id, error)) => return self.out.fail(&id, &error).await,
         };

@@ -1,6 +1,6 @@
 //! A client that begins with `initialize` is an ACP client, on the same socket.
 
-use super::super::{ServeAcp, Server};
+use super::super::server::{ServeAcp, Server};
 use tandem_wire::acp::INITIALIZE;
 use tandem_wire::jsonrpc;
 

@@ -9,8 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio_util::sync::CancellationToken;
 
 use super::heartbeat::{Due, Heartbeat};
-use super::out::Out;
-use super::{GOING_AWAY, SILENT};
+use super::out::{GOING_AWAY, Out, SILENT};
 
 /// Bytes on their way between the socket and the connection.
 const BUFFER: usize = 64 << 10;

@@ -7,9 +7,17 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures::SinkExt as _;
 use futures::stream::SplitSink;
 
-use super::super::http;
+use super::super::envelope::failure;
 use tandem_wire::a2a::Error;
 use tandem_wire::jsonrpc::Envelope;
+
+/// Close codes (RFC 6455, section 7.4.1).
+pub(super) const GOING_AWAY: u16 = 1001;
+pub(super) const UNSUPPORTED: u16 = 1003;
+pub(super) const TOO_BIG: u16 = 1009;
+
+/// Why a connection is closed that gives no sign of life.
+pub(super) const SILENT: &str = "no sign of life";
 
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -38,7 +46,7 @@ impl Out {
 
     /// Why a call failed.
     pub(super) async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
-        self.send(http::failure(id, error)).await
+        self.send(failure(id, error)).await
     }
 
     /// Hands a frame over. The connection fails if the client takes none for long.

@@ -1,0 +1,33 @@
+//! Bodies of requests and responses.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+
+use super::server::Server;
+
+/// Maximum time for a body to arrive.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// Reads the body of a request, if it is not too large.
+pub(super) async fn body(server: &Server, request: Request<Body>) -> Result<Vec<u8>, Response> {
+    let most = server.options.body;
+    let body = to_bytes(request.into_body(), most);
+    match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => Ok(body.into()),
+        Ok(Err(_)) => {
+            let message = format!("a body has at most {most} bytes\n");
+            Err((StatusCode::PAYLOAD_TOO_LARGE, message).into_response())
+        }
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response()),
+    }
+}
+
+/// Returns a response that is JSON.
+pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}

@@ -1,0 +1,52 @@
+//! JSON-RPC envelopes of calls and of their failures.
+
+use serde_json::Value;
+
+use tandem_wire::a2a::Error;
+use tandem_wire::jsonrpc::{Envelope, Message};
+
+/// The call that a body is: its id as it stands there, its method and parameters.
+pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
+    let raw = |id: Option<&serde_json::value::RawValue>| {
+        id.map_or_else(|| "null".to_owned(), |id| id.get().to_owned())
+    };
+    let request = match Message::read(body) {
+        Ok(Message::Request(request)) => request,
+        Ok(Message::Response(_)) => {
+            let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
+            return Err(("null".to_owned(), error));
+        }
+        Ok(Message::Bare(_, invalid)) | Err(invalid) => {
+            let details = invalid.error.details().unwrap_or_default();
+            let message = format!("{}: {details}", invalid.error.message);
+            return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));
+        }
+    };
+    let id = raw(request.id.as_deref());
+    if id.starts_with(['{', '[', 't', 'f']) {
+        let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `id` is no id");
+        return Err(("null".to_owned(), error));
+    }
+    // Nothing that is sent back has its own `jsonrpc`, so it is looked for by itself.
+    let is_2 = serde_json::from_slice::<Version>(body).is_ok_and(|it| it.jsonrpc == "2.0");
+    if !is_2 {
+        let error =
+            Error::new(Error::INVALID_REQUEST, "Invalid request: `jsonrpc` must be \"2.0\"");
+        return Err((id, error));
+    }
+    let params = request.params.0.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()));
+    let params = params.map_err(|err| (id.clone(), Error::invalid_params(err.to_string())))?;
+    Ok((id, request.method.into_owned(), params))
+}
+
+#[derive(serde::Deserialize)]
+struct Version {
+    jsonrpc: String,
+}
+
+/// Returns the response to a request that failed.
+pub(super) fn failure(id: &str, error: &Error) -> Vec<u8> {
+    let mut response = Vec::new();
+    Envelope::error(id).write(&mut response, error);
+    response
+}

@@ -1,0 +1,60 @@
+//! Fields of what clients send, in any of their spellings.
+
+use serde_json::{Map, Value};
+
+use tandem_wire::a2a::Error;
+
+/// A field, in any of its spellings; null is none.
+pub(super) fn field<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
+    names.iter().filter_map(|name| object.get(name)).find(|value| !value.is_null())
+}
+
+/// A string that is not empty.
+pub(super) fn text<'a>(object: &'a Value, names: &[&str]) -> Option<&'a str> {
+    field(object, names)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// A number of things. Some clients write `1.0`.
+pub(super) fn count(object: &Value, names: &[&str]) -> Result<Option<usize>, Error> {
+    let Some(value) = field(object, names) else { return Ok(None) };
+    let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
+    let wrong = || Error::invalid_params(format!("`{}` must be 0, 1, 2, ...", names[0]));
+    // What is too large for the type is all.
+    whole
+        .map(|number| format!("{number:.0}").parse().unwrap_or(usize::MAX))
+        .ok_or_else(wrong)
+        .map(Some)
+}
+
+/// An object, or nothing.
+pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
+    match params {
+        Value::Object(object) => Ok(object),
+        Value::Null => Ok(Map::new()),
+        _ => Err(Error::invalid_params("`params` must be an object")),
+    }
+}
+
+/// The task that is meant.
+pub(super) fn task_id(params: &Value) -> Result<&str, Error> {
+    let id = text(params, &["id", "taskId", "task_id"]);
+    id.ok_or_else(|| Error::invalid_params("`id` must be the id of a task"))
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_count_may_be_written_as_a_float() {
+        let count = |value: Value| count(&json!({ "n": value }), &["n"]).map_err(|_| "wrong");
+        assert_eq!(count(json!(2.0)), Ok(Some(2)));
+        assert_eq!(count(json!(null)), Ok(None));
+        assert_eq!(count(json!(1e300)), Ok(Some(usize::MAX)));
+        assert_eq!(count(json!(-1)), Err("wrong"));
+        assert_eq!(count(json!("1")), Err("wrong"));
+    }
+}

@@ -1,0 +1,114 @@
+//! A reader of a session's events as frames.
+
+use std::sync::Arc;
+
+use super::context::Context;
+use super::dialect::Dialect;
+use super::frames::{End, Frame};
+use super::updates::{self, Names, Update};
+use tandem_agent::session::{Entry, Event, Reader};
+
+/// Reads a session's frames from a place on, at its own pace.
+pub(super) struct Follow {
+    pub(super) context: Arc<Context>,
+    dialect: Dialect,
+    log: Reader,
+    made: Arc<[Frame]>,
+    next: usize,
+}
+
+impl Follow {
+    pub(super) fn new(context: &Arc<Context>, from: usize, dialect: Dialect) -> Self {
+        Self {
+            log: context.session.events(from),
+            context: Arc::clone(context),
+            dialect,
+            made: Arc::new([]),
+            next: 0,
+        }
+    }
+
+    /// The next frame, when there is one. Nothing is lost if it is dropped while it waits.
+    pub(super) async fn next(&mut self) -> Frame {
+        loop {
+            if let Some(frame) = self.rest() {
+                return frame;
+            }
+            let entry = self.log.next_entry().await;
+            self.take(&entry);
+        }
+    }
+
+    /// The next frame, if there is one already.
+    pub(super) fn try_next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.rest() {
+                return Some(frame);
+            }
+            let entry = self.log.try_next_entry()?;
+            self.take(&entry);
+        }
+    }
+
+    /// Waits until there may be another. Nothing is taken.
+    pub(super) async fn ready(&mut self) {
+        if self.next >= self.made.len() {
+            self.log.ready().await;
+        }
+    }
+
+    /// From the next entry on, speaks another dialect.
+    pub(super) fn speak(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+    }
+
+    /// The index of the entry after the last one taken.
+    pub(super) fn position(&self) -> usize {
+        self.log.position()
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        self.made = self
+            .context
+            .frames
+            .of((entry.index, self.dialect), || make(&self.context, entry, self.dialect));
+        self.next = 0;
+    }
+
+    fn rest(&mut self) -> Option<Frame> {
+        let frame = self.made.get(self.next).cloned()?;
+        self.next += 1;
+        Some(frame)
+    }
+}
+
+fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
+    let model = context.session.model();
+    let updates = context.story(|story| {
+        let task = |turn| context.task_of(story, turn, dialect);
+        updates::of(entry, story, &Names { context: &context.id, task: &task, model: &model })
+    });
+    let frame = |(n, mut update): (usize, Update)| {
+        let end = match &*entry.event {
+            _ if !update.is_final() => End::No,
+            Event::TurnFinished { .. } => End::Turn,
+            _ => End::Question,
+        };
+        let json = dialect.item(&update.event)?;
+        let going_on = (end == End::Question && dialect == Dialect::V03).then(|| {
+            update.go_on();
+            dialect.item(&update.event)
+        });
+        Some(Frame {
+            index: entry.index,
+            n,
+            turn: update.turn,
+            echo: update.echo,
+            end,
+            notable: update.is_notable(dialect),
+            json,
+            going_on: going_on.flatten(),
+        })
+    };
+    updates.into_iter().enumerate().filter_map(frame).collect()
+}

@@ -1,0 +1,59 @@
+//! Tasks that notify the receivers of a session's push notifications.
+
+use std::collections::HashMap;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use parking_lot::Mutex;
+use tandem_agent::session::{Session, TaskEvent};
+use tandem_wire::a2a::Error;
+
+/// How many configurations a session may have.
+const MOST: usize = 32;
+
+/// What notifies, by task and configuration: one for each configuration of one session. What a
+/// configuration says is in the session's log.
+#[derive(Default)]
+pub(super) struct Push(pub(super) Mutex<HashMap<String, AbortOnDropHandle<()>>>);
+
+impl Push {
+    /// How many notify; each holds its session.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().values().filter(|notifies| !notifies.is_finished()).count()
+    }
+
+    /// Whether there is room for another of that key, if need be in place of those whose task has
+    /// ended.
+    pub(super) fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {
+        let mut configs = self.0.lock();
+        if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {
+            return Ok(());
+        }
+        configs.retain(|key, notifies| {
+            let keep = !notifies.is_finished();
+            if !keep {
+                session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
+            }
+            keep
+        });
+        if configs.len() < MOST {
+            return Ok(());
+        }
+        let message = format!("there are {MOST} configurations already");
+        Err(Error::new(Error::UNSUPPORTED_OPERATION, message))
+    }
+
+    /// Waits until all is told that there is; the server is over.
+    pub(super) async fn finish(&self) {
+        let configs = std::mem::take(&mut *self.0.lock());
+        for notifies in configs.into_values() {
+            // One that has panicked tells nothing more.
+            let _ = notifies.await;
+        }
+    }
+
+    /// Notifies nobody any more.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
+}

@@ -1,0 +1,139 @@
+//! State of the server: its sessions, limits and what it remembers of callers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use futures::future::BoxFuture;
+use tokio::io::DuplexStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::contexts::Contexts;
+use super::messages::Messages;
+use super::webhook::Webhooks;
+use tandem_agent::commands::Registry;
+use tandem_agent::session::{ClientName, Origin};
+use tandem_wire::a2a::Error;
+
+/// Limits and permissions of the server.
+pub struct Options {
+    /// Token that callers must send, if there is one.
+    pub token: Option<String>,
+    /// Whether notifications may be sent to this machine.
+    pub webhook_loopback: bool,
+    /// `true` if clients' MCP servers may be on this machine and in private networks, as they
+    /// always may for a session that is shared.
+    pub private_servers: bool,
+    /// Bytes of a request's body, and of a frame.
+    pub body: usize,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How many requests may be under way.
+    pub requests: usize,
+    /// How long the head of a request may take.
+    pub head_time: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub patience: Duration,
+    /// Time that a WebSocket may be silent before its client is asked for a sign of life.
+    pub ping: Duration,
+    /// Time that the client has for that sign of life.
+    pub pong: Duration,
+    /// Serves an ACP client on a WebSocket, if there is a session for it.
+    pub acp: Option<ServeAcp>,
+    /// Whether clients may have MCP servers started that are programs.
+    pub programs: bool,
+    /// Number of connections there are.
+    pub connected: watch::Sender<usize>,
+}
+
+/// Serves an ACP client at the other end of a stream, one message a line.
+pub type ServeAcp = Arc<dyn Fn(DuplexStream, Origin) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Signals for a server to end: one to begin nothing new, and one to end what runs.
+#[derive(Clone, Default)]
+pub struct Ending {
+    pub(super) drain: CancellationToken,
+    pub(super) now: CancellationToken,
+}
+
+impl Ending {
+    /// From now on nothing new begins. The server ends when what runs has ended.
+    pub fn drain(&self) {
+        self.drain.cancel();
+    }
+
+    /// Ends what runs.
+    pub fn now(&self) {
+        self.now.cancel();
+    }
+
+    pub(super) fn draining(&self) -> bool {
+        self.drain.is_cancelled() || self.now.is_cancelled()
+    }
+}
+
+/// A server.
+pub(super) struct Server {
+    pub(super) contexts: Contexts,
+    pub(super) options: Options,
+    pub(super) webhooks: Webhooks,
+    pub(super) commands: Registry,
+    pub(super) port: u16,
+    /// Time at which the server began, as HTTP writes it.
+    pub(super) begun: String,
+    /// Number of callers that there have been.
+    pub(super) clients: AtomicU64,
+    pub(super) in_flight: Semaphore,
+    pub(super) messages: Messages,
+    pub(super) ending: Ending,
+    /// Nothing more happens: streams tell what there is, and end.
+    pub(super) over: CancellationToken,
+}
+
+/// A connection's slot among those that there may be; it counts as long as it lives.
+pub(super) struct Slot {
+    connected: watch::Sender<usize>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Slot {
+    pub(super) fn new(slot: OwnedSemaphorePermit, connected: &watch::Sender<usize>) -> Self {
+        connected.send_modify(|count| *count += 1);
+        Self { connected: connected.clone(), _slot: slot }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.connected.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Origin of a call.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) origin: Origin,
+    /// Event that the caller has seen last, if it said so outside of the call.
+    pub(super) last_event: Option<String>,
+}
+
+impl Server {
+    /// Returns the origin of a request.
+    pub(super) fn caller(&self, headers: &HeaderMap) -> Caller {
+        let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
+        let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+        let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let origin = Origin::A2a(ClientName::new(number, agent.unwrap_or_default()));
+        Caller { origin, last_event: last.map(ToOwned::to_owned) }
+    }
+
+    /// Refuses what would begin a turn when the agent ends.
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.ending.draining() {
+            return Err(Error::new(Error::INTERNAL, "nothing new begins, because the agent ends"));
+        }
+        Ok(())
+    }
+}
