@@ -92,7 +92,8 @@ fn state(state: super::TaskState) -> &'static str {
 #[serde(rename_all = "camelCase")]
 struct Message<'a> {
     role: &'static str,
-    message_id: &'a str,
+    #[serde(rename = "messageId")]
+    id: &'a str,
     task_id: &'a str,
     context_id: &'a str,
     extensions: &'a [&'static str],
@@ -108,7 +109,7 @@ impl<'a> From<&'a super::Message> for Message<'a> {
                 super::Role::User => "ROLE_USER",
                 super::Role::Agent => "ROLE_AGENT",
             },
-            message_id: &message.message_id,
+            id: &message.message_id,
             task_id: &message.task_id,
             context_id: &message.context_id,
             extensions: &message.extensions,
@@ -138,9 +139,9 @@ impl<'a> From<&'a super::Part> for Part<'a> {
 
 /// A result of a task.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Artifact<'a> {
-    artifact_id: &'static str,
+    #[serde(rename = "artifactId")]
+    id: &'static str,
     name: &'static str,
     parts: Vec<Part<'a>>,
 }
@@ -148,7 +149,7 @@ struct Artifact<'a> {
 impl<'a> From<&'a super::Artifact> for Artifact<'a> {
     fn from(artifact: &'a super::Artifact) -> Self {
         Self {
-            artifact_id: artifact.artifact_id,
+            id: artifact.artifact_id,
             name: artifact.name,
             parts: artifact.parts.iter().map(Into::into).collect(),
         }
