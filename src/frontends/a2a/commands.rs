@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::dialect::Dialect;
+use super::requests::{Execute, SessionName};
 use super::server::{Caller, Server};
-use super::{fields, read, turns};
+use super::turns;
 use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
 use tandem_wire::a2a::Error;
@@ -85,23 +86,16 @@ fn full(command: &Command, above: &str) -> Value {
 impl Server {
     /// `command/execute`: begins a command; what comes of it are updates of the task
     /// `execution_id`.
-    pub(super) fn execute(&self, params: &Value, caller: &Caller) -> Result<Value, Error> {
-        let path =
-            fields::field(params, &["command_path", "commandPath"]).and_then(Value::as_array);
-        let path: Option<Vec<&str>> =
-            path.and_then(|path| path.iter().map(Value::as_str).collect());
-        let path = path.filter(|path| !path.is_empty()).ok_or_else(|| {
-            Error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
-        })?;
-        let args = fields::text(params, &["args"]).unwrap_or_default();
-        let named = fields::text(params, &["contextId", "context_id"]);
-        let named = named.filter(|_| fields::text(params, &["taskId", "task_id"]).is_none());
+    pub(super) fn execute(&self, request: &Execute, caller: &Caller) -> Result<Value, Error> {
+        let Execute { path, args, session } = request;
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let named = session.context.as_deref().filter(|_| session.task.is_none());
         let unknown = self.contexts.unknown(named);
-        let known = self.known(params);
-        let session = known.as_ref().map(|context| &*context.session);
-        let (id, status, message) = match self.commands.prompt(&path, args, session) {
+        let known = self.known(session);
+        let own = known.as_ref().map(|context| &*context.session);
+        let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
-                let context = self.commanded(params)?;
+                let context = self.commanded(session)?;
                 let turn = context.execute(prompt, caller);
                 (context.execution(turn), "STARTED", String::new())
             }
@@ -116,22 +110,20 @@ impl Server {
         Ok(response)
     }
 
-    /// The session that a call names, or the shared one, if there is one already.
-    pub(super) fn known(&self, params: &Value) -> Option<Arc<Context>> {
-        match fields::text(params, &["taskId", "task_id"]) {
+    /// Returns the session that a call names, or the shared one, if there is one already.
+    pub(super) fn known(&self, session: &SessionName) -> Option<Arc<Context>> {
+        match &session.task {
             Some(task) => self.contexts.task(task).ok().map(|(context, _)| context),
-            None => self.contexts.find(fields::text(params, &["contextId", "context_id"])),
+            None => self.contexts.find(session.context.as_deref()),
         }
     }
 
-    /// The session in which a command is to run.
-    pub(super) fn commanded(&self, params: &Value) -> Result<Arc<Context>, Error> {
+    /// Returns the session in which a command is to run.
+    pub(super) fn commanded(&self, session: &SessionName) -> Result<Arc<Context>, Error> {
         self.check_open()?;
-        let context = if let Some(task) = fields::text(params, &["taskId", "task_id"]) {
-            self.contexts.task(task)?.0
-        } else {
-            let id = fields::text(params, &["contextId", "context_id"]);
-            self.contexts.context(id, &read::settings(&[params.get("metadata")]))?
+        let context = match &session.task {
+            Some(task) => self.contexts.task(task)?.0,
+            None => self.contexts.context(session.context.as_deref(), &session.settings)?,
         };
         turns::check_room(&context.session)?;
         Ok(context)

@@ -35,12 +35,6 @@ pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// The task that is meant.
-pub(super) fn task_id(params: &Value) -> Result<&str, Error> {
-    let id = text(params, &["id", "taskId", "task_id"]);
-    id.ok_or_else(|| Error::invalid_params("`id` must be the id of a task"))
-}
-
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {

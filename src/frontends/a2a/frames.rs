@@ -44,10 +44,10 @@ pub(super) enum End {
 
 /// The frames that were made last.
 #[derive(Default)]
-pub(super) struct Frames(Mutex<Kept>);
+pub(super) struct Frames(Mutex<Cache>);
 
 #[derive(Default)]
-struct Kept {
+struct Cache {
     by_place: HashMap<(usize, Dialect), Arc<[Frame]>>,
     /// Oldest first.
     order: VecDeque<(usize, Dialect)>,

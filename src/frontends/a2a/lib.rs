@@ -3,7 +3,7 @@
 //! A session is a *context*. The modules are layers, and each imports only from those above it in
 //! this list:
 //!
-//! - forms: `dialect` and `flat` write tasks and events, `fields` and `read` read requests;
+//! - forms: `dialect` and `flat` write tasks and events, `fields`, `read` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
 //!   one, `follow` and `subscription` read its events;
@@ -36,6 +36,7 @@ mod notifiers;
 mod patience;
 mod push;
 mod read;
+mod requests;
 mod rest;
 mod server;
 mod servers;

@@ -8,11 +8,14 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::dialect::{Dialect, json as to_json};
-use super::fields::{self, task_id};
+use super::fields;
 use super::follow::Follow;
 use super::frames::End;
 use super::messages::Effect;
 use super::read::{self, Configuration, Content, Sent};
+use super::requests::{
+    Execute, GetTask, ListTasks, PushName, SessionName, SetPush, Subscribe, push_task, task_id,
+};
 use super::server::{Caller, Server};
 use super::subscription::{Span, Streaming};
 use super::turns::MessageTarget;
@@ -100,22 +103,34 @@ impl Server {
                 let sent = read::message(&params)?;
                 self.stream(sent, caller, dialect).map(Reply::Stream)
             }
-            Method::Get => self.get(&params, dialect),
-            Method::Cancel => self.cancel(&params, dialect).await,
-            Method::Subscribe => self.subscribe(&params, caller, dialect).map(Reply::Stream),
-            Method::List => {
-                list::tasks(&self.contexts, &params, dialect).await.map(|found| value(&found))
+            Method::Get => self.get(&GetTask::read(&params)?, dialect),
+            Method::Cancel => self.cancel(&task_id(&params)?, dialect).await,
+            Method::Subscribe => {
+                self.subscribe(&Subscribe::read(&params)?, caller, dialect).map(Reply::Stream)
             }
-            Method::SetPush => self.set_push(&params, dialect).map(|found| value(&found)),
-            Method::GetPush => self.get_push(&params, dialect).map(|found| value(&found)),
-            Method::ListPush => self.list_push(&params, dialect).map(|found| value(&found)),
-            Method::DeletePush => self.delete_push(&params).map(|found| value(&found)),
+            Method::List => list::tasks(&self.contexts, &ListTasks::read(&params)?, dialect)
+                .await
+                .map(|found| value(&found)),
+            Method::SetPush => {
+                self.set_push(&SetPush::read(&params)?, dialect).map(|found| value(&found))
+            }
+            Method::GetPush => {
+                self.get_push(&PushName::read(&params)?, dialect).map(|found| value(&found))
+            }
+            Method::ListPush => {
+                self.list_push(&push_task(&params)?, dialect).map(|found| value(&found))
+            }
+            Method::DeletePush => {
+                self.delete_push(&PushName::read(&params)?).map(|found| value(&found))
+            }
             Method::Commands => {
-                let known = self.known(&params);
+                let known = self.known(&SessionName::read(&params));
                 let session = known.as_ref().map(|context| &*context.session);
                 Ok(value(&commands::all(&self.commands, session)))
             }
-            Method::Execute => self.execute(&params, caller).map(|found| value(&found)),
+            Method::Execute => {
+                self.execute(&Execute::read(&params)?, caller).map(|found| value(&found))
+            }
             Method::ExtendedCard => self.extended_card(dialect),
         };
         reply.map_err(|error| dialect.error(error))
@@ -244,14 +259,12 @@ impl Server {
         Ok((context, turn))
     }
 
-    fn get(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
-        let history = fields::count(params, &["historyLength", "history_length"])?;
-        let (context, turn) = self.contexts.task(task_id(params)?)?;
-        Ok(value(&dialect.task(&context.task(turn, history))))
+    fn get(&self, request: &GetTask, dialect: Dialect) -> Result<Reply, Error> {
+        let (context, turn) = self.contexts.task(&request.id)?;
+        Ok(value(&dialect.task(&context.task(turn, request.history))))
     }
 
-    async fn cancel(&self, params: &Value, dialect: Dialect) -> Result<Reply, Error> {
-        let id = task_id(params)?;
+    async fn cancel(&self, id: &str, dialect: Dialect) -> Result<Reply, Error> {
         let (context, turn) = self.contexts.task(id)?;
         let session = &context.session;
         let ended = || {
@@ -280,19 +293,17 @@ impl Server {
 
     fn subscribe(
         &self,
-        params: &Value,
+        request: &Subscribe,
         caller: &Caller,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
-        let id = task_id(params)?;
+        let id = &request.id;
         let (context, named) = self.contexts.task(id)?;
         if dialect == Dialect::V1 && context.state(named).is_terminal() {
             let message = format!("task {id} has ended: there is nothing to subscribe to");
             return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
         }
-        let seen = params
-            .get("metadata")
-            .and_then(|metadata| fields::text(metadata, &["lastEventId", "last_event_id"]));
+        let seen = request.last_event.as_deref();
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
         let missed = || after.and_then(|after| missed(&context, after));
         let turn = named.or_else(|| context.session.running()).or_else(missed);

@@ -8,16 +8,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::context::Context;
 use super::dialect::Dialect;
-use super::fields::{self, task_id};
+use super::fields;
 use super::follow::Follow;
 use super::frames::End;
+use super::requests::{PushName, SetPush, push_id};
 use super::server::Server;
 use super::webhook::{self, Delivery, Target, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
 use tandem_wire::a2a::Error;
-
-/// What a configuration is called that has no name (0.3).
-const DEFAULT: &str = "default";
 
 impl Server {
     /// Reads a configuration; where it leads must be somewhere that may be called.
@@ -39,7 +37,7 @@ impl Server {
         config: &Value,
         dialect: Dialect,
     ) -> Result<(), Error> {
-        let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, id(config)));
+        let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, push_id(config)));
         context.push.room(&context.session, key.as_deref())
     }
 
@@ -52,7 +50,7 @@ impl Server {
         dialect: Dialect,
     ) -> Result<Value, Error> {
         let target = self.check_config(config)?;
-        let id = id(config).to_owned();
+        let id = push_id(config).to_owned();
         let mut set = config.clone();
         set["id"] = json!(id);
         let task =
@@ -79,28 +77,20 @@ impl Server {
         Ok(shown)
     }
 
-    pub(super) fn set_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
-        let task = fields::text(params, &["taskId", "task_id"])
-            .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
-        let nested = ["pushNotificationConfig", "push_notification_config"];
-        let config = fields::field(params, &nested).unwrap_or(params);
-        let mut config = fields::object(config.clone())?;
-        config.remove("taskId");
-        config.remove("task_id");
-        let (context, turn) = self.contexts.task(task)?;
-        self.add_push(&context, turn, &Value::Object(config), dialect)
+    pub(super) fn set_push(&self, request: &SetPush, dialect: Dialect) -> Result<Value, Error> {
+        let (context, turn) = self.contexts.task(&request.task)?;
+        self.add_push(&context, turn, &request.config, dialect)
     }
 
-    pub(super) fn get_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
-        let (context, key) = self.config(params)?;
+    pub(super) fn get_push(&self, name: &PushName, dialect: Dialect) -> Result<Value, Error> {
+        let (context, key) = self.config(name)?;
         context.story(|story| {
             let config = story.push().get(&key).ok_or_else(|| not_there(&key))?;
             Ok(shown(&config.task, &config.set, dialect))
         })
     }
 
-    pub(super) fn list_push(&self, params: &Value, dialect: Dialect) -> Result<Value, Error> {
-        let task = listed(params)?;
+    pub(super) fn list_push(&self, task: &str, dialect: Dialect) -> Result<Value, Error> {
         let (context, _) = self.contexts.task(task)?;
         let found: Vec<Value> = context.story(|story| {
             let found = story.push().values().filter(|config| config.task == task);
@@ -109,8 +99,8 @@ impl Server {
         Ok(if dialect == Dialect::V1 { json!({ "configs": found }) } else { json!(found) })
     }
 
-    pub(super) fn delete_push(&self, params: &Value) -> Result<Value, Error> {
-        let (context, key) = self.config(params)?;
+    pub(super) fn delete_push(&self, name: &PushName) -> Result<Value, Error> {
+        let (context, key) = self.config(name)?;
         // One that is gone already is what was wanted.
         let removed = context.push.0.lock().remove(&key);
         if removed.is_some() {
@@ -120,28 +110,11 @@ impl Server {
         Ok(Value::Null)
     }
 
-    /// The configuration that is meant: in 0.3 `id` is the task's, in 1.0 the configuration's.
-    fn config(&self, params: &Value) -> Result<(Arc<Context>, String), Error> {
-        let in_03 = ["pushNotificationConfigId", "push_notification_config_id"];
-        let task = fields::text(params, &["taskId", "task_id"]);
-        let (task, id) = match task {
-            Some(task) => (task, fields::text(params, &["id"])),
-            None => (task_id(params)?, None),
-        };
-        let id = fields::text(params, &in_03).or(id).unwrap_or(DEFAULT);
+    /// Returns the session of a configuration, and the key that the session has for it.
+    fn config(&self, PushName { task, id }: &PushName) -> Result<(Arc<Context>, String), Error> {
         let (context, _) = self.contexts.task(task)?;
         Ok((context, format!("{task}/{id}")))
     }
-}
-
-/// What a configuration is called.
-fn id(config: &Value) -> &str {
-    fields::text(config, &["id"]).unwrap_or(DEFAULT)
-}
-
-/// The task whose configurations are listed.
-fn listed(params: &Value) -> Result<&str, Error> {
-    fields::text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), Ok)
 }
 
 fn not_there(key: &str) -> Error {

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::body::{body, json_response};
 use super::context::Context;
 use super::dialect::Dialect;
+use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE};
 use super::server::{Caller, Server};
 use super::subscription::{Span, Subscription};
-use super::{commands, fields, list, read, sse};
+use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::ServerStatus;
 
@@ -89,9 +90,9 @@ async fn page(server: &Server, query: &str) -> Response {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
     };
-    let size = given("pageSize").map_or(Ok(list::PAGE), |size| size.parse());
-    let Some(size) = size.ok().filter(|size| (1..=list::LARGEST_PAGE).contains(size)) else {
-        return bad(&format!("`pageSize` must be 1 to {}", list::LARGEST_PAGE));
+    let size = given("pageSize").map_or(Ok(PAGE), |size| size.parse());
+    let Some(size) = size.ok().filter(|size| (1..=LARGEST_PAGE).contains(size)) else {
+        return bad(&format!("`pageSize` must be 1 to {}", LARGEST_PAGE));
     };
     let mut contexts = server.contexts.all();
     if contexts.is_empty() {
@@ -175,20 +176,15 @@ impl Server {
     /// Runs the command that a body names.
     pub(super) async fn execute_command(&self, body: &Value, caller: &Caller) -> Response {
         let failed = |status, why: String| json_response(status, &json!({ "error": why }));
-        let Some(name) = fields::text(body, &["command"]) else {
-            return failed(StatusCode::BAD_REQUEST, "`command` must be a string".to_owned());
+        let request = match ExecuteCommand::read(body) {
+            Ok(request) => request,
+            Err(why) => return failed(StatusCode::BAD_REQUEST, why.to_owned()),
         };
-        let args = match fields::field(body, &["args"]) {
-            None => Some(Vec::new()),
-            Some(args) => args.as_array().and_then(|args| args.iter().map(Value::as_str).collect()),
-        };
-        let Some(args) = args else {
-            return failed(StatusCode::BAD_REQUEST, "`args` must be a list of strings".to_owned());
-        };
-        let known = self.known(body);
+        let ExecuteCommand { command: name, args, session: named } = &request;
+        let known = self.known(named);
         let session = known.as_ref().map(|context| &*context.session);
         let asks_model = commands::asks_model(&self.commands, name, session);
-        let prompt = match self.commands.prompt(&[name], &args.join(" "), session) {
+        let prompt = match self.commands.prompt(&[name], args, session) {
             Ok(prompt) => prompt,
             Err(why @ PathError::Unknown(_)) => {
                 return failed(StatusCode::NOT_FOUND, why.to_string());
@@ -197,7 +193,7 @@ impl Server {
                 return failed(StatusCode::BAD_REQUEST, why.to_string());
             }
         };
-        let context = match self.commanded(body) {
+        let context = match self.commanded(named) {
             Ok(context) => context,
             Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
         };
@@ -209,14 +205,10 @@ impl Server {
         }
         events.end().await;
         let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
-        if !names_session(body) {
+        // Without a name, nobody knows of the session that was begun.
+        if named.task.is_none() && named.context.is_none() {
             self.contexts.forget(&context);
         }
         json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
     }
-}
-
-/// Returns whether a call says for which session it is. If not, nobody knows of the one that it gets.
-fn names_session(params: &Value) -> bool {
-    fields::text(params, &["taskId", "task_id", "contextId", "context_id"]).is_some()
 }

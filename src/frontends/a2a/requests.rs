@@ -1,0 +1,220 @@
+//! Parameters of calls, read once into types; messages are in `read`.
+
+use serde_json::Value;
+
+use super::contexts::Settings;
+use super::fields::{count, field, text};
+use super::read;
+use tandem_wire::a2a::Error;
+
+/// Number of tasks of a page, unless the client says, and at most.
+pub(super) const PAGE: usize = 50;
+pub(super) const LARGEST_PAGE: usize = 100;
+
+/// Id of a push configuration that has none (0.3).
+const DEFAULT: &str = "default";
+
+/// States that a task can have; ours have only the first six.
+const STATES: [&str; 9] = [
+    "submitted",
+    "working",
+    "input-required",
+    "completed",
+    "canceled",
+    "failed",
+    "rejected",
+    "auth-required",
+    "unknown",
+];
+
+/// Parameters of `tasks/get`.
+pub(super) struct GetTask {
+    pub(super) id: String,
+    /// Maximum number of messages of the history.
+    pub(super) history: Option<usize>,
+}
+
+impl GetTask {
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        let history = count(params, &["historyLength", "history_length"])?;
+        Ok(Self { id: task_id(params)?, history })
+    }
+}
+
+/// Parameters of `tasks/resubscribe`.
+pub(super) struct Subscribe {
+    pub(super) id: String,
+    /// Event that the client has seen last.
+    pub(super) last_event: Option<String>,
+}
+
+impl Subscribe {
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        let metadata = params.get("metadata");
+        let last_event =
+            metadata.and_then(|metadata| text(metadata, &["lastEventId", "last_event_id"]));
+        Ok(Self { id: task_id(params)?, last_event: last_event.map(ToOwned::to_owned) })
+    }
+}
+
+/// Parameters of `tasks/list`.
+pub(super) struct ListTasks {
+    /// Conversation whose tasks are listed; of all, if there is none.
+    pub(super) context: Option<String>,
+    /// State of the tasks, in the words of 0.3.
+    pub(super) state: Option<String>,
+    /// Time since which they have changed.
+    pub(super) after: Option<jiff::Timestamp>,
+    /// Number of tasks of a page.
+    pub(super) size: usize,
+    /// Number of tasks of the pages before.
+    pub(super) from: usize,
+    /// Maximum number of messages of each history.
+    pub(super) history: usize,
+    pub(super) artifacts: bool,
+}
+
+impl ListTasks {
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        let size = count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
+        if !(1..=LARGEST_PAGE).contains(&size) {
+            return Err(Error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
+        }
+        let token = text(params, &["pageToken", "page_token"]);
+        let from = token.map_or(Ok(0), str::parse).map_err(|_| {
+            Error::invalid_params("`pageToken` must be the `nextPageToken` of the page before")
+        })?;
+        let history = count(params, &["historyLength", "history_length"])?.unwrap_or(0);
+        let artifacts = field(params, &["includeArtifacts", "include_artifacts"]);
+        let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
+        let state = text(params, &["status", "state"]).map(self::state);
+        if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
+            return Err(Error::invalid_params(format!("`{state}` is no state of a task")));
+        }
+        let after = text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
+        let after = after.map(str::parse).transpose().map_err(|_| {
+            Error::invalid_params(
+                "`statusTimestampAfter` must be a time such as 2026-01-31T12:00:00Z",
+            )
+        })?;
+        let context = text(params, &["contextId", "context_id"]).map(ToOwned::to_owned);
+        Ok(Self { context, state, after, size, from, history, artifacts })
+    }
+}
+
+/// Returns the state that a client names, in the words of 0.3.
+fn state(name: &str) -> String {
+    name.trim_start_matches("TASK_STATE_").to_lowercase().replace('_', "-")
+}
+
+/// Parameters of `tasks/pushNotificationConfig/set`.
+pub(super) struct SetPush {
+    pub(super) task: String,
+    /// Configuration, as the client wrote it.
+    pub(super) config: Value,
+}
+
+impl SetPush {
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        let task = text(params, &["taskId", "task_id"])
+            .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
+        let nested = ["pushNotificationConfig", "push_notification_config"];
+        let config = field(params, &nested).unwrap_or(params);
+        let mut config = super::fields::object(config.clone())?;
+        config.remove("taskId");
+        config.remove("task_id");
+        Ok(Self { task: task.to_owned(), config: Value::Object(config) })
+    }
+}
+
+/// Name of one push configuration.
+pub(super) struct PushName {
+    pub(super) task: String,
+    pub(super) id: String,
+}
+
+impl PushName {
+    /// Reads the name: in 0.3 `id` is the task's, in 1.0 the configuration's.
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        let in_03 = ["pushNotificationConfigId", "push_notification_config_id"];
+        let (task, id) = match text(params, &["taskId", "task_id"]) {
+            Some(task) => (task.to_owned(), text(params, &["id"])),
+            None => (task_id(params)?, None),
+        };
+        let id = text(params, &in_03).or(id).unwrap_or(DEFAULT);
+        Ok(Self { task, id: id.to_owned() })
+    }
+}
+
+/// Returns the id that a push configuration has.
+pub(super) fn push_id(config: &Value) -> &str {
+    text(config, &["id"]).unwrap_or(DEFAULT)
+}
+
+/// Returns the task whose push configurations are listed.
+pub(super) fn push_task(params: &Value) -> Result<String, Error> {
+    text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), |id| Ok(id.to_owned()))
+}
+
+/// Returns the task that a call names.
+pub(super) fn task_id(params: &Value) -> Result<String, Error> {
+    let id = text(params, &["id", "taskId", "task_id"]).map(ToOwned::to_owned);
+    id.ok_or_else(|| Error::invalid_params("`id` must be the id of a task"))
+}
+
+/// Session that a call for commands names, and the settings for one that is begun.
+pub(super) struct SessionName {
+    pub(super) task: Option<String>,
+    pub(super) context: Option<String>,
+    pub(super) settings: Settings,
+}
+
+impl SessionName {
+    pub(super) fn read(params: &Value) -> Self {
+        Self {
+            task: text(params, &["taskId", "task_id"]).map(ToOwned::to_owned),
+            context: text(params, &["contextId", "context_id"]).map(ToOwned::to_owned),
+            settings: read::settings(&[params.get("metadata")]),
+        }
+    }
+}
+
+/// Parameters of `command/execute`.
+pub(super) struct Execute {
+    pub(super) path: Vec<String>,
+    pub(super) args: String,
+    pub(super) session: SessionName,
+}
+
+impl Execute {
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        let path = field(params, &["command_path", "commandPath"]).and_then(Value::as_array);
+        let path: Option<Vec<String>> = path
+            .and_then(|path| path.iter().map(|it| it.as_str().map(ToOwned::to_owned)).collect());
+        let path = path.filter(|path| !path.is_empty()).ok_or_else(|| {
+            Error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
+        })?;
+        let args = text(params, &["args"]).unwrap_or_default().to_owned();
+        Ok(Self { path, args, session: SessionName::read(params) })
+    }
+}
+
+/// Body of `POST /executeCommand`.
+pub(super) struct ExecuteCommand {
+    pub(super) command: String,
+    pub(super) args: String,
+    pub(super) session: SessionName,
+}
+
+impl ExecuteCommand {
+    /// Reads the body; says what is wrong with it, if it cannot be read.
+    pub(super) fn read(body: &Value) -> Result<Self, &'static str> {
+        let command = text(body, &["command"]).ok_or("`command` must be a string")?;
+        let args: Option<Vec<&str>> = match field(body, &["args"]) {
+            None => Some(Vec::new()),
+            Some(args) => args.as_array().and_then(|args| args.iter().map(Value::as_str).collect()),
+        };
+        let args = args.ok_or("`args` must be a list of strings")?.join(" ");
+        Ok(Self { command: command.to_owned(), args, session: SessionName::read(body) })
+    }
+}
