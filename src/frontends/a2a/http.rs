@@ -21,6 +21,7 @@ use super::server::{Caller, Server};
 use super::{busy, card, read, rest, sse, ws};
 use tandem_wire::a2a::Error;
 use tandem_wire::development_tool::URI;
+use tandem_wire::jsonrpc::Envelope;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
