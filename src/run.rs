@@ -105,11 +105,11 @@ pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
     joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
-        max_line: limits.line_bytes,
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
         // Whoever asks for the protocol by name is answered in it.
         refuse_text: !agent.acp,
+        ..rpc::Options::new(limits.line_bytes)
     };
     let served = acp::serve(
         acp::Service {

@@ -138,12 +138,7 @@ impl rpc::Handler for Deaf {
 fn ours(count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let served = async {
-        let options = rpc::Options {
-            max_line: 1 << 20,
-            tap: None,
-            input_ended: tokio_util::sync::CancellationToken::new(),
-            refuse_text: false,
-        };
+        let options = rpc::Options::new(1 << 20);
         let begin = |peer: rpc::Peer| {
             tokio::spawn(async move {
                 let params = params();

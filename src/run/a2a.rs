@@ -14,7 +14,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::{End, Making, Signals, authenticate};
 use crate::cli::{A2a, Agent, Serve};
@@ -227,8 +226,7 @@ fn over_websocket(
             origin,
             authenticate: Arc::clone(&authenticate),
         };
-        let input_ended = CancellationToken::new();
-        let options = rpc::Options { max_line, tap: None, input_ended, refuse_text: false };
+        let options = rpc::Options::new(max_line);
         async move {
             let (input, output) = tokio::io::split(stream);
             if let Err(err) = acp::serve(service, input, output, options).await {

@@ -4,10 +4,11 @@
 //! the stream: the reader (`serve` itself), which waits for nothing but input, and the writer,
 //! which alone writes. Requests are begun in the order read and end in any order.
 
+mod calls;
+mod cancellation;
 mod lines;
 mod outbox;
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,37 +26,48 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker, task_tracker::TaskTrackerToken};
 
+use self::calls::Calls;
+use self::cancellation::{CANCEL_REQUEST, CancelRequestParams, Cancellations};
 use self::lines::{Line, Lines};
 use self::outbox::Outbox;
-pub use self::outbox::PACKET;
+pub use self::outbox::{Direction, PACKET, Tap};
 use crate::jsonrpc::{Envelope, Error, Invalid, Message, Params, Request, Response};
 use parking_lot::Mutex;
 
-/// How many unwritten bytes of answers are kept for a peer that sends and does not read; over
-/// that, the reader waits. No peer that reads what it is sent comes near. Our own calls do not
-/// count: the peer did not cause them, and its answers must be read.
+/// Maximum size of the unwritten answers to a peer that sends and does not read, in bytes; over
+/// that, the reader waits. No peer that reads comes near. Requests of this side do not count: the
+/// peer did not cause them, and its answers must be read.
 const MAX_UNREAD: usize = 8 << 20;
 
-/// How long the reader waits for a peer that reads nothing at all.
+/// Time that the reader waits for a peer that reads nothing at all.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many calls whose answers nobody waits for are remembered by their method.
-const REMEMBERED: usize = 1024;
-
-/// What a connection is told from outside.
+/// Settings of a connection.
 pub struct Options {
-    /// The longest line read, in bytes; a longer one is skipped and answered by an error.
+    /// Maximum size of a line to read, in bytes; a longer one is skipped and answered with an error.
     pub max_line: usize,
     /// Sees every line, for a transcript.
     pub tap: Option<Tap>,
     /// Fires when the input has ended; fired from outside, it ends the input.
     pub input_ended: CancellationToken,
     /// `true` if text in place of the first message ends the connection with [`NoMessages`]. Any
-    /// later line that is no message is answered by an error.
+    /// later line that is no message is answered with an error.
     pub refuse_text: bool,
+    /// `true` if the protocol has `$/cancel_request`: a dropped call tells the peer so, and the
+    /// peer's cancellations fire [`Responder::cancellation`].
+    pub cancellation: bool,
 }
 
-/// The peer's first line is text that nobody who sends messages would send.
+impl Options {
+    /// Returns the settings of a connection without a tap, without a look at the first line, and
+    /// without cancellation.
+    pub fn new(max_line: usize) -> Self {
+        let input_ended = CancellationToken::new();
+        Self { max_line, tap: None, input_ended, refuse_text: false, cancellation: false }
+    }
+}
+
+/// The error of a connection whose first line is text that no sender of messages would send.
 #[derive(Debug)]
 pub struct NoMessages;
 
@@ -67,32 +79,22 @@ impl fmt::Display for NoMessages {
 
 impl std::error::Error for NoMessages {}
 
-/// Sees a line, without its end, as it is read or written.
-pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
-
-/// Which way a line goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the peer.
-    In,
-    /// To the peer.
-    Out,
-}
-
-/// Answers the other side's calls.
+/// Answers the other side's requests.
 pub trait Handler {
-    /// Begins to answer a request; called in the order read. What takes time keeps the
+    /// Begins to answer a request; called in the order read. Work that takes time keeps the
     /// `responder` and answers later.
     fn request(&self, method: &str, params: Params<'_>, responder: Responder);
 }
 
 /// Answers one request, exactly once: an unanswered one answers with an error when dropped.
 pub struct Responder {
-    /// `None` if the request has no id, and so wants no answer.
+    /// `None` for a notification, which is not answered.
     id: Option<Box<RawValue>>,
     connection: Arc<Connection>,
+    /// `None` if the request cannot be cancelled.
+    cancellation: Option<CancellationToken>,
     answered: bool,
-    /// While it lives, the connection does not end by itself.
+    /// Keeps the connection open.
     _open: TaskTrackerToken,
 }
 
@@ -100,14 +102,14 @@ pub struct Responder {
 #[derive(Clone)]
 pub struct Peer(Arc<Connection>);
 
-/// Why a call brought no result.
+/// Reason why a call brought no result.
 #[derive(Debug)]
 pub enum CallError {
     /// No answer can come any more.
     Gone,
     /// The peer answered with an error.
     Refused(Error),
-    /// The peer's result is not what the method returns.
+    /// The peer's result is not of the method's type.
     Unreadable(serde_json::Error),
 }
 
@@ -127,33 +129,23 @@ impl std::error::Error for CallError {}
 struct Connection {
     outbox: Outbox,
     calls: Mutex<Calls>,
-    /// The requests that are not answered yet.
+    /// Tokens of the peer's open requests; `None` if the protocol has no cancellation.
+    cancellations: Option<Cancellations>,
+    /// Counts the responders that are not dropped yet.
     open: TaskTracker,
 }
 
-/// The calls sent and not answered yet.
-#[derive(Default)]
-struct Calls {
-    next_id: u64,
-    waiting: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, Error>>>,
-    /// The last that were sent without waiting and are not answered yet, by id.
-    sent: VecDeque<(u64, &'static str)>,
-    /// Methods that the log says are refused.
-    refused: HashSet<&'static str>,
-    /// No answer can come any more.
-    closed: bool,
-}
-
-/// Serves one connection until the other side sends no more and all it asked for is answered.
-/// An error says that nobody reads the answers, or is [`NoMessages`].
+/// Serves one connection until the other side sends no more and all its requests are answered.
+/// An error means that nobody reads the answers, or is [`NoMessages`].
 pub async fn serve<H: Handler>(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: Options,
     handler: impl FnOnce(Peer) -> H,
 ) -> anyhow::Result<()> {
-    let Options { max_line, tap, input_ended, refuse_text } = options;
-    let connection = Arc::new(Connection::default());
+    let Options { max_line, tap, input_ended, refuse_text, cancellation } = options;
+    let cancellations = cancellation.then(Cancellations::default);
+    let connection = Arc::new(Connection { cancellations, ..Connection::default() });
     let handler = handler(Peer(Arc::clone(&connection)));
     let writing = {
         let (connection, tap) = (Arc::clone(&connection), tap.clone());
@@ -167,7 +159,7 @@ pub async fn serve<H: Handler>(
         let reading = connection.read(lines, tap.as_ref(), refuse_text, &handler);
         let read = input_ended.run_until_cancelled(reading).await;
         input_ended.cancel();
-        connection.close_calls();
+        connection.calls.lock().close();
         if let Some(Err(stuck)) = read {
             return stuck;
         }
@@ -191,17 +183,17 @@ fn is_text(line: &[u8]) -> bool {
         && serde_json::from_slice::<IgnoredAny>(line).is_err()
 }
 
-/// When it is dropped, no answer can come any more.
+/// Ends the waiting for answers when the connection is no longer served.
 struct Closing<'a>(&'a Connection);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.0.close_calls();
+        self.0.calls.lock().close();
     }
 }
 
 impl Connection {
-    /// Reads to the end. An error says that the peer sends and does not read, or sends text.
+    /// Reads to the end. An error means that the peer sends and does not read, or sends text.
     async fn read(
         self: &Arc<Self>,
         mut lines: Lines<impl AsyncRead + Unpin>,
@@ -255,19 +247,37 @@ impl Connection {
 
     fn dispatch(self: &Arc<Self>, line: &[u8], handler: &impl Handler) {
         match Message::read(line) {
-            Ok(Message::Request(Request { id, method, params })) => {
-                let (connection, open) = (Arc::clone(self), self.open.token());
-                let responder = Responder { id, connection, answered: false, _open: open };
-                let begin = AssertUnwindSafe(|| handler.request(&method, params, responder));
-                if catch_unwind(begin).is_err() {
-                    tracing::error!(%method, "the handler panicked");
+            Ok(Message::Request(request)) => self.begin(request, handler),
+            Ok(Message::Response(response)) => self.calls.lock().complete(response),
+            Ok(Message::Bare(id, invalid)) => {
+                let mut calls = self.calls.lock();
+                if calls.has_sent(id) {
+                    calls.complete(Response { id: Some(id), result: Ok(RawValue::NULL) });
+                } else {
+                    self.refuse(invalid);
                 }
             }
-            Ok(Message::Response(response)) => self.complete(response),
-            Ok(Message::Bare(id, _)) if id < self.calls.lock().next_id => {
-                self.complete(Response { id: Some(id), result: Ok(RawValue::NULL) });
+            Err(invalid) => self.refuse(invalid),
+        }
+    }
+
+    fn begin(self: &Arc<Self>, request: Request<'_>, handler: &impl Handler) {
+        let Request { id, method, params } = request;
+        let cancellation = match (&self.cancellations, &id) {
+            (Some(cancellations), None) if method == CANCEL_REQUEST => {
+                return match params.parse::<CancelRequestParams<Box<RawValue>>>() {
+                    Ok(params) => cancellations.cancel(params.request_id.get()),
+                    Err(error) => tracing::warn!(%error, "a cancellation cannot be read"),
+                };
             }
-            Ok(Message::Bare(_, invalid)) | Err(invalid) => self.refuse(invalid),
+            (Some(cancellations), Some(id)) => Some(cancellations.add(id.get())),
+            _ => None,
+        };
+        let (connection, open) = (Arc::clone(self), self.open.token());
+        let responder = Responder { id, connection, cancellation, answered: false, _open: open };
+        let begin = AssertUnwindSafe(|| handler.request(&method, params, responder));
+        if catch_unwind(begin).is_err() {
+            tracing::error!(%method, "the handler panicked");
         }
     }
 
@@ -277,35 +287,25 @@ impl Connection {
         self.outbox.push_answer(|line| Envelope::error(id.get()).write(line, &error));
     }
 
-    fn complete(&self, Response { id, result }: Response<'_>) {
-        let mut calls = self.calls.lock();
-        let waiting = id.and_then(|id| calls.waiting.remove(&id));
-        let method = id.and_then(|id| calls.sent(id)).unwrap_or("?");
-        match (waiting, result) {
-            // The caller may have stopped waiting; its answer is then of no use.
-            (Some(waiting), result) => drop(waiting.send(result.map(ToOwned::to_owned))),
-            // A peer that does not know a method refuses it each time.
-            (None, Err(error)) if calls.refused.insert(method) => {
-                tracing::warn!(?id, method, %error, "the peer refused a call");
-            }
-            (None, Err(error)) => tracing::debug!(?id, method, %error, "the peer refused a call"),
-            (None, Ok(_)) => tracing::trace!(?id, "an answer that nobody waits for"),
-        }
-    }
-
-    /// Lets every caller know that no answer will come.
-    fn close_calls(&self) {
-        let mut calls = self.calls.lock();
-        calls.closed = true;
-        calls.waiting.clear();
+    fn notify(&self, method: &str, params: &impl Serialize) {
+        self.outbox.push(|line| Envelope::notification(method).write(line, params));
     }
 }
 
-impl Calls {
-    /// The method of a call that was sent without waiting and is answered now.
-    fn sent(&mut self, id: u64) -> Option<&'static str> {
-        let at = self.sent.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        self.sent.remove(at).map(|(_, method)| method)
+/// Stops waiting for the response to a request when dropped, and cancels the request if the
+/// protocol allows that.
+struct AbandonOnDrop {
+    connection: Arc<Connection>,
+    id: u64,
+}
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        let abandoned = self.connection.calls.lock().abandon(self.id);
+        if abandoned && self.connection.cancellations.is_some() {
+            let params = CancelRequestParams { request_id: self.id };
+            self.connection.notify(CANCEL_REQUEST, &params);
+        }
     }
 }
 
@@ -315,7 +315,7 @@ impl Responder {
         self.answered = true;
         let Some(id) = self.id.as_deref() else {
             if let Err(error) = result {
-                tracing::warn!(%error, "a request without an id failed");
+                tracing::warn!(%error, "a notification failed");
             }
             return;
         };
@@ -324,28 +324,54 @@ impl Responder {
             Err(error) => Envelope::error(id.get()).write(line, &error),
         });
     }
+
+    /// Answers with the output of `work`. If the peer cancels the request before that, `work` is
+    /// dropped, and the answer is [`Error::cancelled`].
+    pub async fn send_output<R: Serialize>(self, work: impl Future<Output = Result<R, Error>>) {
+        let output = self.cancellation().run_until_cancelled_owned(work).await;
+        self.send(output.unwrap_or_else(|| Err(Error::cancelled())));
+    }
+
+    /// Returns a token that fires when the peer cancels the request. The request is to be answered
+    /// all the same, with a result if that is of use; dropped without an answer, it is answered with
+    /// [`Error::cancelled`].
+    pub fn cancellation(&self) -> CancellationToken {
+        self.cancellation.clone().unwrap_or_default()
+    }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        if let (false, Some(id)) = (self.answered, self.id.as_deref()) {
-            let error = Error::internal("the agent could not handle this request");
+        let Some(id) = self.id.as_deref() else { return };
+        if !self.answered {
+            let cancelled = self.cancellation.as_ref().is_some_and(CancellationToken::is_cancelled);
+            let error = if cancelled {
+                Error::cancelled()
+            } else {
+                Error::internal("the agent could not handle this request")
+            };
             let envelope = Envelope::error(id.get());
             self.connection.outbox.push_answer(|line| envelope.write(line, &error));
+        }
+        if let Some(cancellations) = &self.connection.cancellations {
+            cancellations.remove(id.get());
         }
     }
 }
 
 impl Peer {
-    /// Sends a request at once; the future waits for its answer, and fails when none can come.
+    /// Sends a request at once; the future waits for its answer, and fails when none can come. A
+    /// future that is dropped before that cancels the request, if the protocol has cancellation.
     pub fn call<R: DeserializeOwned>(
         &self,
         method: &'static str,
         params: &impl Serialize,
     ) -> BoxFuture<'static, Result<R, CallError>> {
         let (sender, answer) = oneshot::channel();
-        self.request(method, params, Some(sender));
+        let id = self.request(method, params, |calls| calls.awaited(sender));
+        let abandon = AbandonOnDrop { connection: Arc::clone(&self.0), id };
         let answer = async move {
+            let _abandon = abandon;
             let result = answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
             serde_json::from_str(result.get()).map_err(CallError::Unreadable)
         };
@@ -354,7 +380,12 @@ impl Peer {
 
     /// Sends a request at once and does not wait for its answer.
     pub fn send(&self, method: &'static str, params: &impl Serialize) {
-        self.request(method, params, None);
+        self.request(method, params, |calls| calls.unawaited(method));
+    }
+
+    /// Sends a notification, which has no answer.
+    pub fn notify(&self, method: &str, params: &impl Serialize) {
+        self.0.notify(method, params);
     }
 
     /// Waits until no more than `bytes` are unwritten.
@@ -362,34 +393,22 @@ impl Peer {
         self.0.outbox.room(bytes).await;
     }
 
-    /// How many bytes are not written yet.
+    /// Returns the number of bytes that are not written yet.
     pub fn backlog(&self) -> usize {
         self.0.outbox.backlog()
     }
 
+    /// Sends a request, and returns its id.
     fn request(
         &self,
-        method: &'static str,
+        method: &str,
         params: &impl Serialize,
-        waiting: Option<oneshot::Sender<Result<Box<RawValue>, Error>>>,
-    ) {
+        register: impl FnOnce(&mut Calls) -> u64,
+    ) -> u64 {
         // Held while the line is queued, so that ids ascend on the wire.
         let mut calls = self.0.calls.lock();
-        let id = calls.next_id;
-        calls.next_id += 1;
-        match waiting {
-            Some(waiting) if !calls.closed => {
-                calls.waiting.insert(id, waiting);
-            }
-            Some(_) => {}
-            None => {
-                // Some peers never answer.
-                if calls.sent.len() == REMEMBERED {
-                    calls.sent.pop_front();
-                }
-                calls.sent.push_back((id, method));
-            }
-        }
+        let id = register(&mut calls);
         self.0.outbox.push(|line| Envelope::request(id, method).write(line, params));
+        id
     }
 }

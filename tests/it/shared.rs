@@ -15,7 +15,6 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
 
@@ -29,12 +28,7 @@ impl Editor {
     async fn of(session: &Arc<Session>) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
-        let options = Options {
-            max_line: 1 << 20,
-            tap: None,
-            input_ended: CancellationToken::default(),
-            refuse_text: false,
-        };
+        let options = Options::new(1 << 20);
         let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
         let service = acp::Service { session, origin: Origin::Editor, authenticate };

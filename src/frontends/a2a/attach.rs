@@ -47,8 +47,11 @@ pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
     let (input, output) = tokio::io::split(stream);
     let ended = CancellationToken::new();
     let max_line = server.options.body;
-    let options =
-        rpc::Options { max_line, tap: None, input_ended: ended.clone(), refuse_text: false };
+    let options = rpc::Options {
+        input_ended: ended.clone(),
+        cancellation: true,
+        ..rpc::Options::new(max_line)
+    };
     let waiting = Arc::new(Semaphore::new(WAITING));
     let seat = Seat { server, joined: OnceLock::new(), waiting, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
@@ -190,8 +193,14 @@ impl Seat {
         let (context, ended) = (Arc::clone(&joined.context), self.ended.clone());
         tokio::spawn(async move {
             let mut log = context.session.events(since.from);
-            if ended.run_until_cancelled(log.ready()).await.is_some() {
-                responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
+            let cancelled = responder.cancellation();
+            // A responder that is dropped says by itself why there are no events.
+            tokio::select! {
+                _ = log.ready() => {
+                    responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
+                }
+                () = ended.cancelled() => {}
+                () = cancelled.cancelled() => {}
             }
             drop(slot);
         });

@@ -102,13 +102,13 @@ impl rpc::Handler for Editor {
             INITIALIZE => self.initialize(params, responder),
             AUTHENTICATE => {
                 let (authenticated, closed) = ((self.authenticate)(), self.session.closed());
-                tokio::spawn(async move {
+                tokio::spawn(responder.send_output(async move {
                     let result = tokio::select! {
                         result = authenticated => result,
                         () = closed => Err("the agent ends, and nobody has logged in".to_owned()),
                     };
-                    responder.send(result.map_err(Error::internal));
-                });
+                    result.map_err(Error::internal)
+                }));
             }
             SEND_USER_MESSAGE => self.send_user_message(params, responder),
             CANCEL_SEND_MESSAGE => self.cancel_send_message(responder),

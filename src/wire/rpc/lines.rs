@@ -1,35 +1,35 @@
-//! Takes a byte stream apart into lines, with bounded memory.
+//! Splits a byte stream into lines, with bounded memory.
 
 use std::io::{self, BufRead as _};
 use std::ops::Range;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// How much is read at once, and how much memory a reader keeps between lines.
+/// Number of bytes read at once, and maximum that a reader holds between lines.
 const BUFFER: usize = 64 * 1024;
 
-/// Reads lines. Not to be dropped between two that belong together: it holds what it read ahead.
+/// Reads lines. One reader serves the whole stream: it holds the bytes that were read ahead.
 pub(super) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What of `buffer` is read and not handed out yet.
+    /// Range of `buffer` that is read and not handed out yet.
     unread: Range<usize>,
-    /// The beginning of a line that did not fit into `buffer`.
+    /// Beginning of a line that did not fit into `buffer`.
     begun: Vec<u8>,
     max_line: usize,
 }
 
-/// One line, or what stands in its place.
+/// One line, or a mark in its place.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line<'a> {
-    /// Without its end.
+    /// A line without its end.
     Whole(&'a [u8]),
-    /// Longer than allowed; skipped to its end.
+    /// A line longer than allowed; skipped to its end.
     TooLong,
 }
 
-/// Where the next line is.
-enum Found {
+/// Location of the next line.
+enum Location {
     Buffered(Range<usize>),
     Begun,
     TooLong,
@@ -43,26 +43,26 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { input, buffer, unread: 0..0, begun: Vec::new(), max_line }
     }
 
-    /// The longest line handed out, in bytes.
+    /// Returns the maximum size of a line, in bytes.
     pub(super) fn max_line(&self) -> usize {
         self.max_line
     }
 
-    /// The next line; `None` at the end of input. A last line needs no line end.
+    /// Reads the next line; `None` at the end of input. The last line needs no line end.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         if self.begun.capacity() > BUFFER {
             self.begun = Vec::new();
         }
         self.begun.clear();
         Ok(match self.find().await? {
-            Found::Buffered(range) => Some(Line::Whole(&self.buffer[range])),
-            Found::Begun => Some(Line::Whole(&self.begun)),
-            Found::TooLong => Some(Line::TooLong),
-            Found::End => None,
+            Location::Buffered(range) => Some(Line::Whole(&self.buffer[range])),
+            Location::Begun => Some(Line::Whole(&self.begun)),
+            Location::TooLong => Some(Line::TooLong),
+            Location::End => None,
         })
     }
 
-    async fn find(&mut self) -> io::Result<Found> {
+    async fn find(&mut self) -> io::Result<Location> {
         let mut too_long = false;
         loop {
             let start = self.unread.start;
@@ -72,11 +72,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(end) = end {
                 self.unread.start = end + 1;
                 return Ok(match (too_long, self.begun.is_empty()) {
-                    (true, _) => Found::TooLong,
-                    (false, true) => Found::Buffered(piece),
+                    (true, _) => Location::TooLong,
+                    (false, true) => Location::Buffered(piece),
                     (false, false) => {
                         self.begun.extend_from_slice(&self.buffer[piece]);
-                        Found::Begun
+                        Location::Begun
                     }
                 });
             }
@@ -90,16 +90,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.unread = 0..read;
             if read == 0 {
                 return Ok(match (too_long, self.begun.is_empty()) {
-                    (true, _) => Found::TooLong,
-                    (false, true) => Found::End,
-                    (false, false) => Found::Begun,
+                    (true, _) => Location::TooLong,
+                    (false, true) => Location::End,
+                    (false, false) => Location::Begun,
                 });
             }
         }
     }
 }
 
-/// Where the first line ends.
+/// Returns the index of the first line end.
 fn line_end(mut bytes: &[u8]) -> Option<usize> {
     // The C library's search knows from the start which way is the quickest here. Others ask the
     // processor, which takes a tenth of a millisecond in a virtual machine.

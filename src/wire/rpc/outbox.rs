@@ -1,28 +1,41 @@
-//! What waits to be written, and the one task that writes it.
+//! The queue of lines to write, and the one task that writes them.
 //!
 //! Messages are serialised straight into the buffer that is written. Every `write` holds whole
-//! lines: those that wait are packed up to [`PACKET`] bytes, which a pipe takes in one piece; a
-//! longer line is a write of its own.
+//! lines: queued ones are packed up to [`PACKET`] bytes, which a pipe takes in one piece; a longer
+//! line is a write of its own.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, watch};
 
-use super::{Direction, Tap};
 use parking_lot::Mutex;
 
-/// As much as a pipe takes without tearing it (`PIPE_BUF`).
+/// Number of bytes that a pipe takes in one piece (`PIPE_BUF`).
 pub const PACKET: usize = 4096;
 
-/// What a drained buffer may keep of its memory.
+/// Memory that a drained buffer may keep, in bytes.
 const KEEP: usize = 256 * 1024;
 
+/// Sees a line, without its end, as it is read or written.
+pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
+
+/// Direction of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the peer.
+    In,
+    /// To the peer.
+    Out,
+}
+
+/// The queue of lines to write.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// Whole lines that nobody writes yet.
+    /// Whole lines that the writer has not taken yet.
     waiting: Mutex<Waiting>,
-    /// Tells the writer, which is alone in waiting for it, to look again.
+    /// Wakes the writer, the only one that waits for it.
     more: Notify,
     backlog: watch::Sender<Backlog>,
 }
@@ -30,18 +43,18 @@ pub(super) struct Outbox {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// How many bytes of them answer the peer.
+    /// Size of the answers among `lines`, in bytes.
     answers: usize,
     closed: bool,
 }
 
-/// What is not written yet, in bytes.
+/// Size of the lines that are not written yet, in bytes.
 #[derive(Default)]
 struct Backlog {
     all: usize,
-    /// Those that answer the peer, until all that was taken with them is written.
+    /// Size of the answers, until all lines that were taken with them are written.
     answers: usize,
-    /// How many writes there were.
+    /// Number of writes so far.
     written: u64,
 }
 
@@ -51,7 +64,7 @@ impl Outbox {
         self.queue(line, false);
     }
 
-    /// The same, for a line that the peer has asked for.
+    /// Queues one line that answers the peer.
     pub(super) fn push_answer(&self, line: impl FnOnce(&mut Vec<u8>)) {
         self.queue(line, true);
     }
@@ -77,17 +90,17 @@ impl Outbox {
         self.more.notify_one();
     }
 
-    /// How many bytes are not written yet.
+    /// Returns the number of bytes that are not written yet.
     pub(super) fn backlog(&self) -> usize {
         self.backlog.borrow().all
     }
 
-    /// How many bytes of answers are not written yet.
+    /// Returns the number of bytes of answers that are not written yet.
     pub(super) fn answers(&self) -> usize {
         self.backlog.borrow().answers
     }
 
-    /// How many writes there were: whether the peer reads.
+    /// Returns the number of writes so far: it grows while the peer reads.
     pub(super) fn written(&self) -> u64 {
         self.backlog.borrow().written
     }
@@ -111,8 +124,8 @@ impl Outbox {
         self.more.notify_one();
     }
 
-    /// Swaps what waits for an empty `batch`, and says how many bytes of it are answers; nothing
-    /// when it is closed and drained.
+    /// Swaps the queued lines for an empty `batch`, and returns the number of bytes of answers among
+    /// them; `None` when the queue is closed and drained.
     async fn take(&self, batch: &mut Vec<u8>) -> Option<usize> {
         loop {
             {
@@ -129,7 +142,7 @@ impl Outbox {
         }
     }
 
-    /// Writes until the outbox is closed and all of it is written, or nobody reads any more.
+    /// Writes until the outbox is closed and drained, or nobody reads any more.
     pub(super) async fn write_to(
         &self,
         mut output: impl AsyncWrite + Unpin,
@@ -160,7 +173,7 @@ impl Outbox {
     }
 }
 
-/// How many bytes of `lines`, which are whole, go into the next write.
+/// Returns the number of bytes of `lines`, which are whole, that go into the next write.
 fn packet(lines: &[u8]) -> usize {
     if lines.len() <= PACKET {
         return lines.len();

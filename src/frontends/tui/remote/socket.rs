@@ -16,7 +16,6 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::LocalAgent;
@@ -81,8 +80,7 @@ impl SocketConnection {
         let max_line = agent.line_bytes;
         let carrying = tokio::spawn(async move {
             let (input, output) = tokio::io::split(theirs);
-            let input_ended = CancellationToken::new();
-            let options = rpc::Options { max_line, tap: None, input_ended, refuse_text: false };
+            let options = rpc::Options { cancellation: true, ..rpc::Options::new(max_line) };
             let served = rpc::serve(input, output, options, |peer| {
                 let _ = told.send(peer);
                 Deaf
