@@ -3,7 +3,8 @@
 //! JSON-RPC, a frame a message; only the terminal calls. Its first call is [`OPEN`]. Then it asks
 //! with [`EVENTS`] for the entries of the session's log from an index on, and is answered when there
 //! are some: it is told everything once, at its own pace, and a later connection goes on where this
-//! one ended. Every other call may be made again when a connection was lost before its answer.
+//! one ended. Every other call may be made again when a connection was lost before its answer, and
+//! cancelled with `$/cancel_request`.
 //!
 //! What is the session's own (events, parts of prompts, answers) stands here as types `E`, `P`, `A`.
 
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub const PATH: &str = "/attach";
 
 /// Both ends must speak the same one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Joins a session: [`Open`] to [`Opening`].
 pub const OPEN: &str = "attach/open";
@@ -31,8 +32,8 @@ pub const ANSWER: &str = "attach/answer";
 pub const SET_MODE: &str = "attach/setMode";
 /// What a prompt can mention, files and what MCP servers have: [`Files`] to the names.
 pub const FILES: &str = "attach/files";
-/// What only this session has for prompts that begin with `/`, the prompts of MCP servers and the
-/// user's own commands: null to [`Offered`] ones.
+/// Lists the commands that only this session has, the prompts of MCP servers and the user's own:
+/// null to the session's own descriptions of them.
 pub const PROMPTS: &str = "attach/prompts";
 
 /// The code of an error that says in `data.details`, for the person, why something is not done.
@@ -178,17 +179,6 @@ pub struct Answering<A> {
 pub struct SetMode {
     /// Its name.
     pub mode: String,
-}
-
-/// A command that only this session has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offered {
-    /// Its name, without the `/`.
-    pub name: String,
-    /// Whether something can follow the name.
-    pub takes: bool,
-    /// What it does, for people.
-    pub description: String,
 }
 
 /// Files that are wanted.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use futures::FutureExt as _;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::io::DuplexStream;
@@ -14,12 +16,12 @@ use super::context::Context;
 use super::contexts::Settings;
 use super::server::Server;
 use tandem_agent::session::{
-    Answer, Origin, PromptPart, PromptTags, Reader, Session, SessionSummary, TurnId,
+    Answer, Origin, PromptPart, PromptTags, Reader, SessionSummary, TurnId,
 };
 use tandem_wire::attach::{
-    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Offered, Open,
-    Opened, Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn,
-    VERSION, Version, Wanted,
+    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
+    Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
+    Version, Wanted,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
@@ -212,10 +214,8 @@ impl Seat {
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
         let session = Arc::clone(&joined.context.session);
-        tokio::task::spawn_blocking(move || {
-            responder.send(Ok(session.mentionable(files.most.min(FILES_NAMED))));
-            drop(slot);
-        });
+        let most = files.most.min(FILES_NAMED);
+        answer_blocking(responder, slot, move || session.mentionable(most));
     }
 
     fn prompts(&self, joined: &Joined, responder: Responder) {
@@ -224,10 +224,7 @@ impl Seat {
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
         let session = Arc::clone(&joined.context.session);
-        tokio::task::spawn_blocking(move || {
-            responder.send(Ok(offered(&session)));
-            drop(slot);
-        });
+        answer_blocking(responder, slot, move || session.own_commands());
     }
 
     /// What is asked for, and a place among the calls that wait.
@@ -279,6 +276,21 @@ impl Seat {
     }
 }
 
+/// Answers with the output of blocking work. The slot is taken until the work ends, even if the
+/// terminal cancels the request before.
+fn answer_blocking<T: Serialize + Send + 'static>(
+    responder: Responder,
+    slot: OwnedSemaphorePermit,
+    work: impl FnOnce() -> T + Send + 'static,
+) {
+    let work = tokio::task::spawn_blocking(move || {
+        let output = work();
+        drop(slot);
+        output
+    });
+    tokio::spawn(responder.send_output(work.map(|output| output.map_err(Error::internal))));
+}
+
 /// What has happened: what there is, but not too much at once.
 fn happened(
     log: &mut Reader,
@@ -327,14 +339,4 @@ fn listed(summary: SessionSummary) -> Listed {
 
 fn refused(why: impl std::fmt::Display) -> Error {
     Error::new(REFUSED, "Refused", why)
-}
-
-/// Commands that only this session has. May read files.
-fn offered(session: &Session) -> Vec<Offered> {
-    let offered = session.own_commands().into_iter().map(|command| Offered {
-        takes: !command.arguments.is_empty(),
-        description: command.description,
-        name: command.name,
-    });
-    offered.collect()
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::input::Input;
 use super::local::LOCAL;
 use tandem_agent::commands::{Command, Registry};
-use tandem_wire::attach::Offered;
+use tandem_agent::session::SessionCommand;
 
 /// Maximum number of candidates.
 const MOST: usize = 8;
@@ -74,7 +74,7 @@ pub(super) fn wanted(input: &Input) -> Option<Completable<'_>> {
 }
 
 /// The commands, and the prompts of MCP servers, that begin like this.
-pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
+pub(super) fn commands(typed: &str, prompts: &[SessionCommand]) -> Option<Completion> {
     let local = LOCAL.iter().map(|(name, _, help)| CompletionCandidate {
         text: (*name).to_owned(),
         help: (*help).to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn commands(typed: &str, prompts: &[Offered]) -> Option<Completion> {
     let mut known: Vec<_> = local.collect();
     flatten("/", Registry::default().list(), &mut known);
     known.extend(prompts.iter().map(|prompt| {
-        let takes = if prompt.takes { " " } else { "" };
+        let takes = if prompt.arguments.is_empty() { "" } else { " " };
         let text = format!("/{}{takes}", prompt.name);
         CompletionCandidate { text, help: prompt.description.clone() }
     }));

@@ -8,9 +8,8 @@ use futures::future::ready;
 use super::news::{News, Reply};
 use super::remote::Remote;
 use tandem_agent::session::{
-    Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, TurnId,
+    Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, SessionCommand, TurnId,
 };
-use tandem_wire::attach::Offered;
 
 /// Maximum number of entries to take in before polling the keyboard again.
 const BATCH: usize = 2000;
@@ -154,11 +153,11 @@ impl Conversation {
     }
 
     /// Returns the commands that only this session has.
-    pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
+    pub(super) fn prompts(&self) -> Reply<Vec<SessionCommand>> {
         match self {
             Self::Here(session, _) => {
                 let session = Arc::clone(session);
-                let found = tokio::task::spawn_blocking(move || offered(&session));
+                let found = tokio::task::spawn_blocking(move || session.own_commands());
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.prompts(),
@@ -168,14 +167,4 @@ impl Conversation {
 
 fn at_once<T: Send + 'static>(value: T) -> Reply<T> {
     ready(Ok(value)).boxed()
-}
-
-/// Commands that only this session has. May read files.
-fn offered(session: &Session) -> Vec<Offered> {
-    let offered = session.own_commands().into_iter().map(|command| Offered {
-        takes: !command.arguments.is_empty(),
-        description: command.description,
-        name: command.name,
-    });
-    offered.collect()
 }

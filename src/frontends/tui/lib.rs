@@ -66,8 +66,7 @@ use self::signals::{Came, Signals};
 use self::state::{Elsewhere, LongTurn, ScreenState, StatusInfo};
 use self::terminal::{RawTerminal, size};
 use self::wait::{changed, next_key};
-use tandem_agent::session::{Entry, TurnId};
-use tandem_wire::attach::Offered;
+use tandem_agent::session::{Entry, SessionCommand, TurnId};
 pub use tandem_wire::attach::{Listed, Wanted};
 
 /// Minimum time between two drawings of what comes by itself.
@@ -166,7 +165,7 @@ struct Ui {
     /// `true` if they are being looked for.
     finding: bool,
     /// The prompts of MCP servers, as they were when a command was begun.
-    prompts: Vec<Offered>,
+    prompts: Vec<SessionCommand>,
     /// Replies of the session that are awaited, each with its continuation.
     replies: FuturesUnordered<BoxFuture<'static, Next>>,
     login: Option<LogIn>,

@@ -22,10 +22,12 @@ use tokio_util::task::AbortOnDropHandle;
 use self::link::{Link, SessionRequest, open};
 use self::socket::SocketConnection;
 use super::news::{News, Reply};
-use tandem_agent::session::{Answer, AnswerError, ClientName, Mode, Origin, PromptPart, TurnId};
+use tandem_agent::session::{
+    Answer, AnswerError, ClientName, Mode, Origin, PromptPart, SessionCommand, TurnId,
+};
 use tandem_wire::attach::{
-    ANSWER, Answering, CANCEL, FILES, Files, Listed, Offered, Open, Opened, Opening, PROMPT,
-    PROMPTS, Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
+    ANSWER, Answering, CANCEL, FILES, Files, Listed, Open, Opened, Opening, PROMPT, PROMPTS,
+    Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
 };
 
 /// Number of unread news from which on no more are requested.
@@ -164,7 +166,7 @@ impl Remote {
         self.ask(FILES, &Files { most })
     }
 
-    pub(super) fn prompts(&self) -> Reply<Vec<Offered>> {
+    pub(super) fn prompts(&self) -> Reply<Vec<SessionCommand>> {
         self.ask(PROMPTS, &())
     }
 

@@ -73,7 +73,7 @@ async fn attach(client: Client) -> Socket {
 }
 
 fn open(name: &str, session: Value) -> Value {
-    json!({ "version": 2, "terminal": name, "session": session })
+    json!({ "version": 3, "terminal": name, "session": session })
 }
 
 fn said(events: &[Value]) -> String {
@@ -141,7 +141,13 @@ async fn files_and_what_servers_have_are_offered() {
     );
     let prompts = seat.result("attach/prompts", Value::Null).await;
     let description = "Reviews a file. (MCP server `s`)";
-    let review = json!({ "name": "review", "takes": true, "description": description });
+    let arguments = json!([
+        { "name": "file", "description": "which", "is_required": true },
+        { "name": "how", "description": "", "is_required": false },
+    ]);
+    let usage = "--file=… [--how=…]";
+    let review = json!({ "name": "review", "description": description, "arguments": arguments,
+        "usage": usage });
     assert_eq!(prompts, json!([review]));
 }
 
@@ -151,8 +157,11 @@ async fn the_users_own_commands_are_offered() {
     let setup = hello().file("../.gemini/commands/git/commit.toml", command);
     let it = shared(&setup).await;
     let mut seat = Seat::open(it.client, "a").await;
-    let expected =
-        json!([{ "name": "git:commit", "description": "Writes a message", "takes": true }]);
+    let arguments = json!([
+        { "name": "args", "description": "what goes into the prompt", "is_required": false },
+    ]);
+    let expected = json!([{ "name": "git:commit", "description": "Writes a message",
+        "arguments": arguments, "usage": "[ARGS]" }]);
     assert_eq!(seat.result("attach/prompts", Value::Null).await, expected);
 }
 
@@ -164,7 +173,7 @@ async fn another_version_is_told_so() {
     let answer = socket.call(0, "attach/open", open).await;
     let why = answer["error"]["data"]["details"].as_str().unwrap();
     let own = env!("CARGO_PKG_VERSION");
-    assert!(why.starts_with(&format!("the agent (tandem {own}) lets terminals of version 2")));
+    assert!(why.starts_with(&format!("the agent (tandem {own}) lets terminals of version 3")));
     assert!(why.contains("this one is of version 7"), "{why}");
 }
 
