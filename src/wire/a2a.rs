@@ -55,17 +55,17 @@ pub struct TaskStatus {
 /// State of a task (spec 6.3); `a2a-server.md`, "Task states".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
-    /// It waits for its turn.
+    /// Queued.
     Submitted,
-    /// The agent is at it.
+    /// Running.
     Working,
-    /// The agent waits for an answer.
+    /// Waiting for the user's answer.
     InputRequired,
-    /// It is done.
+    /// Done.
     Completed,
-    /// Somebody cancelled it.
+    /// Cancelled.
     Canceled,
-    /// It could not be done.
+    /// Failed.
     Failed,
 }
 
@@ -99,7 +99,7 @@ pub struct Message {
     pub task_id: String,
     /// Conversation that the message is part of.
     pub context_id: String,
-    /// URIs of the extensions that its parts follow.
+    /// URIs of the extensions that the parts follow.
     pub extensions: Vec<&'static str>,
     /// Content.
     pub parts: Vec<Part>,
@@ -212,62 +212,62 @@ enum PartData<'a> {
 /// Reason why a request failed: JSON-RPC's error object, with A2A's codes (spec 8).
 #[derive(Debug, Clone, Serialize)]
 pub struct Error {
-    /// One of those that the constructors give.
+    /// One of the codes below.
     pub code: i64,
-    /// A sentence.
+    /// Sentence for people.
     pub message: Cow<'static, str>,
-    /// Particulars.
+    /// Additional data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<Value>>,
 }
 
 impl Error {
-    /// The body is not JSON.
+    /// Code: the body is not JSON.
     pub const PARSE: i64 = -32700;
-    /// It is no request.
+    /// Code: the body is no request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// There is no such method.
+    /// Code: unknown method.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// Its parameters are wrong.
+    /// Code: wrong parameters.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// A fault of the agent.
+    /// Code: a fault of the agent.
     pub const INTERNAL: i64 = -32603;
-    /// There is no such task.
+    /// Code: unknown task.
     pub const TASK_NOT_FOUND: i64 = -32001;
-    /// The task has ended.
+    /// Code: the task has ended.
     pub const TASK_NOT_CANCELABLE: i64 = -32002;
-    /// The agent cannot do this here.
+    /// Code: the operation is not supported.
     pub const UNSUPPORTED_OPERATION: i64 = -32004;
-    /// The agent cannot read that kind of content.
+    /// Code: the content type is not supported.
     pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;
-    /// There is no card for those who are known.
+    /// Code: there is no card for authenticated clients.
     pub const EXTENDED_CARD_NOT_CONFIGURED: i64 = -32007;
-    /// The agent does not speak that version.
+    /// Code: the agent does not speak that version.
     pub const VERSION_NOT_SUPPORTED: i64 = -32009;
 
-    /// An error.
+    /// Returns an error without data.
     pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The parameters are wrong; how.
+    /// Returns the error for wrong parameters.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Self::INVALID_PARAMS, message)
     }
 
-    /// There is no task of that id.
+    /// Returns the error for an unknown task.
     pub fn task_not_found(id: &str) -> Self {
         Self::new(Self::TASK_NOT_FOUND, format!("Task not found: {id}"))
     }
 
-    /// The same, with particulars for programs.
+    /// Returns the error with data for programs.
     #[must_use]
     pub fn with(mut self, data: Value) -> Self {
         self.data = Some(Box::new(data));
         self
     }
 
-    /// The name that version 1.0 gives the reason (1.0, section 9.5), if it is one of A2A's own.
+    /// Returns version 1.0's name of the reason (1.0, section 9.5), if the code is A2A's own.
     pub fn reason(&self) -> Option<&'static str> {
         Some(match self.code {
             Self::TASK_NOT_FOUND => "TASK_NOT_FOUND",

@@ -12,24 +12,24 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// The version this program speaks.
+/// Version that this program speaks.
 pub const VERSION: &str = "0.0.9";
 
 /// Editor to agent: the first call.
 pub const INITIALIZE: &str = "initialize";
-/// Editor to agent: log in; answered when that is complete.
+/// Editor to agent: logs in; answered when that is complete.
 pub const AUTHENTICATE: &str = "authenticate";
-/// Editor to agent: run one turn; answered when the turn has ended.
+/// Editor to agent: runs one turn; answered when the turn has ended.
 pub const SEND_USER_MESSAGE: &str = "sendUserMessage";
-/// Editor to agent: stop the running turn.
+/// Editor to agent: stops the running turn.
 pub const CANCEL_SEND_MESSAGE: &str = "cancelSendMessage";
 /// Agent to editor: more of the assistant's message.
 pub const STREAM_ASSISTANT_MESSAGE_CHUNK: &str = "streamAssistantMessageChunk";
-/// Agent to editor: show a tool call and ask whether it may run.
+/// Agent to editor: shows a tool call and asks for permission to run it.
 pub const REQUEST_TOOL_CALL_CONFIRMATION: &str = "requestToolCallConfirmation";
-/// Agent to editor: show a tool call that runs without asking.
+/// Agent to editor: shows a tool call that runs without a question.
 pub const PUSH_TOOL_CALL: &str = "pushToolCall";
-/// Agent to editor: change a tool call that is shown.
+/// Agent to editor: changes a tool call that is shown.
 pub const UPDATE_TOOL_CALL: &str = "updateToolCall";
 /// Agent to editor, since 0.0.10: the plan as it is now.
 pub const UPDATE_PLAN: &str = "updatePlan";
@@ -41,8 +41,8 @@ pub struct InitializeParams {
     /// The client's latest version. Read as any JSON: old and new clients send odd ones.
     #[serde(default)]
     pub protocol_version: serde_json::Value,
-    /// Since 0.0.11: the MCP servers that the client brings, each a [`ContextServer`] under its
-    /// name. Read as any JSON: one that is wrong must not be in the way of the others.
+    /// MCP servers that the client brings (since 0.0.11), each a [`ContextServer`] under its name.
+    /// Read as any JSON: a wrong one must not be in the way of the others.
     #[serde(default)]
     pub context_servers: serde_json::Value,
 }
@@ -53,20 +53,20 @@ pub struct InitializeParams {
 pub enum ContextServer {
     /// A program to start.
     Stdio {
-        /// A path, or a name that is looked for.
+        /// Path, or a name that is searched for.
         command: String,
-        /// What follows it.
+        /// Arguments of the command.
         #[serde(default)]
         args: Vec<String>,
-        /// What is put into its environment.
+        /// Variables that are added to the environment.
         #[serde(default)]
         env: BTreeMap<String, String>,
     },
     /// A web service.
     Http {
-        /// Where.
+        /// Address of the service.
         url: String,
-        /// What is sent with each request.
+        /// Headers of each request.
         #[serde(default)]
         headers: BTreeMap<String, String>,
     },
@@ -76,16 +76,16 @@ pub enum ContextServer {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {
-    /// The version the agent speaks.
+    /// Version that the agent speaks.
     pub protocol_version: &'static str,
-    /// Whether a model can be called, as far as is known without the network.
+    /// `true` if a model can be called, as far as is known without the network.
     pub is_authenticated: bool,
 }
 
 /// Parameters of [`SEND_USER_MESSAGE`].
 #[derive(Debug, Deserialize)]
 pub struct SendUserMessageParams {
-    /// The message, in order.
+    /// Parts of the message, in order.
     pub chunks: Vec<UserMessageChunk>,
 }
 
@@ -93,13 +93,13 @@ pub struct SendUserMessageParams {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(try_from = "UserMessageChunkFields")]
 pub enum UserMessageChunk {
-    /// What the user typed, Markdown.
+    /// Typed text, Markdown.
     Text(String),
     /// A file or directory the user mentions: relative, absolute, or a `file://` URI.
     Path(String),
 }
 
-/// Which field is there says which chunk it is; any others are passed over.
+/// Fields of a chunk: the one that is there decides its kind. Unknown fields are ignored.
 #[derive(Deserialize)]
 struct UserMessageChunkFields {
     text: Option<String>,
@@ -121,7 +121,7 @@ impl TryFrom<UserMessageChunkFields> for UserMessageChunk {
 /// Parameters of [`STREAM_ASSISTANT_MESSAGE_CHUNK`].
 #[derive(Debug, Serialize)]
 pub struct StreamAssistantMessageChunkParams<'a> {
-    /// What is new.
+    /// Text to append.
     pub chunk: AssistantMessageChunk<'a>,
 }
 
@@ -129,13 +129,13 @@ pub struct StreamAssistantMessageChunkParams<'a> {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AssistantMessageChunk<'a> {
-    /// Markdown.
+    /// Markdown of the answer.
     Text(&'a str),
-    /// Markdown; usually begins with `**Subject**`.
+    /// Thoughts as Markdown; they usually begin with `**Subject**`.
     Thought(&'a str),
 }
 
-/// The whole set of icons. A client that gets another one never answers.
+/// Icon of a call; the set is complete: a client that gets another one never answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names are all there is")]
@@ -150,12 +150,12 @@ pub enum Icon {
     Terminal,
 }
 
-/// A place that a call is about.
+/// File and line of a call.
 #[derive(Debug, Serialize)]
 pub struct ToolCallLocation<'a> {
-    /// Absolute.
+    /// Absolute path.
     pub path: &'a str,
-    /// From 0: it is an editor's row.
+    /// Row in the editor, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
@@ -163,11 +163,11 @@ pub struct ToolCallLocation<'a> {
 /// Parameters of [`PUSH_TOOL_CALL`].
 #[derive(Debug, Serialize)]
 pub struct PushToolCallParams<'a> {
-    /// What it looks like.
+    /// Icon of the call.
     pub icon: Icon,
-    /// One line.
+    /// Title of the call, one line.
     pub label: &'a str,
-    /// Always sent, empty if there are none: a real client needs it.
+    /// Files of the call; always sent, even if empty: a real client needs that.
     pub locations: Vec<ToolCallLocation<'a>>,
 }
 
@@ -175,7 +175,7 @@ pub struct PushToolCallParams<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self")]
 pub struct PushToolCallResponse {
-    /// The client's name for the call. Null is none.
+    /// The client's id for the call. Null is none.
     #[serde(deserialize_with = "not_null")]
     pub id: ToolCallId,
 }
@@ -185,26 +185,26 @@ fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolCallId, D:
     id.ok_or_else(|| D::Error::custom("`id` is null"))
 }
 
-/// The client's name for a call: a number, by the schema, and any JSON in the wild.
-/// Kept and sent back as it came.
+/// The client's id for a call: a number, by the schema, and any JSON in the wild. Sent back as it
+/// came.
 pub type ToolCallId = Box<RawValue>;
 
 /// Parameters of [`REQUEST_TOOL_CALL_CONFIRMATION`].
 #[derive(Debug, Serialize)]
 pub struct RequestToolCallConfirmationParams<'a> {
-    /// One line.
+    /// Title of the call, one line.
     pub label: &'a str,
-    /// What it looks like.
+    /// Icon of the call.
     pub icon: Icon,
-    /// What would happen, or null.
+    /// Content of the proposed change, or null.
     pub content: Option<ToolCallContent<'a>>,
-    /// What is asked.
+    /// The question.
     pub confirmation: ToolCallConfirmation<'a>,
-    /// Always sent.
+    /// Files of the call; always sent.
     pub locations: Vec<ToolCallLocation<'a>>,
 }
 
-/// What is asked.
+/// A question about a call.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -214,9 +214,9 @@ pub enum ToolCallConfirmation<'a> {
         description: Option<String>,
     },
     Execute {
-        /// The command names that are not allowed yet, joined by `, `.
+        /// Names of the commands that are not allowed yet, joined by `, `.
         root_command: String,
-        /// The whole line.
+        /// The whole command line.
         command: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
@@ -234,19 +234,19 @@ pub enum ToolCallConfirmation<'a> {
     },
 }
 
-/// Result of [`REQUEST_TOOL_CALL_CONFIRMATION`]. Both are needed, and clients forget both.
+/// Result of [`REQUEST_TOOL_CALL_CONFIRMATION`]. Both fields are required, and clients forget both.
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self")]
 pub struct RequestToolCallConfirmationResponse {
-    /// The client's name for the call.
+    /// The client's id for the call.
     pub id: Option<ToolCallId>,
-    /// What the user chose: a [`ToolCallConfirmationOutcome`].
+    /// The user's choice: a [`ToolCallConfirmationOutcome`].
     #[serde(default)]
     pub outcome: serde_json::Value,
 }
 
-/// Has a result read from an object only. A struct would also be read from an array of its fields,
-/// and nobody who sent an array meant it as consent.
+/// Implements `Deserialize` for objects only. A struct would also be read from an array of its
+/// fields, and an array is never consent.
 macro_rules! only_an_object {
     ($result:ident) => {
         impl<'de> Deserialize<'de> for $result {
@@ -274,21 +274,21 @@ macro_rules! only_an_object {
 only_an_object!(PushToolCallResponse);
 only_an_object!(RequestToolCallConfirmationResponse);
 
-/// What the user chose.
+/// The user's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ToolCallConfirmationOutcome {
-    /// This once.
+    /// Allows this call.
     Allow,
-    /// This kind of thing, from now on.
+    /// Allows this kind of action from now on.
     AlwaysAllow,
-    /// Every tool of this MCP server, from now on.
+    /// Allows every tool of this MCP server from now on.
     AlwaysAllowMcpServer,
-    /// This tool, from now on.
+    /// Allows this tool from now on.
     AlwaysAllowTool,
-    /// No.
+    /// Rejects the call.
     Reject,
-    /// No, and stop the turn.
+    /// Rejects the call and ends the turn.
     Cancel,
 }
 
@@ -296,15 +296,15 @@ pub enum ToolCallConfirmationOutcome {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateToolCallParams<'a> {
-    /// As the client gave it.
+    /// The client's id for the call.
     pub tool_call_id: &'a RawValue,
-    /// Where the call is.
+    /// Status of the call.
     pub status: ToolCallStatus,
-    /// Takes the place of what is shown; null leaves nothing but the label.
+    /// Content that replaces the shown one; null leaves nothing but the label.
     pub content: Option<ToolCallContent<'a>>,
 }
 
-/// Where a call is.
+/// Status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -314,7 +314,7 @@ pub enum ToolCallStatus {
     Error,
 }
 
-/// What is shown in a call's card.
+/// Content of a call's card.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ToolCallContent<'a> {
@@ -325,11 +325,11 @@ pub enum ToolCallContent<'a> {
     },
     /// A change of one file.
     Diff {
-        /// Absolute.
+        /// Absolute path.
         path: &'a str,
-        /// The file before; null if it is new.
+        /// Text before; null if the file is new.
         old_text: Option<Cow<'a, str>>,
-        /// The file after.
+        /// Text after.
         new_text: Cow<'a, str>,
     },
 }
@@ -337,30 +337,30 @@ pub enum ToolCallContent<'a> {
 /// Parameters of [`UPDATE_PLAN`]: the whole plan each time.
 #[derive(Debug, Serialize)]
 pub struct UpdatePlanParams<'a> {
-    /// In order.
+    /// Steps, in order.
     pub entries: Vec<PlanEntry<'a>>,
 }
 
 /// A step of a plan.
 #[derive(Debug, Serialize)]
 pub struct PlanEntry<'a> {
-    /// What is to be done.
+    /// Description of the step.
     pub content: Cow<'a, str>,
-    /// How much it matters.
+    /// Priority of the step.
     pub priority: PlanEntryPriority,
-    /// How far it is.
+    /// Status of the step.
     pub status: PlanEntryStatus,
 }
 
-/// How much a step matters. The agent's todo list has no priorities: all are medium.
+/// Priority of a step. The agent's todo list has no priorities: all are medium.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanEntryPriority {
-    /// The only one sent.
+    /// The only priority that is sent.
     Medium,
 }
 
-/// How far a step is.
+/// Status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the protocol's own names")]

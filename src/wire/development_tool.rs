@@ -7,32 +7,32 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// Names the extension, and its version: `v0` (RFC 3.1).
+/// URI of the extension and its version, `v0` (RFC 3.1).
 pub const URI: &str =
     "https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md";
 
-/// The older name of the same thing in metadata (`a2a-server.md`, "Event types").
+/// Older name of the extension in metadata (`a2a-server.md`, "Event types").
 pub const CODER_AGENT: &str = "coderAgent";
 
-/// What an event is about (RFC 3.2, "Event Metadata"; `a2a-server.md`, "Event types").
+/// Kind of an event (RFC 3.2, "Event Metadata"; `a2a-server.md`, "Event types").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A call is asked about.
+    /// Question about a call.
     ToolCallConfirmation,
-    /// A call begins, goes on or ends.
+    /// Begin, progress or end of a call.
     ToolCallUpdate,
-    /// Somebody says something.
+    /// Text of a message.
     TextContent,
-    /// The task's state is another.
+    /// Change of the task's state.
     StateChange,
-    /// The model thinks aloud.
+    /// Thoughts of the model.
     Thought,
-    /// Where something is from.
+    /// Source of a statement.
     Citation,
 }
 
 impl Kind {
-    /// As the RFC has it.
+    /// Returns the kind's name in the RFC.
     pub fn upper(self) -> &'static str {
         match self {
             Self::ToolCallConfirmation => "TOOL_CALL_CONFIRMATION",
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// As `a2a-server.md` has it.
+    /// Returns the kind's name in `a2a-server.md`.
     pub fn kebab(self) -> &'static str {
         match self {
             Self::ToolCallConfirmation => "tool-call-confirmation",
@@ -111,15 +111,15 @@ struct EventInfo<'a> {
 /// A call, whole on every update (RFC 3.2, "Tool Calls").
 #[derive(Debug, Clone)]
 pub struct ToolCall {
-    /// Given by the agent.
+    /// The agent's id for the call.
     pub tool_call_id: String,
-    /// How far it is.
+    /// Status of the call.
     pub status: ToolCallStatus,
-    /// The tool's name, as the model knows it.
+    /// Name of the tool in the model's terms.
     pub tool_name: String,
     /// What it does, for people.
     pub description: Option<String>,
-    /// What the model gave it.
+    /// Arguments from the model.
     pub input_parameters: Value,
     /// All that it has put out so far.
     pub live_content: Option<String>,
@@ -133,103 +133,103 @@ pub struct ToolCall {
     pub kind: &'static str,
 }
 
-/// How far a call is (RFC 3.2, "Tool Call Lifecycle").
+/// Status of a call (RFC 3.2, "Tool Call Lifecycle").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ToolCallStatus {
-    /// It has not begun.
+    /// Not begun.
     Pending,
-    /// It runs.
+    /// Running.
     Executing,
-    /// It worked.
+    /// Done.
     Succeeded,
-    /// It did not.
+    /// Failed.
     Failed,
-    /// The user did not want it.
+    /// Rejected or cancelled by the user.
     Cancelled,
 }
 
-/// What came of a call (RFC 3.2, `ToolOutput`).
+/// Result of a call (RFC 3.2, `ToolOutput`).
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOutput {
     /// Markdown, or plain output.
     Text(String),
-    /// A file was changed.
+    /// Change of a file.
     Diff(FileDiff),
-    /// Anything else.
+    /// Any other data.
     #[serde(untagged)]
     StructuredData {
         /// The data.
         #[serde(rename = "structured_data")]
         data: Value,
-        /// The same for people; sent as `result`.
+        /// Text of the data for people; sent as `result`.
         #[serde(skip)]
         text: String,
     },
 }
 
-/// Why a call failed (RFC 3.2, `ErrorDetails`).
+/// Error of a call (RFC 3.2, `ErrorDetails`).
 #[derive(Debug, Clone, Serialize)]
 pub struct ErrorDetails {
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// For programs, such as `file_not_found`.
+    /// Name for programs, such as `file_not_found`.
     pub r#type: String,
 }
 
-/// What is asked about a call (RFC 3.2; `title`, `prompt` and `type` are of `a2a-server.md`,
+/// Question about a call (RFC 3.2; `title`, `prompt` and `type` are of `a2a-server.md`,
 /// "Tool call confirmation").
 #[derive(Debug, Clone, Serialize)]
 pub struct ConfirmationRequest {
-    /// What may be answered.
+    /// Possible answers.
     pub options: Vec<ConfirmationOption>,
-    /// What would be done.
+    /// Proposed action.
     #[serde(flatten)]
     pub details: ConfirmationDetails,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// The question, and why it is asked.
+    /// Text of the question and its reason.
     pub prompt: String,
-    /// `info`, `warning` or `danger`.
+    /// Severity: `info`, `warning` or `danger`.
     pub r#type: &'static str,
 }
 
 /// A possible answer (RFC 3.2, `ConfirmationOption`).
 #[derive(Debug, Clone, Serialize)]
 pub struct ConfirmationOption {
-    /// What the client sends back.
+    /// Id that the client sends back.
     pub id: &'static str,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// What it means, where the name does not say it.
+    /// Meaning, where the name does not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// What a call would do (RFC 3.2, `ConfirmationRequest.details`).
+/// Proposed action of a call (RFC 3.2, `ConfirmationRequest.details`).
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfirmationDetails {
-    /// Run a command line.
+    /// Runs a command line.
     ExecuteDetails {
         /// The command line.
         command: String,
-        /// Where; absolute.
+        /// Absolute path of the working directory.
         working_directory: String,
     },
-    /// Change a file.
+    /// Changes a file.
     FileEditDetails(FileDiff),
-    /// Call a tool of an MCP server.
+    /// Calls a tool of an MCP server.
     McpDetails {
         /// The server's name.
         server_name: String,
         /// The tool's name there.
         tool_name: String,
     },
-    /// Anything else.
+    /// Any other action.
     GenericDetails {
-        /// A sentence.
+        /// Description in a sentence.
         description: String,
     },
 }
@@ -237,30 +237,30 @@ pub enum ConfirmationDetails {
 /// A change of a file (RFC 3.2, `FileDiff`).
 #[derive(Debug, Clone, Serialize)]
 pub struct FileDiff {
-    /// Without directories.
+    /// File name without directories.
     pub file_name: String,
-    /// Absolute.
+    /// Absolute path.
     pub file_path: String,
-    /// The text before, unless the file is new.
+    /// Text before, unless the file is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old_content: Option<String>,
-    /// The text after.
+    /// Text after.
     pub new_content: String,
-    /// The difference, as `diff -u` shows it.
+    /// Unified diff.
     pub formatted_diff: String,
 }
 
-/// What the model thinks aloud (RFC 3.2, "Agent Thoughts").
+/// Thought of the model (RFC 3.2, "Agent Thoughts").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AgentThought {
-    /// A few words.
+    /// Subject in a few words.
     pub subject: String,
-    /// The rest.
+    /// Text after the subject.
     pub description: String,
 }
 
 impl AgentThought {
-    /// Reads `**Subject** description`.
+    /// Parses `**Subject** description`.
     pub fn read(text: &str) -> Self {
         let parts = text.trim_start().strip_prefix("**").and_then(|rest| rest.split_once("**"));
         let (subject, description) = parts.unwrap_or(("", text));

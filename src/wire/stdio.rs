@@ -23,9 +23,9 @@ use tokio_util::either::Either;
 const STDIN: &str = "/proc/self/fd/0";
 const STDOUT: &str = "/proc/self/fd/1";
 
-/// How much standard output's pipe holds: what clients read at once, and two full writes. The
+/// Size of standard output's pipe in bytes: two full writes, which clients read at once. The
 /// published client loses a line whose two halves come in two reads; it reads 8 KiB at a time,
-/// and so finds only whole lines.
+/// and so gets only whole lines.
 #[cfg(target_os = "linux")]
 const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
 
@@ -212,7 +212,7 @@ impl std::os::fd::AsRawFd for Source {
     }
 }
 
-/// Returns which of these flags are set now, and what went wrong.
+/// Returns the flags that are set now, among these and the error flags.
 fn state(fd: BorrowedFd<'_>, flags: PollFlags) -> PollFlags {
     let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
