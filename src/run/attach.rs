@@ -9,7 +9,7 @@ use crate::cli::Attach;
 use tandem_content::visible::visible_line;
 use tandem_settings::limits::Limits;
 use tandem_settings::settings::Settings;
-use tandem_tui::{self as tui, Attached, Conversation, Listed, LocalAgent, Wanted};
+use tandem_tui::{self as tui, Attached, Conversation, ListedSession, LocalAgent, SessionSelector};
 
 /// What it ends with if the person has to say which session.
 const CHOOSE: i32 = 2;
@@ -29,9 +29,9 @@ pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
     };
     let here = env.directory().display().to_string();
     let wanted = match &attach.session {
-        Some(id) => Wanted::Id(id.clone()),
-        None if attach.new => Wanted::New(here),
-        None => Wanted::Only(here),
+        Some(id) => SessionSelector::Id(id.clone()),
+        None if attach.new => SessionSelector::New(here),
+        None => SessionSelector::Only(here),
     };
     let remote = match tui::attach(agent, wanted).await? {
         Attached::To(remote) => *remote,
@@ -52,7 +52,7 @@ pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
 }
 
 /// Says which sessions there are.
-fn choose(attach: &Attach, sessions: &[Listed]) {
+fn choose(attach: &Attach, sessions: &[ListedSession]) {
     let mut text = match &attach.session {
         Some(id) => format!("tandem: no session, or more than one, is called {id}. "),
         None => "tandem: there are several sessions. ".to_owned(),
@@ -65,7 +65,7 @@ fn choose(attach: &Attach, sessions: &[Listed]) {
     let _ = stderr().write_all(text.as_bytes());
 }
 
-fn row(session: &Listed) -> String {
+fn row(session: &ListedSession) -> String {
     // The beginnings of two that were made one soon after the other are the same.
     let skipped = session.id.chars().count().saturating_sub(ID);
     let id: String = session.id.chars().skip(skipped).collect();

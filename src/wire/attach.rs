@@ -1,189 +1,190 @@
 //! A terminal attaches to a session of a tandem that runs elsewhere, over a WebSocket at [`PATH`].
 //!
-//! JSON-RPC, a frame a message; only the terminal calls. Its first call is [`OPEN`]. Then it asks
-//! with [`EVENTS`] for the entries of the session's log from an index on, and is answered when there
-//! are some: it is told everything once, at its own pace, and a later connection goes on where this
-//! one ended. Every other call may be made again when a connection was lost before its answer, and
+//! JSON-RPC, a frame a message; only the terminal calls. Its first call is [`OPEN`]. Then it requests
+//! with [`EVENTS`] the entries of the session's log from an index on, and is answered when there are
+//! some: it gets each entry once, at its own pace, and a later connection goes on where this one
+//! ended. Every other call may be made again when a connection was lost before its answer, and
 //! cancelled with `$/cancel_request`.
 //!
-//! What is the session's own (events, parts of prompts, answers) stands here as types `E`, `P`, `A`.
+//! The session's own types (events, parts of prompts, answers) are the parameters `E`, `P`, `A`.
 
 use serde::{Deserialize, Serialize};
 
-/// Where on the server.
+/// Path on the server.
 pub const PATH: &str = "/attach";
 
-/// Both ends must speak the same one.
+/// Version of this protocol; both ends must speak the same one.
 pub const VERSION: u32 = 3;
 
-/// Joins a session: [`Open`] to [`Opening`].
+/// Joins a session: [`OpenParams`] to [`OpenResult`].
 pub const OPEN: &str = "attach/open";
-/// What has happened: [`Since`] to [`Happened`].
+/// Reads the log: [`EventsParams`] to [`EventsResult`].
 pub const EVENTS: &str = "attach/events";
-/// The person says something: [`Prompt`] to null.
+/// Queues a prompt of the user: [`PromptParams`] to null.
 pub const PROMPT: &str = "attach/prompt";
-/// Ends a turn: [`Turn`] to whether it had not ended.
+/// Ends a turn: [`TurnParams`] to a boolean, `true` if the turn had not ended.
 pub const CANCEL: &str = "attach/cancel";
-/// Takes back a prompt that waits: [`Turn`] to whether it still did.
+/// Takes back a queued prompt: [`TurnParams`] to a boolean, `true` if it was still queued.
 pub const TAKE_BACK: &str = "attach/takeBack";
-/// Answers a question: [`Answering`] to the session's own result.
+/// Answers a question: [`AnswerParams`] to the session's own result.
 pub const ANSWER: &str = "attach/answer";
-/// Another approval mode: [`SetMode`] to null.
+/// Changes the approval mode: [`SetModeParams`] to null.
 pub const SET_MODE: &str = "attach/setMode";
-/// What a prompt can mention, files and what MCP servers have: [`Files`] to the names.
+/// Lists the names that a prompt can mention, files and resources of MCP servers: [`FilesParams`] to
+/// the names.
 pub const FILES: &str = "attach/files";
 /// Lists the commands that only this session has, the prompts of MCP servers and the user's own:
 /// null to the session's own descriptions of them.
 pub const PROMPTS: &str = "attach/prompts";
 
-/// The code of an error that says in `data.details`, for the person, why something is not done.
+/// Code of an error whose `data.details` tells the user why a call was refused.
 pub const REFUSED: i64 = -32000;
 
-/// The part of [`Open`] that every version has.
+/// The part of [`OpenParams`] that every version has.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Version {
-    /// [`VERSION`] of whoever sends it.
+pub struct VersionParams {
+    /// [`VERSION`] of the terminal.
     pub version: u32,
 }
 
-/// Which session, for whom.
+/// Parameters of [`OPEN`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Open {
+pub struct OpenParams {
     /// [`VERSION`].
     pub version: u32,
-    /// A name that the terminal has made up for itself: its later connections are told by it.
+    /// Name that the terminal has made up for itself: it identifies later connections.
     pub terminal: String,
-    /// Which session.
-    pub session: Wanted,
+    /// Session to join.
+    pub session: SessionSelector,
 }
 
-/// Which session.
+/// Choice of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Wanted {
+pub enum SessionSelector {
     /// The only one; if there is none, a new one in this directory.
     Only(String),
-    /// The one whose id begins or ends so.
+    /// The one whose id begins or ends with this.
     Id(String),
     /// A new one in this directory.
     New(String),
 }
 
-/// What comes of [`OPEN`].
+/// Result of [`OPEN`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Opening {
-    /// It is joined.
-    Opened(Opened),
-    /// It is not clear which one is meant; all there are, the last one used first.
-    Choose(Vec<Listed>),
+pub enum OpenResult {
+    /// The session is joined.
+    Opened(OpenedSession),
+    /// The choice is ambiguous: all sessions, the last used first.
+    Choose(Vec<ListedSession>),
 }
 
 /// A session that is joined.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opened {
+pub struct OpenedSession {
     /// The session's id.
     pub session: String,
     /// The terminal's number in this session, from 1.
     pub number: u64,
-    /// The directory that it works in.
+    /// Working directory of the session.
     pub directory: String,
-    /// The id of the model that answers.
+    /// Id of the session's model.
     pub model: String,
-    /// The approval mode, by its name.
+    /// Name of the approval mode.
     pub mode: String,
-    /// The modes that there can be, by their names; all, if it is not said.
+    /// Names of the available modes; all, if the list is missing.
     #[serde(default)]
     pub modes: Vec<String>,
-    /// How long a frame may be that the agent takes, in bytes.
+    /// Maximum size of a frame that the agent takes, in bytes.
     pub frame_bytes: usize,
 }
 
-/// A session that could be joined.
+/// A session that can be joined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
-    /// Its id.
+pub struct ListedSession {
+    /// The session's id.
     pub id: String,
-    /// The directory that it works in.
+    /// Working directory of the session.
     pub directory: String,
-    /// How many prompts there were.
+    /// Number of prompts.
     pub prompts: usize,
-    /// The beginning of the last one.
+    /// Beginning of the last prompt.
     pub last: String,
-    /// When something last happened, in milliseconds since the beginning of 1970, UTC.
+    /// Time of the last use, in milliseconds since the beginning of 1970, UTC.
     pub at: i64,
-    /// Whether the agent is at work.
+    /// `true` if a turn runs.
     pub busy: bool,
 }
 
-/// From where on.
+/// Parameters of [`EVENTS`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Since {
-    /// The index of the first entry.
+pub struct EventsParams {
+    /// Index of the first entry.
     pub from: usize,
-    /// How large an event may be that is sent, in bytes.
+    /// Maximum size of an event that is sent, in bytes.
     pub bytes: usize,
 }
 
-/// Some of what has happened, in order; more may have.
+/// Result of [`EVENTS`]: some entries in order; there may be more.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Happened<E> {
-    /// What.
-    pub entries: Vec<Entry<E>>,
-    /// From where to ask on.
+pub struct EventsResult<E> {
+    /// The entries.
+    pub entries: Vec<LogEntry<E>>,
+    /// Index to continue from.
     pub next: usize,
-    /// How many tokens the model can be told, if that is known.
+    /// Maximum prompt size of the model in tokens, if known.
     pub input_limit: Option<u64>,
 }
 
 /// An entry of the session's log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Entry<E> {
-    /// Its place.
+pub struct LogEntry<E> {
+    /// Index in the log.
     pub index: usize,
-    /// When it happened, in milliseconds since the beginning of 1970, UTC.
+    /// Time of the event, in milliseconds since the beginning of 1970, UTC.
     pub at: i64,
-    /// What happened; nothing if that is too large.
+    /// The event; `None` if it is too large.
     pub event: Option<E>,
 }
 
-/// Something said.
+/// Parameters of [`PROMPT`].
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Prompt<P> {
-    /// The terminal counts its prompts, from 1: none is taken twice.
+pub struct PromptParams<P> {
+    /// Number of the terminal's prompt, from 1: none is taken twice.
     pub number: u64,
-    /// What was said.
+    /// Parts of the prompt.
     pub parts: Vec<P>,
 }
 
-/// A turn.
+/// Parameters of [`CANCEL`] and [`TAKE_BACK`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Turn {
-    /// Its number.
+pub struct TurnParams {
+    /// Number of the turn.
     pub turn: u64,
 }
 
-/// An answer to a question.
+/// Parameters of [`ANSWER`].
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Answering<A> {
-    /// The id of the call that was asked about.
+pub struct AnswerParams<A> {
+    /// Id of the call that the question is about.
     pub call: String,
     /// The answer.
     pub answer: A,
 }
 
-/// An approval mode.
+/// Parameters of [`SET_MODE`].
 #[derive(Debug, Serialize, Deserialize)]
-pub struct SetMode {
-    /// Its name.
+pub struct SetModeParams {
+    /// Name of the approval mode.
     pub mode: String,
 }
 
-/// Files that are wanted.
+/// Parameters of [`FILES`].
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Files {
-    /// How many at most.
+pub struct FilesParams {
+    /// Maximum number of names.
     pub most: usize,
 }

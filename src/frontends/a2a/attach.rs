@@ -1,4 +1,4 @@
-//! A terminal that attaches to a session (`protocol/attach.rs`).
+//! A terminal that attaches to a session (`wire/attach.rs`).
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -19,9 +19,10 @@ use tandem_agent::session::{
     Answer, Origin, PromptPart, PromptTags, Reader, SessionSummary, TurnId,
 };
 use tandem_wire::attach::{
-    ANSWER, Answering, CANCEL, EVENTS, Entry, FILES, Files, Happened, Listed, OPEN, Open, Opened,
-    Opening, PROMPT, PROMPTS, Prompt, REFUSED, SET_MODE, SetMode, Since, TAKE_BACK, Turn, VERSION,
-    Version, Wanted,
+    ANSWER, AnswerParams, CANCEL, EVENTS, EventsParams, EventsResult, FILES, FilesParams,
+    ListedSession, LogEntry, OPEN, OpenParams, OpenResult, OpenedSession, PROMPT, PROMPTS,
+    PromptParams, REFUSED, SET_MODE, SessionSelector, SetModeParams, TAKE_BACK, TurnParams,
+    VERSION, VersionParams,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
@@ -99,15 +100,15 @@ impl rpc::Handler for Seat {
             PROMPT => responder.send(self.prompt(joined, params)),
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
-                let turn = params.parse::<Turn>();
+                let turn = params.parse::<TurnParams>();
                 responder.send(turn.map(|turn| session.cancel(TurnId(turn.turn))));
             }
             TAKE_BACK => {
-                let turn = params.parse::<Turn>();
+                let turn = params.parse::<TurnParams>();
                 responder.send(turn.map(|turn| session.take_back(TurnId(turn.turn))));
             }
             ANSWER => {
-                let answer = params.parse::<Answering<Answer>>();
+                let answer = params.parse::<AnswerParams<Answer>>();
                 let by = joined.origin.clone();
                 responder.send(answer.map(|it| session.answer(&it.call, it.answer, by)));
             }
@@ -117,8 +118,8 @@ impl rpc::Handler for Seat {
 }
 
 impl Seat {
-    fn open(&self, params: Params<'_>) -> Result<Opening, Error> {
-        let Version { version } = params.parse()?;
+    fn open(&self, params: Params<'_>) -> Result<OpenResult, Error> {
+        let VersionParams { version } = params.parse()?;
         if version != VERSION {
             let own = env!("CARGO_PKG_VERSION");
             return Err(refused(format!(
@@ -126,20 +127,20 @@ impl Seat {
                  is of version {version}: use the same tandem for both"
             )));
         }
-        let open: Open = params.parse()?;
+        let open: OpenParams = params.parse()?;
         if open.terminal.len() > LONGEST_NAME {
             return Err(refused("the terminal's name is too long"));
         }
         let context = match self.wanted(&open.session)? {
             Ok(context) => context,
-            Err(all) => return Ok(Opening::Choose(all)),
+            Err(all) => return Ok(OpenResult::Choose(all)),
         };
         let session = &context.session;
         let client = {
             let mut terminals = context.terminals.lock();
             context.story(|story| terminals.client(&open.terminal, story))
         };
-        let opened = Opened {
+        let opened = OpenedSession {
             session: context.id.clone(),
             number: client.number,
             directory: directory(&context),
@@ -152,13 +153,16 @@ impl Seat {
         let joined =
             Joined { context, terminal: client.name.clone(), origin: Origin::Attached(client) };
         match self.joined.set(joined) {
-            Ok(()) => Ok(Opening::Opened(opened)),
+            Ok(()) => Ok(OpenResult::Opened(opened)),
             Err(_) => Err(refused("a session is open already")),
         }
     }
 
     /// The session that is meant; all there are if that is not clear.
-    fn wanted(&self, wanted: &Wanted) -> Result<Result<Arc<Context>, Vec<Listed>>, Error> {
+    fn wanted(
+        &self,
+        wanted: &SessionSelector,
+    ) -> Result<Result<Arc<Context>, Vec<ListedSession>>, Error> {
         let contexts = &self.server.contexts;
         let new = |directory: &str| {
             let workspace = Some(PathBuf::from(directory));
@@ -167,13 +171,13 @@ impl Seat {
         };
         let list = contexts.list();
         let found: Vec<_> = match wanted {
-            Wanted::New(_) if contexts.shared().is_some() => {
+            SessionSelector::New(_) if contexts.shared().is_some() => {
                 return Err(refused("this agent has one session, and begins no other"));
             }
-            Wanted::New(directory) => return Ok(Ok(new(directory)?)),
-            Wanted::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
-            Wanted::Only(_) => list.iter().collect(),
-            Wanted::Id(id) => match list.iter().find(|session| session.id == *id) {
+            SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
+            SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
+            SessionSelector::Only(_) => list.iter().collect(),
+            SessionSelector::Id(id) => match list.iter().find(|session| session.id == *id) {
                 Some(exactly) => vec![exactly],
                 None => list.iter().filter(|session| is_named(&session.id, id)).collect(),
             },
@@ -188,7 +192,7 @@ impl Seat {
 
     /// Answers when something has happened.
     fn events(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
-        let (since, slot) = match self.asked::<Since>(params) {
+        let (since, slot) = match self.asked::<EventsParams>(params) {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
@@ -209,7 +213,7 @@ impl Seat {
     }
 
     fn files(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
-        let (files, slot) = match self.asked::<Files>(params) {
+        let (files, slot) = match self.asked::<FilesParams>(params) {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
@@ -243,7 +247,7 @@ impl Seat {
     }
 
     fn prompt(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
-        let prompt: Prompt<PromptPart> = params.parse()?;
+        let prompt: PromptParams<PromptPart> = params.parse()?;
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
         }
@@ -261,7 +265,7 @@ impl Seat {
     }
 
     fn set_mode(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
-        let SetMode { mode } = params.parse()?;
+        let SetModeParams { mode } = params.parse()?;
         let mode = mode.parse().map_err(Error::invalid_params)?;
         self.trusted()?;
         joined.context.session.set_mode(mode).map_err(Error::invalid_params)
@@ -296,7 +300,7 @@ fn happened(
     log: &mut Reader,
     most: usize,
     input_limit: Option<u64>,
-) -> Result<Happened<Box<RawValue>>, Error> {
+) -> Result<EventsResult<Box<RawValue>>, Error> {
     let (mut entries, mut bytes, mut next) = (Vec::new(), 0, None);
     while entries.len() < ENTRIES
         && let Some(entry) = log.try_next_entry()
@@ -309,10 +313,10 @@ fn happened(
         }
         bytes += size;
         let event = Some(json).filter(|_| size <= most);
-        entries.push(Entry { index: entry.index, at: entry.at, event });
+        entries.push(LogEntry { index: entry.index, at: entry.at, event });
     }
     let next = next.unwrap_or(log.position());
-    Ok(Happened { entries, next, input_limit })
+    Ok(EventsResult { entries, next, input_limit })
 }
 
 /// Returns whether an id begins or ends so. The beginnings of two that were made one soon after the
@@ -326,8 +330,8 @@ fn directory(context: &Context) -> String {
 }
 
 /// A session as a terminal is shown it in the list.
-fn listed(summary: SessionSummary) -> Listed {
-    Listed {
+fn listed(summary: SessionSummary) -> ListedSession {
+    ListedSession {
         id: summary.id,
         directory: summary.directory.display().to_string(),
         prompts: usize::try_from(summary.prompts).unwrap_or(usize::MAX),

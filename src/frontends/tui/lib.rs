@@ -67,7 +67,7 @@ use self::state::{Elsewhere, LongTurn, ScreenState, StatusInfo};
 use self::terminal::{RawTerminal, size};
 use self::wait::{changed, next_key};
 use tandem_agent::session::{Entry, SessionCommand, TurnId};
-pub use tandem_wire::attach::{Listed, Wanted};
+pub use tandem_wire::attach::{ListedSession, SessionSelector};
 
 /// Minimum time between two drawings of what comes by itself.
 const FRAME: Duration = Duration::from_millis(30);

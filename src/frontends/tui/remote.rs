@@ -1,4 +1,4 @@
-//! A session of another tandem, attached to (`protocol/attach.rs`).
+//! A session of another tandem, attached to (`wire/attach.rs`).
 //!
 //! One task holds the connection. It asks for what has happened since the last entry that it was
 //! told of, so that a connection that was lost and found again loses nothing and tells nothing
@@ -26,8 +26,9 @@ use tandem_agent::session::{
     Answer, AnswerError, ClientName, Mode, Origin, PromptPart, SessionCommand, TurnId,
 };
 use tandem_wire::attach::{
-    ANSWER, Answering, CANCEL, FILES, Files, Listed, Open, Opened, Opening, PROMPT, PROMPTS,
-    Prompt, SET_MODE, SetMode, TAKE_BACK, Turn, VERSION, Wanted,
+    ANSWER, AnswerParams, CANCEL, FILES, FilesParams, ListedSession, OpenParams, OpenResult,
+    OpenedSession, PROMPT, PROMPTS, PromptParams, SET_MODE, SessionSelector, SetModeParams,
+    TAKE_BACK, TurnParams, VERSION,
 };
 
 /// Number of unread news from which on no more are requested.
@@ -58,24 +59,24 @@ pub enum Attached {
     /// The session.
     To(Box<Remote>),
     /// It is not clear which session is meant: a list of all.
-    Choose(Vec<Listed>),
+    Choose(Vec<ListedSession>),
 }
 
 /// Attaches to a session. The error says, for people, why that cannot be done.
-pub async fn attach(agent: LocalAgent, wanted: Wanted) -> anyhow::Result<Attached> {
+pub async fn attach(agent: LocalAgent, wanted: SessionSelector) -> anyhow::Result<Attached> {
     let terminal = uuid::Uuid::new_v4().to_string();
-    let ask = Open { version: VERSION, terminal: terminal.clone(), session: wanted };
+    let ask = OpenParams { version: VERSION, terminal: terminal.clone(), session: wanted };
     let connection =
         SocketConnection::open(&agent).await.map_err(|failure| anyhow!(failure.why(&agent)))?;
     let opened = match open(&connection, &agent, &ask).await {
-        Ok(Opening::Opened(opened)) => opened,
-        Ok(Opening::Choose(sessions)) => return Ok(Attached::Choose(sessions)),
+        Ok(OpenResult::Opened(opened)) => opened,
+        Ok(OpenResult::Choose(sessions)) => return Ok(Attached::Choose(sessions)),
         Err(failure) => anyhow::bail!(failure.why(&agent)),
     };
     let (asks, asked) = mpsc::unbounded_channel();
     let (news, told) = mpsc::channel(AHEAD);
     let input_limit = Arc::new(AtomicU64::new(0));
-    let ask = Open { session: Wanted::Id(opened.session.clone()), ..ask };
+    let ask = OpenParams { session: SessionSelector::Id(opened.session.clone()), ..ask };
     let link = Link::new(agent.clone(), ask, news, Arc::clone(&input_limit));
     let task = tokio::spawn(link.run(connection, asked));
     Ok(Attached::To(Box::new(Remote {
@@ -93,7 +94,7 @@ pub async fn attach(agent: LocalAgent, wanted: Wanted) -> anyhow::Result<Attache
 /// A session that is attached to.
 pub struct Remote {
     agent: LocalAgent,
-    opened: Opened,
+    opened: OpenedSession,
     /// Name of this terminal.
     terminal: String,
     asks: mpsc::UnboundedSender<SessionRequest>,
@@ -143,27 +144,27 @@ impl Remote {
 
     pub(super) fn prompt(&self, parts: Vec<PromptPart>) -> Reply<()> {
         let number = self.prompts.fetch_add(1, Ordering::Relaxed) + 1;
-        self.ask(PROMPT, &Prompt { number, parts })
+        self.ask(PROMPT, &PromptParams { number, parts })
     }
 
     pub(super) fn cancel(&self, turn: TurnId) -> Reply<bool> {
-        self.ask(CANCEL, &Turn { turn: turn.0 })
+        self.ask(CANCEL, &TurnParams { turn: turn.0 })
     }
 
     pub(super) fn take_back(&self, turn: TurnId) -> Reply<bool> {
-        self.ask(TAKE_BACK, &Turn { turn: turn.0 })
+        self.ask(TAKE_BACK, &TurnParams { turn: turn.0 })
     }
 
     pub(super) fn answer(&self, call: &str, answer: Answer) -> Reply<Result<(), AnswerError>> {
-        self.ask(ANSWER, &Answering { call: call.to_owned(), answer })
+        self.ask(ANSWER, &AnswerParams { call: call.to_owned(), answer })
     }
 
     pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
-        self.ask(SET_MODE, &SetMode { mode: mode.to_string() })
+        self.ask(SET_MODE, &SetModeParams { mode: mode.to_string() })
     }
 
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
-        self.ask(FILES, &Files { most })
+        self.ask(FILES, &FilesParams { most })
     }
 
     pub(super) fn prompts(&self) -> Reply<Vec<SessionCommand>> {

@@ -16,7 +16,9 @@ use super::LocalAgent;
 use super::socket::{ConnectError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
-use tandem_wire::attach::{self, EVENTS, Happened, OPEN, Open, Opening, REFUSED, Since};
+use tandem_wire::attach::{
+    self, EVENTS, EventsParams, EventsResult, OPEN, OpenParams, OpenResult, REFUSED,
+};
 use tandem_wire::rpc::{CallError, Peer};
 
 /// Waits before attempts to connect again.
@@ -35,7 +37,7 @@ type Answer = Result<Box<RawValue>, CallError>;
 /// What is known at this end.
 pub(super) struct Link {
     agent: LocalAgent,
-    open: Open,
+    open: OpenParams,
     news: mpsc::Sender<News>,
     input_limit: Arc<AtomicU64>,
     /// The index of the entry that is to be told next.
@@ -50,8 +52,8 @@ pub(super) struct Link {
 pub(super) async fn open(
     connection: &SocketConnection,
     agent: &LocalAgent,
-    ask: &Open,
-) -> Result<Opening, ConnectError> {
+    ask: &OpenParams,
+) -> Result<OpenResult, ConnectError> {
     connection.peer.call(OPEN, ask).await.map_err(|error| match error {
         CallError::Gone => ConnectError::ForNow(format!("{agent} has hung up")),
         CallError::Refused(error) => ConnectError::Final(for_people(&error)),
@@ -64,7 +66,7 @@ pub(super) async fn open(
 impl Link {
     pub(super) fn new(
         agent: LocalAgent,
-        open: Open,
+        open: OpenParams,
         news: mpsc::Sender<News>,
         input_limit: Arc<AtomicU64>,
     ) -> Self {
@@ -130,12 +132,12 @@ impl Link {
     fn events(
         &self,
         peer: &Peer,
-    ) -> BoxFuture<'static, Result<Happened<Box<RawValue>>, CallError>> {
+    ) -> BoxFuture<'static, Result<EventsResult<Box<RawValue>>, CallError>> {
         let bytes = self.agent.line_bytes.saturating_sub(super::ENVELOPE);
-        peer.call(EVENTS, &Since { from: self.next, bytes })
+        peer.call(EVENTS, &EventsParams { from: self.next, bytes })
     }
 
-    async fn happened(&mut self, happened: Happened<Box<RawValue>>) -> Result<(), String> {
+    async fn happened(&mut self, happened: EventsResult<Box<RawValue>>) -> Result<(), String> {
         if happened.next <= self.next {
             return Err("the agent tells the same again and again".to_owned());
         }
@@ -186,8 +188,8 @@ impl Link {
     async fn connect(&self) -> Result<SocketConnection, ConnectError> {
         let connection = SocketConnection::open(&self.agent).await?;
         match open(&connection, &self.agent, &self.open).await? {
-            Opening::Opened(_) => Ok(connection),
-            Opening::Choose(_) => {
+            OpenResult::OpenedSession(_) => Ok(connection),
+            OpenResult::Choose(_) => {
                 Err(ConnectError::Final(format!("the session on {} has ended", self.agent)))
             }
         }
@@ -199,7 +201,7 @@ fn call(peer: &Peer, number: u64, ask: &SessionRequest) -> BoxFuture<'static, (u
 }
 
 /// An entry as the session had it, or a note in its place.
-fn read(entry: attach::Entry<Box<RawValue>>) -> Entry {
+fn read(entry: attach::LogEntry<Box<RawValue>>) -> Entry {
     let note = |why: &str| Event::Notice(format!("Something happened that is not shown: {why}."));
     let event = match entry.event.map(|event| serde_json::from_str(event.get())) {
         Some(Ok(Event::Unknown(_)) | Err(_)) => note("the agent is another version of tandem"),
