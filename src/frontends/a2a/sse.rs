@@ -8,7 +8,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures::stream::{self, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::envelope::failure;
 use super::subscription::Subscription;
 use tandem_wire::a2a::Error;
 use tandem_wire::jsonrpc::Envelope;

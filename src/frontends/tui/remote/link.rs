@@ -188,7 +188,7 @@ impl Link {
     async fn connect(&self) -> Result<SocketConnection, ConnectError> {
         let connection = SocketConnection::open(&self.agent).await?;
         match open(&connection, &self.agent, &self.open).await? {
-            OpenResult::OpenedSession(_) => Ok(connection),
+            OpenResult::Opened(_) => Ok(connection),
             OpenResult::Choose(_) => {
                 Err(ConnectError::Final(format!("the session on {} has ended", self.agent)))
             }
