@@ -12,7 +12,7 @@ use tandem_agent::permission::Mode;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_settings::limits::{self, Change};
-use tandem_settings::settings::{Given, Origin};
+use tandem_settings::{Origin, Override};
 
 /// A coding agent for your editor and your terminal.
 ///
@@ -352,7 +352,7 @@ impl Agent {
 
 impl Work {
     /// What the flags say that settings can say too.
-    pub(crate) fn given(&self) -> Vec<Given> {
+    pub(crate) fn given(&self) -> Vec<Override> {
         let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
         let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
         let text = |text: &Option<String>| text.clone().map(Value::String);

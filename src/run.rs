@@ -46,7 +46,7 @@ use tandem_model::Model;
 use tandem_model::provider::Provider;
 use tandem_net as net;
 use tandem_settings::limits::Limits;
-use tandem_settings::{self as config, Check, Credentials, Env, Input, Settings, settings};
+use tandem_settings::{self as config, Check, Credentials, Env, Input, Settings, show};
 use tandem_tools::Host;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
@@ -169,7 +169,7 @@ fn environment(credentials: &Arc<Credentials>, settings: &Settings) -> Environme
 
 /// What is set up for work in a directory.
 fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
-    let settings = Settings::read(env, directory, &work.given());
+    let settings = config::read_settings(env, directory, &work.given());
     for remark in settings.remarks() {
         tracing::info!("{remark}");
     }
@@ -362,9 +362,9 @@ pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
 pub(crate) fn config(config: &Config) -> anyhow::Result<()> {
     let (env, settings) = set_up(&config.work, env()?);
     let text = if config.json {
-        format!("{:#}\n", settings::show::json(&settings))
+        format!("{:#}\n", show::json(&settings))
     } else {
-        settings::show::text(&settings, env.var("HOME").map(Path::new))
+        show::text(&settings, env.var("HOME").map(Path::new))
     };
     stdout().write_all(text.as_bytes()).context("standard output cannot be written")
 }

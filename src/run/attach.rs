@@ -8,7 +8,7 @@ use super::{End, Signals, credentials, terminal};
 use crate::cli::Attach;
 use tandem_content::visible::visible_line;
 use tandem_settings::limits::Limits;
-use tandem_settings::settings::Settings;
+use tandem_settings::{Settings, read_settings};
 use tandem_tui::{self as tui, Attached, Conversation, ListedSession, LocalAgent, SessionSelector};
 
 /// What it ends with if the person has to say which session.
@@ -41,7 +41,7 @@ pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
         }
     };
     let directory = remote.directory().to_owned();
-    let settings = Settings::read(env, env.directory(), &[]);
+    let settings = read_settings(env, env.directory(), &[]);
     let session = Conversation::There(remote);
     let service = terminal::service(session, Path::new(&directory), &credentials, &settings);
     tokio::select! {

@@ -16,8 +16,7 @@ use tandem_model::options::Options;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
 use tandem_model::{Error, Model, Models};
-use tandem_settings::settings::Origin;
-use tandem_settings::{Credentials, Settings};
+use tandem_settings::{Credentials, Origin, Settings};
 
 /// The models that the user's keys are for, and those that play a script.
 pub(super) struct Choice {

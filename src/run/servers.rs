@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tandem_mcp::{OAuth, Reach, ServerConfig};
-use tandem_settings::settings::{McpServer, Settings};
+use tandem_settings::{McpServer, Settings};
 use tandem_tools::terminals::Program;
 
 /// The servers that count, for a session in this directory.

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::endpoint::{self, Found, Unusable, api};
-use super::env::{DotEnv, Env, Vars};
+use super::dotenv::DotEnv;
+use super::endpoint::{self, ResolvedEndpoint, Unusable};
+use super::env::Env;
 use super::key_file::{self, Stored};
+use super::provider_variables::{ProviderVariables, provider_variables};
+use super::variables::Vars;
 use parking_lot::Mutex;
 use tandem_model::Secret;
 use tandem_model::endpoint::{Connect, Endpoint};
@@ -40,7 +43,8 @@ struct State {
 impl Credentials {
     /// Looks in this environment.
     pub fn new(env: Env) -> Arc<Self> {
-        let names = Provider::ALL.into_iter().flat_map(|provider| api(provider).keys);
+        let names =
+            Provider::ALL.into_iter().flat_map(|provider| provider_variables(provider).keys);
         let keys = names.filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
         let state = State { keys: keys.collect(), ..State::default() };
         Arc::new(Self {
@@ -100,8 +104,9 @@ impl Credentials {
     /// anything with one in it. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
         let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
-        let named = |api: &endpoint::Api| api.keys.contains(&name) || api.headers == name;
-        Provider::ALL.map(api).into_iter().any(named) || self.state.lock().keys.iter().any(has)
+        let named = |vars: &ProviderVariables| vars.keys.contains(&name) || vars.headers == name;
+        Provider::ALL.map(provider_variables).into_iter().any(named)
+            || self.state.lock().keys.iter().any(has)
     }
 
     /// The environment variables that must not reach a program that is started.
@@ -146,16 +151,19 @@ impl Credentials {
     }
 
     /// Looks for the key of a provider to use now.
-    pub(super) fn look(&self, provider: Provider) -> Result<Found, Unusable> {
+    pub(super) fn look(&self, provider: Provider) -> Result<ResolvedEndpoint, Unusable> {
         let given = self.state.lock().given.get(&provider).cloned();
         match given {
-            Some(key) => Ok(Found { endpoint: self.endpoint_for(provider, &key)?, variable: None }),
+            Some(key) => Ok(ResolvedEndpoint {
+                endpoint: self.endpoint_for(provider, &key)?,
+                variable: None,
+            }),
             None => self.set_up(provider),
         }
     }
 
     /// Looks for the key that another process would use.
-    pub(super) fn set_up(&self, provider: Provider) -> Result<Found, Unusable> {
+    pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, Unusable> {
         let dotenv = self.dotenv(provider);
         let vars = Vars { env: &self.env, dotenv: &dotenv };
         let found = endpoint::find(provider, vars, || self.stored(provider));
@@ -188,7 +196,7 @@ impl Credentials {
         }
         let dotenv = self.dotenv(provider);
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
-        let api = api(provider);
+        let api = provider_variables(provider);
         let name = api.keys[0];
         let mut text = format!(
             "There is no {} API key. Set {name} in the environment, or run `{}` in a terminal, or \

@@ -1,113 +1,129 @@
-//! What a `.env` says: `NAME=value` lines as Node's `dotenv` reads them.
-//!
-//! Written here because users bring files that were made for that package, and because the known
-//! crates replace `$NAME` in values by what the process's environment has: a project's `.env`
-//! could have any secret of the user's sent off as a key.
+//! The one `.env` file that counts, and how far it is followed.
 
 use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Every variable; the last of a name counts. Lines that say nothing are passed over.
-pub(super) fn parse(text: &str) -> HashMap<String, String> {
-    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut found = HashMap::new();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
-        let Some((name, value)) = assignment(line) else {
-            rest = after;
-            continue;
-        };
-        // A quoted value may go on over more lines.
-        let from = &rest[line.len() - value.len()..];
-        let (value, after) = match quoted(from) {
-            Some(found) => found,
-            None => (value.split('#').next().unwrap_or("").trim().to_owned(), after),
-        };
-        found.insert(name.to_owned(), value);
-        rest = after;
-    }
-    found
+use super::dotenv_syntax;
+use super::env::Env;
+use super::owned_file;
+use super::provider_variables::provider_variables;
+use super::trust::{Trust, trust};
+use tandem_model::provider::Provider;
+
+/// What the one `.env` that counts says.
+#[derive(Default)]
+pub(super) struct DotEnv {
+    pub(super) values: HashMap<String, String>,
+    /// Everything it says, if it is the user's own or that of a folder that they trust.
+    all: HashMap<String, String>,
+    /// Which one it is.
+    pub file: Option<PathBuf>,
+    /// What was not used, and why: sentences.
+    pub remarks: Vec<String>,
 }
 
-/// The name, and what comes after the `=` and its white space.
-fn assignment(line: &str) -> Option<(&str, &str)> {
-    let (name, value) = line.split_once('=')?;
-    let name = name.trim();
-    let name = name.strip_prefix("export").map_or(name, |rest| {
-        // `exported=1` is a name too.
-        if rest.starts_with([' ', '\t']) { rest.trim_start() } else { name }
+impl DotEnv {
+    /// Reads the first that there is and that may be read: of the working directory and those
+    /// above it in the project, then of the user.
+    pub(super) fn read(env: &Env) -> Self {
+        let mut found = Self::default();
+        for (file, project) in files(env) {
+            match read_file(env, &file, project.as_deref()) {
+                Ok(Some((text, trust))) => {
+                    found.take(&text, &file, trust);
+                    return found;
+                }
+                Ok(None) => {}
+                Err(why) => found.remark(&file, &format!("was not read: {why}")),
+            }
+        }
+        found
+    }
+
+    /// What it has under any name at all, if it is trusted: for the values of settings.
+    pub(super) fn trusted(&self, name: &str) -> Option<&str> {
+        self.all.get(name).map(String::as_str)
+    }
+
+    /// Keys count anywhere but in a folder that is not to be trusted; what decides where keys and
+    /// prompts go, in a trusted one.
+    fn take(&mut self, text: &str, file: &Path, trust: Trust) {
+        let apis = Provider::ALL.map(provider_variables);
+        for (name, value) in dotenv_syntax::parse(text) {
+            if trust == Trust::Trusted {
+                self.all.insert(name.clone(), value.clone());
+            }
+            let is_setting = apis.iter().any(|api| api.settings.contains(&&*name));
+            let is_key = apis.iter().any(|api| api.keys.contains(&&*name));
+            if is_key || is_setting && trust == Trust::Trusted {
+                self.values.insert(name, value);
+            } else if is_setting {
+                let why = format!("says {name}, which counts only in a folder that you trust");
+                self.remark(file, &why);
+            }
+        }
+        self.file = Some(file.to_owned());
+    }
+
+    fn remark(&mut self, file: &Path, why: &str) {
+        self.remarks.push(format!("{} {why}.", file.display()));
+    }
+}
+
+/// Where a `.env` may be, the first place first; in a project, with the directory to be trusted.
+fn files(env: &Env) -> impl Iterator<Item = (PathBuf, Option<PathBuf>)> {
+    let project = project_directories(env).into_iter().flat_map(|dir| {
+        let files = [dir.join(".gemini/.env"), dir.join(".env")];
+        files.map(|file| (file, Some(dir.clone())))
     });
-    let is_name =
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    is_name.then(|| (name, value.trim_start()))
+    let user = [env.gemini_dir(), env.home()].into_iter().flatten();
+    project.chain(user.map(|dir| (dir.join(".env"), None)))
 }
 
-/// The value at the start of `text`, if it is quoted and nothing but a comment follows it on its
-/// line, and the text after that line.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
-    let body = &text[1..];
-    let is_end = |at: usize| !body[..at].ends_with('\\');
-    let end = body.match_indices(quote).map(|(at, _)| at).find(|at| is_end(*at))?;
-    let (trailing, after) = body[end + 1..].split_once('\n').unwrap_or((&body[end + 1..], ""));
-    if !trailing.trim().is_empty() && !trailing.trim_start().starts_with('#') {
-        return None;
+/// What a `.env` says and how far to follow it; `None` if there is none.
+fn read_file(
+    env: &Env,
+    file: &Path,
+    project: Option<&Path>,
+) -> Result<Option<(String, Trust)>, String> {
+    // A Python environment may have that name too.
+    if fs::symlink_metadata(file).is_err() || file.is_dir() {
+        return Ok(None);
     }
-    let value = &body[..end];
-    let value = match quote {
-        '"' => value.replace("\\n", "\n").replace("\\r", "\r"),
-        _ => value.to_owned(),
-    };
-    Some((value, after))
+    let trust = project.map_or(Trust::Trusted, |dir| trust(env, dir));
+    if trust == Trust::Never {
+        return Err("you have said not to trust its folder".to_owned());
+    }
+    match owned_file::read(file, owned_file::SMALL) {
+        Ok(Some(read)) if read.others_may_write() => {
+            Err(format!("it may be written by others (`chmod go-w {}`)", file.display()))
+        }
+        Ok(read) => Ok(read.map(|read| (read.text, trust))),
+        Err(why) => Err(format!("it {why}")),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    fn check(text: &str, expected: &[(&str, &str)]) {
-        let mut found: Vec<_> = parse(text).into_iter().collect();
-        found.sort();
-        let found: Vec<_> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
-        assert_eq!(found, expected, "{text:?}");
+/// The working directory and those above it, up to the repository's root, or else up to but not
+/// including the user's home. If it is in neither, only itself: nobody knows whose the rest is.
+/// None if it is the home itself or above it.
+fn project_directories(env: &Env) -> Vec<PathBuf> {
+    let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
+    let home = env.home().map(real);
+    let start = real(env.directory().to_owned());
+    let mut directories = Vec::new();
+    if home.as_ref().is_some_and(|home| home.starts_with(&start)) {
+        return directories;
     }
-
-    #[test]
-    fn lines_are_names_and_values() {
-        check("A=1\nB = two words \r\n\n# C=3\nnonsense\n", &[("A", "1"), ("B", "two words")]);
-        check("\u{feff}export A=1\nexported=2", &[("A", "1"), ("exported", "2")]);
-        check("A=\nB=x=y", &[("A", ""), ("B", "x=y")]);
+    for dir in start.ancestors() {
+        if home.as_deref() == Some(dir) {
+            return directories;
+        }
+        directories.push(dir.to_owned());
+        if fs::symlink_metadata(dir.join(".git")).is_ok() {
+            return directories;
+        }
     }
-
-    #[test]
-    fn the_last_value_of_a_name_counts() {
-        check("A=1\nA=2", &[("A", "2")]);
-    }
-
-    #[test]
-    fn comments_end_values_that_are_not_quoted() {
-        check("A=1 # one\nB='2 # two' # three", &[("A", "1"), ("B", "2 # two")]);
-    }
-
-    #[test]
-    fn quotes_go_and_may_hold_lines() {
-        check("A=\"x\ny\"\nB='z'\nC=`q`", &[("A", "x\ny"), ("B", "z"), ("C", "q")]);
-        check(r#"A="x\ny" "#, &[("A", "x\ny")]);
-        check(r"A='x\ny'", &[("A", r"x\ny")]);
-    }
-
-    #[test]
-    fn a_quote_that_is_not_closed_is_a_character() {
-        check("A=\"x\nB=1", &[("A", "\"x"), ("B", "1")]);
-        check("A='x' y\nB=1", &[("A", "'x' y"), ("B", "1")]);
-    }
-
-    #[test]
-    fn other_variables_are_not_put_in() {
-        check("A=1\nB=$A-${A}-$HOME", &[("A", "1"), ("B", "$A-${A}-$HOME")]);
-    }
-
-    #[test]
-    fn bad_lines_are_passed_over() {
-        check("=1\nA B=2\n\u{e9}=3\n==\n\0\nC=4", &[("C", "4")]);
-    }
+    directories.truncate(1);
+    directories
 }

@@ -1,16 +1,19 @@
 //! Which API is called, and with which key: decided by variables and by the key that is stored.
 
-mod google;
 mod values;
 
 pub(super) use self::values::clean_key;
-use super::env::{Var, Vars};
+use super::provider_variables::{
+    AUTH_TOKEN, GEMINI, GEMINI_URL, HEADERS, MECHANISM, ProviderVariables, USE_VERTEX, VERSION,
+    VERTEX, VERTEX_URL, provider_variables,
+};
+use super::variables::{Var, Vars};
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 
 /// Where to call, and where the key for it was set.
-pub(super) struct Found {
+pub(super) struct ResolvedEndpoint {
     pub endpoint: Endpoint,
     /// The variable, unless the key is the stored one or none is needed.
     pub variable: Option<String>,
@@ -30,66 +33,16 @@ impl From<String> for Unusable {
     }
 }
 
-/// Holds what a gateway wants as a bearer token where the API itself has a header for keys.
-const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
-
-/// The variables of a provider.
-pub(super) struct Api {
-    /// These hold the key, the first before the others. They are allowed wherever keys are.
-    pub keys: &'static [&'static str],
-    /// Those that decide where keys and prompts go, and how.
-    pub settings: &'static [&'static str],
-    /// Holds more headers, which may be secret too.
-    pub headers: &'static str,
-    /// The variable that replaces the address, and the address.
-    url: (&'static str, &'static str),
-    /// Whether the API is called with a bearer token.
-    bearer: bool,
-    /// Where people get a key.
-    pub get_a_key: &'static str,
-}
-
-/// What is known of a provider.
-pub(super) fn api(provider: Provider) -> &'static Api {
-    match provider {
-        Provider::Gemini => &google::API,
-        Provider::OpenAi => &Api {
-            keys: &["OPENAI_API_KEY"],
-            settings: &["OPENAI_BASE_URL", "OPENAI_CUSTOM_HEADERS"],
-            headers: "OPENAI_CUSTOM_HEADERS",
-            url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
-            bearer: true,
-            get_a_key: "https://platform.openai.com/api-keys",
-        },
-        Provider::Anthropic => &Api {
-            keys: &["ANTHROPIC_API_KEY", AUTH_TOKEN],
-            settings: &["ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"],
-            headers: "ANTHROPIC_CUSTOM_HEADERS",
-            url: ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
-            bearer: false,
-            get_a_key: "https://platform.claude.com/settings/keys",
-        },
-        Provider::Ollama => &Api {
-            keys: &["OLLAMA_API_KEY"],
-            settings: &["OLLAMA_HOST", "OLLAMA_CUSTOM_HEADERS"],
-            headers: "OLLAMA_CUSTOM_HEADERS",
-            url: ("OLLAMA_HOST", "http://127.0.0.1:11434"),
-            bearer: true,
-            get_a_key: "https://ollama.com/settings/keys",
-        },
-    }
-}
-
 /// Decides. `stored` is asked only if no variable has a key.
 pub(super) fn find(
     provider: Provider,
     vars: Vars<'_>,
     stored: impl FnOnce() -> Result<Option<Secret>, String>,
-) -> Result<Found, Unusable> {
-    if provider == Provider::Gemini && google::is_vertex(vars) {
-        return Ok(google::vertex(vars)?);
+) -> Result<ResolvedEndpoint, Unusable> {
+    if provider == Provider::Gemini && is_vertex(vars) {
+        return Ok(vertex(vars)?);
     }
-    let Api { keys, url: (url, _), .. } = api(provider);
+    let ProviderVariables { keys, url: (url, _), .. } = provider_variables(provider);
     let var = vars.first(keys);
     let key = match var {
         Some(var) => Some(key(var)?),
@@ -101,7 +54,7 @@ pub(super) fn find(
     }
     let mut endpoint = with_key(provider, vars, key)?;
     endpoint.bearer |= var.is_some_and(|var| var.name == AUTH_TOKEN);
-    Ok(Found { endpoint, variable: var.map(|var| var.to_string()) })
+    Ok(ResolvedEndpoint { endpoint, variable: var.map(|var| var.to_string()) })
 }
 
 /// The endpoint for a key that would be stored.
@@ -111,9 +64,9 @@ pub(super) fn with_key(
     key: Option<Secret>,
 ) -> Result<Endpoint, String> {
     if provider == Provider::Gemini {
-        return google::gemini(vars, key);
+        return gemini(vars, key);
     }
-    let api = api(provider);
+    let api = provider_variables(provider);
     let (variable, usual) = api.url;
     let headers = headers(vars, api.headers)?;
     let secret = key.is_some() || !headers.is_empty();
@@ -137,4 +90,57 @@ fn headers(vars: Vars<'_>, variable: &'static str) -> Result<Vec<(String, String
         Some(var) => values::headers(var.value).map_err(|why| format!("{var} {why}.")),
         None => Ok(Vec::new()),
     }
+}
+
+/// Whether Vertex AI is to be called.
+fn is_vertex(vars: Vars<'_>) -> bool {
+    let is_true = |value: &str| value.eq_ignore_ascii_case("true") || value == "1";
+    vars.get(USE_VERTEX).is_some_and(|var| is_true(var.value))
+}
+
+/// Vertex AI in express mode.
+fn vertex(vars: Vars<'_>) -> Result<ResolvedEndpoint, String> {
+    let var = vars.get("GOOGLE_API_KEY").ok_or_else(|| {
+        format!(
+            "{USE_VERTEX} is set, and Vertex AI is called with an API key only: set \
+             GOOGLE_API_KEY too, or unset {USE_VERTEX}."
+        )
+    })?;
+    let models = "publishers/google/models";
+    let endpoint = google_endpoint(vars, (VERTEX_URL, VERTEX, "v1beta1", models), Some(key(var)?))?;
+    Ok(ResolvedEndpoint { endpoint, variable: Some(var.to_string()) })
+}
+
+/// The Gemini API with this key.
+fn gemini(vars: Vars<'_>, key: Option<Secret>) -> Result<Endpoint, String> {
+    google_endpoint(vars, (GEMINI_URL, GEMINI, "v1beta", "models"), key)
+}
+
+/// `api`: the variable that replaces the base URL, that URL, the version, the collection.
+fn google_endpoint(
+    vars: Vars<'_>,
+    api: (&'static str, &str, &str, &str),
+    key: Option<Secret>,
+) -> Result<Endpoint, String> {
+    let (variable, base, version, models) = api;
+    let base = match vars.get(variable) {
+        Some(var) => values::base_url(var.value, true).map_err(|why| format!("{var} {why}."))?,
+        None => base.to_owned(),
+    };
+    let version = match vars.get(VERSION) {
+        Some(var) if var.value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) => {
+            var.value
+        }
+        Some(var) => return Err(format!("{var} is no version such as v1beta.")),
+        None => version,
+    };
+    let bearer = match vars.get(MECHANISM) {
+        Some(var) if var.value.eq_ignore_ascii_case("bearer") => true,
+        Some(var) if !var.value.eq_ignore_ascii_case("x-goog-api-key") => {
+            return Err(format!("{var} must be bearer or x-goog-api-key."));
+        }
+        _ => false,
+    };
+    let headers = headers(vars, HEADERS)?;
+    Ok(Endpoint { url: format!("{base}/{version}/{models}"), key, bearer, headers })
 }

@@ -8,37 +8,42 @@
 mod browser;
 mod credentials;
 mod dotenv;
+mod dotenv_syntax;
 mod endpoint;
 mod env;
+mod expand;
+mod file;
 mod folders;
 mod key_file;
+mod keys;
 pub mod limits;
 mod login;
 mod login_page;
+mod mcp_server;
 mod mcp_tokens;
+mod merge;
+mod options;
+mod origin;
 mod owned_file;
 mod policies;
-pub mod settings;
+mod provider_variables;
+mod redaction;
+pub mod show;
+mod take;
 mod trust;
 mod typed_key;
-
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
+mod variables;
 
 pub use self::credentials::Credentials;
 pub use self::env::Env;
 pub use self::folders::consent;
 pub use self::login::{Input, accept_key, keys_made_at, login, logout};
 pub use self::login_page::{ask_in_browser, authenticate};
+pub use self::mcp_server::{Concealed, McpServer};
 pub use self::mcp_tokens::mcp_logins;
+pub use self::merge::{Override, read_settings};
+pub use self::options::Settings;
+pub use self::origin::{Layer, Origin};
 pub use self::policies::policy;
-pub use self::settings::Settings;
 pub use self::trust::{Trust, trust};
-use tandem_model as model;
-use tandem_model::endpoint::Endpoint;
-use tandem_model::provider::Provider;
-
-/// Asks a provider whether it can be called as an endpoint says.
-pub type Check =
-    Arc<dyn Fn(Provider, Endpoint) -> BoxFuture<'static, Result<(), model::Error>> + Send + Sync>;
+pub use self::typed_key::Check;

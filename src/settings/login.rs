@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Check;
 use super::credentials::Credentials;
-use super::endpoint::{Found, Unusable, api};
-use super::typed_key::{Refusal, accept};
+use super::endpoint::{ResolvedEndpoint, Unusable};
+use super::provider_variables::provider_variables;
+use super::typed_key::{Check, Refusal, accept};
 use tandem_model::provider::Provider;
 
 /// More than any key has.
@@ -32,7 +32,7 @@ impl Input {
             let prompt = format!(
                 "{} API key (from {}; it is not shown): ",
                 provider.title(),
-                api(provider).get_a_key
+                provider_variables(provider).get_a_key
             );
             return Self::new(3, move || rpassword::prompt_password(&prompt));
         }
@@ -94,7 +94,7 @@ pub async fn accept_key(
 
 /// Where people get a provider's keys.
 pub fn keys_made_at(provider: Provider) -> &'static str {
-    api(provider).get_a_key
+    provider_variables(provider).get_a_key
 }
 
 /// What is worth knowing of a key that this process has been given.
@@ -103,7 +103,7 @@ pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
     let told = format!("The key is good, and is stored in {file}.");
     credentials.refresh(provider);
     let why = match credentials.set_up(provider) {
-        Ok(Found { variable: Some(variable), .. }) => {
+        Ok(ResolvedEndpoint { variable: Some(variable), .. }) => {
             format!("{variable} comes first as long as it is set.")
         }
         Err(Unusable::Wrong(why)) => why,

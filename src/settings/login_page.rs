@@ -19,11 +19,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::browser;
 use super::credentials::Credentials;
-use super::endpoint::{Unusable, api};
+use super::endpoint::Unusable;
 use super::login::told;
-use super::typed_key::{Refusal, accept};
-use super::{Check, browser};
+use super::provider_variables::provider_variables;
+use super::typed_key::{Check, Refusal, accept};
 use tandem_model::Secret;
 use tandem_model::provider::Provider;
 
@@ -206,8 +207,8 @@ impl Page {
         [
             ("{{nonce}}", nonce),
             ("{{provider}}", self.provider.title()),
-            ("{{get}}", api(self.provider).get_a_key),
-            ("{{api}}", &self.api()),
+            ("{{get}}", provider_variables(self.provider).get_a_key),
+            ("{{api}}", &self.provider_variables()),
             ("{{file}}", &file),
             ("{{minutes}}", &MINUTES.to_string()),
             ("{{message}}", message),
@@ -217,7 +218,7 @@ impl Page {
     }
 
     /// The host that a key would be sent to.
-    fn api(&self) -> String {
+    fn provider_variables(&self) -> String {
         let endpoint = self.credentials.endpoint_for(self.provider, &Secret::new(""));
         let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.url).ok());
         url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()

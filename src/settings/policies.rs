@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::env::Env;
+use super::file::system_dir;
+use super::options::Settings;
 use super::owned_file;
-use super::settings::{Settings, system_dir};
 use super::trust::{Trust, trust};
 use parking_lot::Mutex;
 use tandem_agent::permission::policy::{

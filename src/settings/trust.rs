@@ -29,7 +29,7 @@ pub fn trust(env: &Env, directory: &Path) -> Trust {
     // Trust in a directory above counts here only if nothing was said against this one, and trust
     // in this one says nothing of those above.
     match judge(&rules, &real(directory)).min(judge(&rules, &real(env.directory()))) {
-        Trust::Unjudged => env.unjudged(),
+        Trust::Unjudged if env.trusts_unjudged() => Trust::Trusted,
         judged => judged,
     }
 }

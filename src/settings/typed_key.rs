@@ -3,11 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use super::credentials::Credentials;
 use super::endpoint::clean_key;
-use super::{Check, endpoint::api};
+use super::provider_variables::provider_variables;
+use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 use tandem_model::{Error, Secret};
+
+/// Asks a provider whether it can be called as an endpoint says.
+pub type Check =
+    Arc<dyn Fn(Provider, Endpoint) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
 /// Why a key was not stored: a sentence, without the key.
 pub(super) enum Refusal {
@@ -33,7 +40,7 @@ pub(super) async fn accept(
             let why = without(&key, &err.to_string());
             return Err(Refusal::Key(format!(
                 "The key was not accepted: {why} (You get keys at {}.)",
-                api(provider).get_a_key
+                provider_variables(provider).get_a_key
             )));
         }
         Err(err) => {

@@ -6,8 +6,7 @@ mod wrong;
 
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
-use tandem_settings::Settings;
-use tandem_settings::settings::{Concealed, Given, Layer, Origin};
+use tandem_settings::{Concealed, Layer, Origin, Override, Settings, read_settings};
 
 use crate::credentials::Place;
 
@@ -18,11 +17,11 @@ const PROJECT: &str = "home/repo/sub/.gemini/settings.json";
 const SYSTEM: &str = "etc/settings.json";
 
 /// The settings of a place, whose machine has its owner's files in `etc`.
-fn read_with(place: &Place, vars: &[(&str, &str)], given: &[Given]) -> Settings {
+fn read_with(place: &Place, vars: &[(&str, &str)], given: &[Override]) -> Settings {
     let system = place.path(SYSTEM).display().to_string();
     let mut all = vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH", system.as_str())];
     all.extend(vars);
-    Settings::read(&place.env(&all), &place.path("home/repo/sub"), given)
+    read_settings(&place.env(&all), &place.path("home/repo/sub"), given)
 }
 
 fn read(place: &Place) -> Settings {
@@ -63,8 +62,8 @@ fn the_later_layer_wins() {
         assert_eq!(origins(&place, &settings, "model.name"), [format!("{file}:1")]);
     }
     let origin = Origin::Variable("GEMINI_MODEL");
-    let variable: Given = ("model.name", origin.clone(), json!("of the environment"));
-    let flag: Given = ("model.name", Origin::Flag("--model"), json!("of a flag"));
+    let variable: Override = ("model.name", origin.clone(), json!("of the environment"));
+    let flag: Override = ("model.name", Origin::Flag("--model"), json!("of a flag"));
     let settings = read_with(&place, &[], std::slice::from_ref(&variable));
     assert_eq!(settings.origin("model.name"), [origin]);
     let settings = read_with(&place, &[], &[variable, flag]);
@@ -231,7 +230,7 @@ fn numbers_say_what_they_say_in_gemini_cli() {
 fn the_users_own_file_is_no_projects_in_the_home() {
     let place = Place::new().with(USER, r#"{ "tools": { "allowed": ["glob"] } }"#);
     let home = place.path("home");
-    let settings = Settings::read(&place.env(&[]), &home, &[]);
+    let settings = read_settings(&place.env(&[]), &home, &[]);
     assert_eq!(settings.tools.allowed, ["glob"]);
     assert_eq!(settings.remarks(), <[String; 0]>::default());
 }

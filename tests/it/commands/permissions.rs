@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem_agent::permission::{PolicySetup, Scope};
 use tandem_agent::session::Parts;
-use tandem_settings::{Settings, policy};
+use tandem_settings::{policy, read_settings};
 
 use super::{Stage, contains};
 use crate::credentials::Place;
@@ -18,7 +18,7 @@ const RULES: &str = "[[rule]]\ncommandPrefix = [\"git push\", \"rm\"]\ndecision 
 fn setup(place: &Place) -> PolicySetup {
     let env = place.env(&[]);
     let folder = std::env::temp_dir();
-    policy(&env, &Settings::read(&env, &folder, &[]), &folder, true)
+    policy(&env, &read_settings(&env, &folder, &[]), &folder, true)
 }
 
 #[tokio::test]

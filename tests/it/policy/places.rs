@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use tandem_agent::permission::{Mode, Permissions, PolicyRequest, Question, Saved, Scope, Verdict};
-use tandem_settings::{Settings, policy};
+use tandem_settings::{policy, read_settings};
 use tandem_tools::{Access, Hints};
 
 use super::questions::{call, question};
@@ -25,7 +25,7 @@ fn permissions_in(place: &Place, mode: Mode, folder: &str) -> Permissions {
     let system = place.path("etc/settings.json").display().to_string();
     let env = place.env(&[("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &system)]);
     let folder = fs::canonicalize(place.path(folder)).unwrap();
-    let settings = Settings::read(&env, &folder, &[]);
+    let settings = read_settings(&env, &folder, &[]);
     let setup = policy(&env, &settings, &folder, true);
     Permissions::new(mode, setup, &[folder])
 }

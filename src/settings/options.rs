@@ -2,21 +2,21 @@
 //!
 //! # To read an option
 //!
-//! [`Settings::read`] is called once a session, in `src/run.rs`; parts are given what is theirs as
+//! [`read_settings`](super::read_settings) is called once a session, in `src/run.rs`; parts are given what is theirs as
 //! plain data. `settings.tools.exclude` is the merged, checked value: if no file says anything, the
 //! default that is here. [`Settings::origin`] says where a value was set, by its name in the files:
 //! `settings.origin("tools.exclude")`.
 //!
 //! # To add an option
 //!
-//! A field here, with its default and in the files' spelling; a row in `settings/keys.rs` that says how
+//! A field here, with its default and in the files' spelling; a row in `keys.rs` that says how
 //! layers are merged and how far a project is followed of which nobody has said whether to trust it.
 //! Reading, checking, messages and `tandem config` follow from the two; `docs/settings.md` has a row of it.
 //!
 //! # The layers, the later wins
 //!
 //! Defaults; `/etc/gemini-cli/system-defaults.json`; `~/.gemini/settings.json`; `settings.json` in
-//! [`Env::config_dir`]; the project's `.gemini/settings.json`; `/etc/gemini-cli/settings.json`; the
+//! [`Env::config_dir`](super::Env::config_dir); the project's `.gemini/settings.json`; `/etc/gemini-cli/settings.json`; the
 //! environment; flags. No file is ever written. Names that are not known are passed over. A value
 //! that is wrong is left out and named in [`Settings::remarks`], with its file and line.
 //!
@@ -27,28 +27,16 @@
 //! remark; and what would be executed, [`McpServer`]s, is there and marked: one for which
 //! [`McpServer::unjudged`] is true is started when the session's consent is given, not before.
 
-mod expand;
-mod file;
-mod keys;
-mod mcp;
-mod merge;
-mod origin;
-mod redaction;
-pub mod show;
-mod take;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-pub use self::file::system_dir;
-pub use self::mcp::{Concealed, McpServer};
-use self::merge::Merged;
-pub use self::origin::{Layer, Origin};
-use super::env::Env;
+use super::keys;
+use super::mcp_server::McpServer;
+use super::origin::{Layer, Origin};
+use super::take;
 use tandem_agent::permission::Mode;
 use tandem_agent::permission::consent::Executable;
 use tandem_model::provider::Provider;
@@ -80,13 +68,13 @@ pub struct Settings {
     pub limits: BTreeMap<String, u64>,
     /// Where each value is from, by its name in the files.
     #[serde(skip)]
-    origins: BTreeMap<String, Vec<Origin>>,
+    pub(super) origins: BTreeMap<String, Vec<Origin>>,
     /// What was not followed, and why: sentences.
     #[serde(skip)]
-    remarks: Vec<String>,
+    pub(super) remarks: Vec<String>,
     /// Where files may be, and what came of each.
     #[serde(skip)]
-    files: Vec<(Arc<Path>, &'static str)>,
+    pub(super) files: Vec<(Arc<Path>, &'static str)>,
 }
 
 /// The model and its conversation.
@@ -331,30 +319,7 @@ pub struct Auth {
     pub selected_type: Option<String>,
 }
 
-/// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
-pub type Given = (&'static str, Origin, Value);
-
 impl Settings {
-    /// Reads the files that count in the directory `project`; `given` counts more than any file, and
-    /// than the variable that names the model.
-    ///
-    /// A handful of small files are opened; a `.env` only for a variable that is not in the
-    /// environment: one that a value names, or the model's if `given` has no model.
-    pub fn read(env: &Env, project: &Path, given: &[Given]) -> Self {
-        let mut merged = Merged::new(env, project);
-        for (layer, path) in file::places(env, project) {
-            let state = merged.read(layer, &path);
-            merged.files.push((path, state));
-        }
-        if !given.iter().any(|(name, ..)| *name == "model.name") {
-            merged.variables();
-        }
-        for given in given {
-            merged.given(given);
-        }
-        merged.finish()
-    }
-
     /// Where a value was set, by its name in the files (`tools.exclude`, `mcpServers.github`):
     /// everything that was added to it, if it is a list that layers add to. Nothing if it is the
     /// default.

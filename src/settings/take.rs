@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::limits::Change;
+use super::limits::Change;
 use tandem_agent::permission::Mode;
 use tandem_model::provider::Provider;
 

@@ -1,6 +1,6 @@
 //! Which environment variables are kept from what the agent starts.
 
-use super::Redaction;
+use super::options::Redaction;
 
 /// In the names of variables that have secrets in them.
 const NAMES: [&str; 10] = [

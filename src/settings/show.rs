@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::keys::{KEYS, Key, MCP_SERVERS, Merge};
-use super::{McpServer, Settings};
+use super::mcp_server::McpServer;
+use super::options::Settings;
 
 /// Where the comment of a line begins, if there is room.
 const COMMENT: usize = 56;

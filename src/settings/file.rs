@@ -8,9 +8,9 @@ use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
+use super::env::Env;
 use super::origin::Layer;
-use crate::env::Env;
-use crate::owned_file;
+use super::owned_file;
 
 const FILE: &str = "settings.json";
 
@@ -79,7 +79,7 @@ fn system(env: &Env) -> PathBuf {
 }
 
 /// Where the machine's owner keeps settings, and policies beside them.
-pub fn system_dir(env: &Env) -> PathBuf {
+pub(super) fn system_dir(env: &Env) -> PathBuf {
     system(env).parent().map(Path::to_owned).unwrap_or_default()
 }
 

@@ -9,18 +9,43 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
+use super::dotenv::DotEnv;
+use super::env::Env;
+use super::expand;
 use super::file::{self, Kind, Node};
 use super::keys::{
     FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged, WITHOUT_EFFECT,
 };
+use super::options::Settings;
 use super::origin::{Layer, Origin};
-use super::{Given, Settings, expand};
-use crate::env::{DotEnv, Env};
-use crate::trust::{Trust, trust};
+use super::trust::{Trust, trust};
 use tandem_agent::permission::Mode;
 
+/// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
+pub type Override = (&'static str, Origin, Value);
+
+/// Reads the files that count in the directory `project`; `given` counts more than any file, and
+/// than the variable that names the model.
+///
+/// A handful of small files are opened; a `.env` only for a variable that is not in the
+/// environment: one that a value names, or the model's if `given` has no model.
+pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings {
+    let mut merged = Merger::new(env, project);
+    for (layer, path) in file::places(env, project) {
+        let state = merged.read(layer, &path);
+        merged.files.push((path, state));
+    }
+    if !given.iter().any(|(name, ..)| *name == "model.name") {
+        merged.variables();
+    }
+    for given in given {
+        merged.given(given);
+    }
+    merged.finish()
+}
+
 /// What the layers say so far.
-pub(super) struct Merged<'a> {
+struct Merger<'a> {
     env: &'a Env,
     project: &'a Path,
     /// Read only for a variable that the environment has not.
@@ -37,7 +62,7 @@ pub(super) struct Merged<'a> {
 }
 
 /// One value that a layer says.
-struct Said<'a> {
+struct LayerValue<'a> {
     key: &'a Key,
     /// Where it goes: the key's names, and for one of many its own.
     path: Vec<&'a str>,
@@ -47,8 +72,8 @@ struct Said<'a> {
     node: Option<&'a Node>,
 }
 
-impl<'a> Merged<'a> {
-    pub(super) fn new(env: &'a Env, project: &'a Path) -> Self {
+impl<'a> Merger<'a> {
+    fn new(env: &'a Env, project: &'a Path) -> Self {
         Self {
             env,
             project,
@@ -63,7 +88,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Reads a file, if there is one and it may count; what came of it.
-    pub(super) fn read(&mut self, layer: Layer, path: &Arc<Path>) -> &'static str {
+    fn read(&mut self, layer: Layer, path: &Arc<Path>) -> &'static str {
         let root = match file::read(path) {
             Ok(Some(root)) => root,
             Ok(None) => return "none",
@@ -134,7 +159,7 @@ impl<'a> Merged<'a> {
         });
         let origin = Origin::File { layer: from.0, path: Arc::clone(from.1), line: node.line };
         let server = (key.name == MCP_SERVERS).then(|| names.last().copied().unwrap_or_default());
-        if self.say(Said { key, path: names.to_vec(), value, origin, node: Some(node) })
+        if self.say(LayerValue { key, path: names.to_vec(), value, origin, node: Some(node) })
             && let Some(server) = server
         {
             let written = node.value(&mut ToOwned::to_owned);
@@ -143,7 +168,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Takes over what variables set, which count as much in a `.env` that is trusted.
-    pub(super) fn variables(&mut self) {
+    fn variables(&mut self) {
         if let Some(model) = self.variable(MODEL).filter(|model| !model.is_empty()) {
             self.given(&("model.name", Origin::Variable(MODEL), Value::String(model)));
         }
@@ -157,14 +182,14 @@ impl<'a> Merged<'a> {
     }
 
     /// A value that a flag or a variable sets.
-    pub(super) fn given(&mut self, (name, origin, value): &Given) {
+    fn given(&mut self, (name, origin, value): &Override) {
         let Some(key) = KEYS.iter().find(|key| key.name == *name) else { return };
         let (value, origin) = (value.clone(), origin.clone());
-        self.say(Said { key, path: name.split('.').collect(), value, origin, node: None });
+        self.say(LayerValue { key, path: name.split('.').collect(), value, origin, node: None });
     }
 
     /// Takes a value over if it is right and counts; whether it was.
-    fn say(&mut self, mut said: Said<'_>) -> bool {
+    fn say(&mut self, mut said: LayerValue<'_>) -> bool {
         if let Err((line, why)) = check(&said) {
             self.remark(&said.origin.at_line(line), &why);
             return false;
@@ -196,7 +221,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Whether a value of a project counts that nobody has judged; as much of it as does.
-    fn may(&mut self, said: &mut Said<'_>) -> bool {
+    fn may(&mut self, said: &mut LayerValue<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
         let trusted = "which counts only in a folder that you trust (`--skip-trust`, or \
@@ -229,7 +254,7 @@ impl<'a> Merged<'a> {
     }
 
     /// All of it, typed.
-    pub(super) fn finish(mut self) -> Settings {
+    fn finish(mut self) -> Settings {
         // Every value in it has been checked by itself.
         let mut settings = Settings::deserialize(self.values).unwrap_or_else(|err| {
             self.remarks.push(format!("The settings do not count: {err}."));
@@ -291,7 +316,7 @@ fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
 }
 
 /// Whether a value is of its type. The error is what it must be, and the line.
-fn check(said: &Said<'_>) -> Result<(), (Option<usize>, String)> {
+fn check(said: &LayerValue<'_>) -> Result<(), (Option<usize>, String)> {
     let line = said.node.map(|node| node.line);
     let from_file = said.node.is_some();
     if from_file && said.key.name == MODE && said.value == "yolo" {

@@ -1,0 +1,71 @@
+//! Environment variables and addresses of each provider.
+
+use tandem_model::provider::Provider;
+
+pub(super) const GEMINI: &str = "https://generativelanguage.googleapis.com";
+pub(super) const GEMINI_URL: &str = "GOOGLE_GEMINI_BASE_URL";
+pub(super) const VERTEX: &str = "https://aiplatform.googleapis.com";
+pub(super) const VERTEX_URL: &str = "GOOGLE_VERTEX_BASE_URL";
+pub(super) const USE_VERTEX: &str = "GOOGLE_GENAI_USE_VERTEXAI";
+pub(super) const VERSION: &str = "GOOGLE_GENAI_API_VERSION";
+pub(super) const MECHANISM: &str = "GEMINI_API_KEY_AUTH_MECHANISM";
+pub(super) const HEADERS: &str = "GEMINI_CLI_CUSTOM_HEADERS";
+
+/// Holds what a gateway wants as a bearer token where the API itself has a header for keys.
+pub(super) const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
+
+/// The variables of a provider.
+pub(super) struct ProviderVariables {
+    /// These hold the key, the first before the others. They are allowed wherever keys are.
+    pub keys: &'static [&'static str],
+    /// Those that decide where keys and prompts go, and how.
+    pub settings: &'static [&'static str],
+    /// Holds more headers, which may be secret too.
+    pub headers: &'static str,
+    /// The variable that replaces the address, and the address.
+    pub url: (&'static str, &'static str),
+    /// Whether the API is called with a bearer token.
+    pub bearer: bool,
+    /// Where people get a key.
+    pub get_a_key: &'static str,
+}
+
+/// What is known of a provider.
+pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariables {
+    match provider {
+        Provider::Gemini => &GEMINI_VARIABLES,
+        Provider::OpenAi => &ProviderVariables {
+            keys: &["OPENAI_API_KEY"],
+            settings: &["OPENAI_BASE_URL", "OPENAI_CUSTOM_HEADERS"],
+            headers: "OPENAI_CUSTOM_HEADERS",
+            url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+            bearer: true,
+            get_a_key: "https://platform.openai.com/api-keys",
+        },
+        Provider::Anthropic => &ProviderVariables {
+            keys: &["ANTHROPIC_API_KEY", AUTH_TOKEN],
+            settings: &["ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"],
+            headers: "ANTHROPIC_CUSTOM_HEADERS",
+            url: ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+            bearer: false,
+            get_a_key: "https://platform.claude.com/settings/keys",
+        },
+        Provider::Ollama => &ProviderVariables {
+            keys: &["OLLAMA_API_KEY"],
+            settings: &["OLLAMA_HOST", "OLLAMA_CUSTOM_HEADERS"],
+            headers: "OLLAMA_CUSTOM_HEADERS",
+            url: ("OLLAMA_HOST", "http://127.0.0.1:11434"),
+            bearer: true,
+            get_a_key: "https://ollama.com/settings/keys",
+        },
+    }
+}
+
+const GEMINI_VARIABLES: ProviderVariables = ProviderVariables {
+    keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    settings: &[USE_VERTEX, GEMINI_URL, VERTEX_URL, VERSION, MECHANISM, HEADERS],
+    headers: HEADERS,
+    url: (GEMINI_URL, GEMINI),
+    bearer: false,
+    get_a_key: "https://aistudio.google.com/apikey",
+};
