@@ -1,4 +1,4 @@
-//! Where logs go: standard error or a file, never standard output.
+//! Logging: to standard error or a file, never to standard output.
 //!
 //! A thread writes them: whoever reads standard error may stop to, and must not stop the agent.
 
@@ -20,7 +20,7 @@ use tracing_subscriber::{Layer as _, fmt};
 
 use self::queue::Queue;
 
-/// What is logged. When it is dropped, what waits is written, if that takes no longer than a
+/// Guard of the log. When dropped, it writes waiting lines, if that takes no longer than a
 /// moment.
 pub(crate) struct Logs(Option<Queue>);
 
@@ -56,7 +56,7 @@ pub(crate) fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
     Ok(Logs(Some(queue)))
 }
 
-/// Whether something may be logged. What rmcp says of logins in detail has codes in it, and tokens.
+/// Returns `true` if an event may be logged. rmcp's details on logins hold codes and tokens.
 fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO || !metadata.target().starts_with("rmcp::transport::auth")
 }

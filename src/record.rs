@@ -22,7 +22,7 @@ use tandem_wire::rpc::{Direction, Tap};
 /// A line of the record.
 #[derive(Serialize)]
 struct Entry<'a> {
-    /// Who says it: client to agent, or agent to client.
+    /// Direction: client to agent, or agent to client.
     dir: &'static str,
     /// Milliseconds since the record began.
     t: u64,

@@ -1,4 +1,4 @@
-//! What people are shown and models are given: text that hides nothing, and media.
+//! Content for people and models: text that hides nothing, and media.
 
 pub mod media;
 pub mod visible;

@@ -15,7 +15,7 @@ pub struct Media {
     pub data: String,
 }
 
-/// What models take, by file name extension.
+/// Media types that models take, by file name extension.
 const TYPES: &[(&str, &str)] = &[
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -39,7 +39,7 @@ const TYPES: &[(&str, &str)] = &[
     ("webm", "video/webm"),
 ];
 
-/// How files of some types begin.
+/// Leading bytes of files of some types.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many lines wait at most.
+/// Maximum number of waiting lines.
 const LINES: usize = 1024;
 
-/// How many bytes wait at most.
+/// Maximum number of waiting bytes.
 const BYTES: usize = 4 << 20;
 
-/// How long the end waits for what is not written yet.
+/// Maximum time that the end waits for unwritten lines.
 const LAST: Duration = Duration::from_millis(200);
 
-/// How often it looks.
+/// Interval of looking.
 const LOOK: Duration = Duration::from_millis(1);
 
 type Output = Box<dyn Write + Send>;
@@ -26,7 +26,7 @@ type Output = Box<dyn Write + Send>;
 pub(super) struct Queue(Arc<Shared>);
 
 struct Shared {
-    /// How the thread is reached, or what it will write to.
+    /// Channel to the thread, or the output that the thread will write to.
     thread: Mutex<Thread>,
     state: Arc<State>,
 }

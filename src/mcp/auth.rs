@@ -19,45 +19,45 @@ use super::http::Network;
 use parking_lot::Mutex;
 use tandem_net as net;
 
-/// How a user logs in to a server, as far as the server does not say it itself. The names are those
-/// of Gemini CLI's settings.
+/// Settings for logging in to a server, for values that the server does not announce itself. The
+/// names are those of Gemini CLI's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OAuth {
-    /// Who this program is there; without it, it makes itself known.
+    /// Client id of this program; without one, the program registers itself.
     pub client_id: Option<String>,
     /// The secret that goes with it, if there is one.
     pub client_secret: Option<String>,
-    /// Where the user logs in. Counts only with `token_url`.
+    /// Authorization endpoint. Counts only with `token_url`.
     pub authorization_url: Option<String>,
-    /// Where tokens are given out.
+    /// Token endpoint.
     pub token_url: Option<String>,
-    /// Where programs make themselves known.
+    /// Registration endpoint.
     pub registration_url: Option<String>,
-    /// What is asked for; else what the server says that it needs.
+    /// Scopes to request; else those that the server names.
     pub scopes: Vec<String>,
-    /// Where the browser goes after the login, if this program is known there by that.
+    /// Redirect address that this program is registered with.
     pub redirect_uri: Option<String>,
-    /// Whom the tokens are for, for services that want it said so.
+    /// Audiences of the tokens, for services that want them named.
     pub audiences: Vec<String>,
 }
 
-/// What logging in needs of the world.
+/// Interfaces that logging in needs.
 #[derive(Clone)]
 pub struct Logins {
-    /// Where tokens are kept.
+    /// Store of tokens.
     pub store: Arc<dyn TokenStore>,
     /// Opens an address in the user's browser. Resolves only if nothing can: why.
     pub open: Arc<dyn Fn(String) -> BoxFuture<'static, String> + Send + Sync>,
 }
 
-/// Where tokens are kept: texts, each under the address of a server. May block. The errors are for
+/// Store of tokens: texts, each under the address of a server. May block. The errors are for
 /// people, and never hold a token.
 pub trait TokenStore: Send + Sync {
-    /// What is kept for a server.
+    /// Returns the text stored for a server.
     fn load(&self, server: &str) -> Result<Option<String>, String>;
 
-    /// Keeps it, in place of what was kept; or keeps nothing any more.
+    /// Stores a text in place of the former; or removes it.
     fn save(&self, server: &str, text: Option<&str>) -> Result<(), String>;
 
     /// Waits until no other process renews a server's token; it is this one's turn as long as what
@@ -65,14 +65,14 @@ pub trait TokenStore: Send + Sync {
     fn lock(&self, server: &str) -> Result<Box<dyn Send>, String>;
 }
 
-/// What is kept of a login.
+/// Stored login.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The address of the server that it is for.
     pub(super) server: String,
-    /// What the tokens are for, as the server calls itself.
+    /// Resource that the tokens are for, as the server calls itself.
     pub(super) resource: String,
-    /// Where tokens are renewed, among others.
+    /// Endpoints, among them that for renewing tokens.
     pub(super) metadata: AuthorizationMetadata,
     pub(super) client_secret: Option<String>,
     pub(super) redirect_uri: String,
@@ -80,7 +80,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// What sends the tokens, and renews them.
+    /// Returns the manager that sends and renews the tokens.
     async fn manager(&self, network: &Network) -> Result<AuthorizationManager, AuthError> {
         let mut manager = authorization(&self.resource, network).await?;
         manager.set_metadata(self.metadata.clone());
@@ -92,7 +92,7 @@ impl Record {
         Ok(manager)
     }
 
-    /// Keeps it.
+    /// Stores the login.
     pub(super) async fn keep(&self, store: &Arc<dyn TokenStore>) -> Result<(), String> {
         let text = serde_json::to_string(self).map_err(|err| err.to_string())?;
         let (store, server) = (Arc::clone(store), self.server.clone());
@@ -176,7 +176,7 @@ impl OAuthHttpClient for ConfinedRequests {
     }
 }
 
-/// What sends the tokens for a server, if the user has logged in to it.
+/// Returns the manager that sends the tokens for a server, if the user has logged in to it.
 pub(super) async fn manager(
     server: &str,
     logins: &Logins,

@@ -1,4 +1,4 @@
-//! What is said of a server before it is there: how to reach it, and what of it is wanted.
+//! Configuration of a server: its address or program, its tools, its limits.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use tandem_tools::terminals::Program;
 /// A server as somebody has named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// What it is called here.
+    /// Name of the server.
     pub name: String,
-    /// How to reach it.
+    /// Address or program of the server.
     pub reach: Reach,
-    /// Who named it, for people: a file, or the editor.
+    /// Origin of the configuration, for people: a file, or the editor.
     pub from: String,
-    /// What it is for, for people.
+    /// Description, for people.
     pub description: Option<String>,
-    /// Whether its tools run without a question.
+    /// `true` if the server's tools run without a question.
     pub trust: bool,
     /// The only tools of it that are wanted, if not all.
     pub include: Option<Vec<String>>,
     /// The tools of it that are not wanted; this counts more than `include`.
     pub exclude: Vec<String>,
-    /// How long a request may take without a word from it, if that is not as for all.
+    /// Maximum time for a request without a word from the server, if not the common one.
     pub timeout: Option<Duration>,
-    /// How the user logs in to it, as far as it does not say so itself.
+    /// Settings for logging in.
     pub oauth: OAuth,
     /// Why it may not be reached, and what to do about it.
     pub held: Option<String>,
@@ -34,16 +34,16 @@ pub struct ServerConfig {
     pub confined: Option<net::Reach>,
 }
 
-/// How to reach a server.
+/// Address or program of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
     /// A program that is started, and talked to over its standard input and output.
     Stdio(Program),
     /// A web service: streamable HTTP.
     Http {
-        /// Where.
+        /// Address.
         url: String,
-        /// What is sent with each request; may hold secrets.
+        /// Headers of each request; may hold secrets.
         headers: Vec<(String, String)>,
     },
     /// It cannot be reached as it is described; why.
@@ -68,7 +68,7 @@ impl ServerConfig {
         }
     }
 
-    /// Whether a tool of it is wanted.
+    /// Returns `true` if a tool is wanted.
     pub(super) fn wants(&self, tool: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name == tool);
         !named(&self.exclude) && self.include.as_deref().is_none_or(named)
@@ -83,7 +83,7 @@ impl ServerConfig {
         }
     }
 
-    /// What was said of it, or by it, without what only it is to know.
+    /// Returns a text about or from the server without the server's secrets.
     pub(super) fn concealed(&self, said: &str) -> String {
         match &self.reach {
             Reach::Stdio(program) => hidden(said, &program.env),
@@ -93,7 +93,7 @@ impl ServerConfig {
     }
 }
 
-/// Whether what is sent to a server has a token already.
+/// Returns `true` if headers hold a token already.
 pub(super) fn has_token(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
@@ -124,18 +124,18 @@ fn without_secrets(url: &str) -> String {
     url.to_string()
 }
 
-/// How much is too much.
+/// Limits of MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one message of a server.
     pub message_bytes: usize,
-    /// How long a server may take until it is ready.
+    /// Maximum time for a server to become ready.
     pub start: Duration,
-    /// How long a prompt waits for servers that are getting ready, and a call for its server.
+    /// Maximum time that a prompt waits for servers that are connecting, and a call for its server.
     pub wait: Duration,
-    /// How long a request may take without a word from the server.
+    /// Maximum time for a request without a word from the server.
     pub call: Duration,
-    /// How long the user may take to log in to a server.
+    /// Maximum time for the user to log in to a server.
     pub login: Duration,
     /// Tools of one server; and as many prompts, and resources.
     pub tools: usize,
@@ -143,7 +143,7 @@ pub struct Limits {
     pub tool_chars: usize,
     /// Characters of a server's own text on how to use it.
     pub instructions_chars: usize,
-    /// How long it is waited before a server is started again, the first time; it doubles.
+    /// Delay before the first retry; it doubles with each.
     pub again: Duration,
 }
 

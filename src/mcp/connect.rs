@@ -37,19 +37,19 @@ use tandem_tools::one_line;
 use tandem_tools::plain;
 use tandem_tools::terminals::{Life, Program};
 
-/// How long a program that hung up may take to end, to be asked how.
+/// Maximum time for a program that hung up to end, to learn its exit status.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// How much of what a program says on standard error is kept: the end, in bytes.
+/// Maximum number of bytes of standard error that are kept: the end.
 const LAST_WORDS: usize = 2048;
 
 /// Characters of it that people are told.
 const TOLD: usize = 300;
 
-/// How often a stream of messages that broke off is opened again.
+/// Maximum number of reconnects of a message stream that broke off.
 const REOPENED: u32 = 5;
 
-/// Waits before that.
+/// Delays before those reconnects.
 const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// A server that is ready.
@@ -60,7 +60,7 @@ pub(super) struct Live {
     pub(super) body: Body,
 }
 
-/// What a server runs in, if that is known.
+/// Process of a server, if it is a program.
 #[derive(Default)]
 pub(super) struct Body {
     life: Option<Life>,
@@ -68,16 +68,16 @@ pub(super) struct Body {
     _reading: Option<AbortOnDropHandle<()>>,
 }
 
-/// Why a server is not ready.
+/// Cause that keeps a server from being ready.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It may be, the next time.
+    /// A retry may help.
     Passing(String),
-    /// It will not be, as things stand.
+    /// A retry does not help.
     Lasting(String),
-    /// It wants the user to log in.
+    /// The server wants the user to log in.
     Login(String),
-    /// It knows only the other way to begin.
+    /// The server knows only the other kind of handshake.
     OtherWay,
 }
 
@@ -170,7 +170,7 @@ fn start(
     Ok((transport.with_max_line_length(most), body))
 }
 
-/// Keeps the end of what a program says, and logs all of it.
+/// Keeps the end of a program's standard error, and logs all of it.
 async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server: String) {
     let mut buffer = vec![0; 4096];
     while let Ok(count @ 1..) = errors.read(&mut buffer).await {
@@ -184,7 +184,7 @@ async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server:
 }
 
 impl Body {
-    /// Why it ended, if that can be found out; else `why`.
+    /// Returns the cause of the process's end, if that can be found out; else `why`.
     pub(super) async fn end(&mut self, why: &str) -> String {
         let Some(life) = &mut self.life else { return why.to_owned() };
         let status = timeout(ENDING, life.exit.wait()).await.ok().flatten();

@@ -25,13 +25,13 @@ use tandem_tools::plain;
 /// Between two updates of what is shown of a call that runs.
 const SHOW_EVERY: Duration = Duration::from_millis(300);
 
-/// How long a server may take to be told that nobody waits any more.
+/// Maximum time for sending a cancellation.
 const GOOD_BYE: Duration = Duration::from_millis(300);
 
-/// Characters of what a server says of how far it is.
+/// Maximum number of characters of a progress message.
 const PROGRESS: usize = 500;
 
-/// A server that can be asked.
+/// Connection to a server that is ready.
 pub(super) struct Connection {
     /// The server's name.
     pub(super) name: String,
@@ -40,27 +40,27 @@ pub(super) struct Connection {
     /// The server's own text on how to use it; may be empty.
     pub(super) instructions: String,
     pub(super) hearing: Arc<Hearing>,
-    /// How long a request may take without a word from the server.
+    /// Maximum time for a request without a word from the server.
     pub(super) patience: Duration,
     /// A peer has named the server.
     pub(super) is_confined: bool,
 }
 
-/// What a server says beside its answers.
+/// Notifications of a server on running requests.
 #[derive(Default)]
 pub(super) struct Hearing {
-    /// How far the requests are that run.
+    /// Progress of running requests.
     progress: Mutex<HashMap<ProgressToken, watch::Sender<String>>>,
-    /// How many messages were too long to be read.
+    /// Number of messages that were too long to be read.
     too_long: watch::Sender<u64>,
 }
 
-/// Why a request came to nothing.
+/// Failure of a request.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody wants it any more.
+    /// The request was cancelled.
     Cancelled,
-    /// The server cannot be reached any more.
+    /// The connection is closed.
     Gone,
     /// The server wants the user to log in.
     Login,
@@ -68,23 +68,23 @@ pub(super) enum Failure {
     Other(String),
 }
 
-/// What is wanted of a request beside its answer.
+/// Options of a request.
 pub(super) struct Wanted {
-    /// Fires when nobody wants it any more.
+    /// Cancels the request.
     pub(super) cancel: CancellationToken,
-    /// Shows how far it is.
+    /// Shows progress.
     pub(super) show: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 impl Wanted {
-    /// Nobody waits who could lose patience.
+    /// Returns options of a request that no user waits for.
     pub(super) fn by_nobody() -> Self {
         Self { cancel: CancellationToken::new(), show: Arc::new(|_| ()) }
     }
 }
 
 impl Hearing {
-    /// A request is further than before.
+    /// Notes the progress of a request.
     pub(super) fn progressed(&self, said: &ProgressNotificationParam) {
         if let Some(progress) = self.progress.lock().get(&said.progress_token) {
             progress.send_replace(in_words(said));
@@ -109,7 +109,7 @@ fn in_words(said: &ProgressNotificationParam) -> String {
 }
 
 impl Connection {
-    /// Asks, and waits as long as the server is not silent for too long.
+    /// Sends a request and waits for the answer, as long as the server is not silent for too long.
     pub(super) async fn ask(
         &self,
         request: ClientRequest,
@@ -204,12 +204,12 @@ fn wants_login(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// A request that is listened for, as long as this lives. The server is told if nobody waits for it
-/// any more: also when who waited was dropped, as a command is that is cancelled.
+/// Guard of a running request. If dropped before the answer, as with a cancelled command, it tells
+/// the server that the request is cancelled.
 struct Heard<'a> {
     connection: &'a Connection,
     token: ProgressToken,
-    /// While nothing has come of it.
+    /// Request id, until the answer is there.
     id: Option<RequestId>,
 }
 

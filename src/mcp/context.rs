@@ -12,7 +12,7 @@ use super::auth::Logins;
 use super::config::{Limits, ServerConfig};
 use super::http::Network;
 
-/// What all servers of a session share.
+/// Parts that all servers of a session share.
 pub(super) struct HubContext {
     pub(super) terminals: Arc<Terminals>,
     /// The directories of the workspace.
@@ -20,7 +20,7 @@ pub(super) struct HubContext {
     pub(super) limits: Limits,
     pub(super) logins: Logins,
     pub(super) lookup: Lookup,
-    /// Another number whenever what is offered is another.
+    /// Number that changes with every change of the offers.
     pub(super) version: watch::Sender<u64>,
     pub(super) tell: Mutex<Tell>,
 }
@@ -36,7 +36,7 @@ impl HubContext {
         }
     }
 
-    /// Returns how requests to a server travel.
+    /// Returns the rules for requests to a server.
     pub(super) fn network(&self, config: &ServerConfig) -> Network {
         Network { confined: config.confined, lookup: Arc::clone(&self.lookup) }
     }

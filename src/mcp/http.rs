@@ -18,10 +18,10 @@ use tandem_net::{self as net, Lookup, Reach};
 /// Redirections of one request.
 const REDIRECTS: usize = 5;
 
-/// How long a server may take to show that it is of the old kind.
+/// Maximum time for a server to prove that it speaks only the old transport.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What is said of a server of the old kind.
+/// Message on a server that speaks only the old transport.
 pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
     which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such \
     as the program `mcp-remote`";
@@ -91,8 +91,8 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-/// Whether a server that has answered no message is one of the old kind: a stream begins at its
-/// address, to which nothing has been posted.
+/// Returns `true` if a server that has answered no message speaks only the old transport: a stream
+/// begins at its address, to which nothing has been posted.
 pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> bool {
     let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(LOOK);

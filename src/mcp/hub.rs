@@ -39,17 +39,17 @@ pub struct Hub {
     logins: Mutex<BTreeMap<String, Arc<PendingLogin>>>,
 }
 
-/// What servers are reached with.
+/// Parts that a hub is built from.
 pub struct Setup {
     /// Starts programs.
     pub terminals: Arc<Terminals>,
     /// The directories of the workspace.
     pub roots: Vec<PathBuf>,
-    /// How much is too much.
+    /// Limits of servers.
     pub limits: Limits,
     /// Reads again which servers the settings name. May block.
     pub load: Load,
-    /// What logging in to servers needs.
+    /// Interfaces that logging in needs.
     pub logins: Logins,
     /// Finds the addresses of the servers that peers have named.
     pub lookup: Lookup,
@@ -58,24 +58,24 @@ pub struct Setup {
 /// The servers that the settings name.
 pub type Load = Arc<dyn Fn() -> Vec<ServerConfig> + Send + Sync>;
 
-/// How it stands with a server.
+/// Status of a server, for people and front ends.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Who named it, for people.
+    /// Origin of the server's configuration, for people.
     pub from: String,
-    /// Its command line or address.
+    /// Command or address.
     pub place: String,
-    /// What it is for, if somebody has said so.
+    /// Description, if there is one.
     pub description: Option<String>,
-    /// How far it is, for people.
+    /// Phase of the connection, for people.
     pub phase: String,
-    /// The same as clients of A2A know it.
+    /// Phase of the connection, for clients of A2A.
     pub status: &'static str,
-    /// What it offers; the names that models call its tools by, in the order of the tools.
+    /// Offer of the server.
     pub offer: Arc<Offer>,
-    /// See above.
+    /// Names that models call the tools by, in the order of the tools.
     pub tool_names: Vec<String>,
 }
 
@@ -101,13 +101,13 @@ impl Hub {
         self.registry.lock().values_mut().for_each(Entry::start);
     }
 
-    /// Whether there is a server that may not be reached yet.
+    /// Returns `true` if a server waits for the user's consent.
     pub fn holds(&self) -> bool {
         let held = |entry: &Entry| matches!(entry.server.state().phase, Phase::Held(_));
         self.registry.lock().values().any(held)
     }
 
-    /// Whether there is a server that nobody has wanted yet.
+    /// Returns `true` if a server has not been started yet.
     pub fn idles(&self) -> bool {
         let idle = |entry: &Entry| matches!(entry.server.state().phase, Phase::Idle);
         self.registry.lock().values().any(idle)
@@ -181,7 +181,7 @@ impl Hub {
         *self.context.version.borrow()
     }
 
-    /// What the model may call, the servers in the order of their names.
+    /// Returns the tools of all servers, the servers in the order of their names.
     pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
         let mut names = Names::default();
         let mut tools = resources::tools(&self.registry);
@@ -206,7 +206,7 @@ impl Hub {
         texts.filter(|(_, text)| !text.is_empty()).collect()
     }
 
-    /// How it stands with each server, in the order of their names.
+    /// Returns the status of each server, in the order of their names.
     pub fn status(&self) -> Vec<Status> {
         let mut names = Names::default();
         let servers = self.registry.lock();
@@ -228,7 +228,7 @@ impl Hub {
         servers.values().map(status).collect()
     }
 
-    /// Why there is no tool of this name, if it looks like one of a server that is known.
+    /// Returns an explanation why a tool is missing, if its name looks like that of a configured server.
     pub fn missing(&self, tool: &str) -> Option<String> {
         let servers = self.registry.lock();
         let its =

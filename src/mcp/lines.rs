@@ -1,4 +1,4 @@
-//! What a server says, line by line, without the lines that are too long.
+//! Reader of a server's output that cuts lines that are too long.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What a server may ask of us and tell us by itself.
+//! Requests and notifications of a server to this client.
 #![expect(deprecated, reason = "roots and logs go out of use, and servers of today use them")]
 
 use std::future::pending;
@@ -18,22 +18,22 @@ use tokio::time::sleep;
 
 use super::connection::{Connection, Hearing};
 
-/// How long it is waited before a server is listened to again that has ended it.
+/// Delay before a subscription that the server has ended is renewed.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Our end of a connection.
 pub(super) struct Listener {
     pub(super) server: String,
-    /// Who we are.
+    /// Name, version and capabilities of this client.
     pub(super) info: ClientConfig,
     /// The directories of the workspace.
     pub(super) roots: Vec<PathBuf>,
     pub(super) hearing: Arc<Hearing>,
-    /// What the server says of its lists.
+    /// Changes of the server's lists.
     pub(super) changes: watch::Sender<Changes>,
 }
 
-/// How often a server has said that what it offers has changed, and how much of that is known.
+/// Numbers of list changes that a server has announced, and that are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Changes {
     pub(super) said: u64,
@@ -41,7 +41,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Whether what is known is what is so.
+    /// Returns `true` if all announced changes are read.
     pub(super) fn all_known(&self) -> bool {
         self.said == self.known
     }

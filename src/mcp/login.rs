@@ -19,20 +19,19 @@ use super::config::{Reach, ServerConfig, has_token};
 use super::error_text::causes;
 use super::http::{self, Network};
 
-/// Where the browser comes back to if this program is known to the service by an id, and nobody has
-/// said by which address: as with Gemini CLI.
+/// Default redirect address for a configured client id: the same as Gemini CLI's.
 const KNOWN_REDIRECT: &str = "http://localhost:7777/oauth/callback";
 
-/// A login that has begun: the user is at it.
+/// Login in progress.
 pub(super) struct PendingLogin {
     manager: AuthorizationManager,
-    /// What comes of it.
+    /// Store that receives the tokens.
     got: InMemoryCredentialStore,
     /// The server's address.
     server: String,
     /// A peer has named the server.
     is_confined: bool,
-    /// Where the user logs in.
+    /// Address of the page to log in at.
     pub(super) address: Url,
     metadata: AuthorizationMetadata,
     client: OAuthClientConfig,
@@ -113,7 +112,7 @@ pub(super) async fn begin(
 const UNKNOWN: &str = "this program could not make itself known there; if you have an id for it, \
     name it in the settings (`oauth`, `clientId`)";
 
-/// What the settings say, if that is all that is needed.
+/// Returns the endpoints in the settings, if they are complete.
 fn given(oauth: &OAuth) -> Option<AuthorizationMetadata> {
     let (authorization, token) = (oauth.authorization_url.clone()?, oauth.token_url.clone()?);
     let mut metadata = AuthorizationMetadata::default();
@@ -131,7 +130,7 @@ fn known_client(oauth: &OAuth, id: &str, redirect: &str) -> OAuthClientConfig {
     }
 }
 
-/// Where the browser is sent after the login.
+/// Returns the address that the browser is sent to after the login.
 fn redirect(oauth: &OAuth, landing: Option<&Landing>) -> String {
     match (wanted_redirect(oauth), landing) {
         (Some(redirect), _) => redirect.to_owned(),
@@ -161,7 +160,7 @@ fn checked(address: &str) -> Result<Url, String> {
 }
 
 impl PendingLogin {
-    /// What nobody can guess who has not seen the address.
+    /// Returns the random value that ties the browser's return to this login.
     pub(super) fn state(&self) -> String {
         self.query("state")
     }

@@ -1,15 +1,15 @@
-//! What a model calls the tools of servers: `mcp_<server>_<tool>`, in characters that every model's
-//! API takes, and never one name for two.
+//! Names that models call servers' tools by: `mcp_<server>_<tool>`, in characters that every
+//! model's API takes, and never one name for two.
 
 use std::collections::HashSet;
 
 /// The longest name that every API takes.
 const LONGEST: usize = 63;
 
-/// What stands for the middle of a name that is too long.
+/// Replacement for the middle of a name that is too long.
 const MIDDLE: &str = "...";
 
-/// What the names of all tools of all servers begin with.
+/// Prefix of the names of all servers' tools.
 pub(super) const PREFIX: &str = "mcp_";
 
 /// Gives names, each once.
@@ -31,7 +31,7 @@ impl Names {
     }
 }
 
-/// What the names of a server's tools begin with, if they are not too long.
+/// Returns the prefix of the names of a server's tools, if they are not too long.
 pub(super) fn of_server(server: &str) -> String {
     format!("{PREFIX}{}_", plain(server))
 }

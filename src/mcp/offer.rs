@@ -1,5 +1,5 @@
-//! What a server offers: tools, prompts, resources. It is read again whenever the server says that
-//! it has changed.
+//! Tools, prompts and resources of a server. They are read again whenever the server announces a
+//! change.
 
 use rmcp::model::{
     ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
@@ -22,21 +22,21 @@ const NAME: usize = 200;
 /// Characters of an address.
 const URI: usize = 4096;
 
-/// How many pages of a list are read.
+/// Maximum number of pages of a list.
 const PAGES: usize = 100;
 
-/// What a server offers.
+/// Tools, prompts and resources of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Offer {
     /// The server's own text on how to use it, for the model; empty if it has none.
     pub instructions: String,
-    /// What it can do.
+    /// Tools.
     pub tools: Vec<ServerTool>,
-    /// What it can say to a model for a person.
+    /// Prompts.
     pub prompts: Vec<ServerPrompt>,
-    /// What can be read of it.
+    /// Resources.
     pub resources: Vec<ServerResource>,
-    /// What else can be read of it: addresses with gaps to fill.
+    /// Resource templates: addresses with gaps to fill.
     pub templates: Vec<ServerResource>,
 }
 
@@ -51,7 +51,7 @@ pub struct ServerTool {
     pub description: String,
     /// JSON Schema of its arguments, an object.
     pub parameters: Value,
-    /// What the server says of it.
+    /// Annotations of the tool by its server.
     pub hints: Hints,
 }
 
@@ -60,39 +60,39 @@ pub struct ServerTool {
 pub struct ServerPrompt {
     /// As the server calls it.
     pub name: String,
-    /// What it is for, on one line.
+    /// Description, on one line.
     pub description: String,
-    /// What it takes, in order.
+    /// Arguments, in order.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// What a prompt takes.
+/// Argument of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// In a word.
+    /// Name of the argument.
     pub name: String,
-    /// What it is, on one line.
+    /// Description, on one line.
     pub description: String,
-    /// Whether there is no prompt without it.
+    /// `true` if the prompt needs the argument.
     pub required: bool,
 }
 
-/// Something that can be read.
+/// Resource of a server, or a template of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerResource {
     /// Its address.
     pub uri: String,
     /// For people, on one line.
     pub title: String,
-    /// What it is, on one line.
+    /// Description, on one line.
     pub description: String,
     /// Its type, if the server says.
     pub mime_type: Option<String>,
 }
 
 impl Offer {
-    /// Asks a server for all of it. What it does not give is as if it were not there; `None` if it
-    /// has gone.
+    /// Asks a server for its whole offer. A list that the server does not give counts as empty;
+    /// `None` if the server has gone.
     pub(super) async fn read(
         connection: &Connection,
         config: &ServerConfig,

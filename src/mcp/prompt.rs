@@ -1,4 +1,4 @@
-//! Prompts of servers: what they say to a model for a person.
+//! Prompts of servers.
 
 use rmcp::model::{GetPromptResult, Role};
 
@@ -6,21 +6,21 @@ use super::offer::ServerPrompt;
 use super::result::Gathered;
 use tandem_content::media::Media;
 
-/// A prompt, and whose it is.
+/// Prompt with the name of its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPrompt {
     /// The server's name.
     pub server: String,
-    /// What it offers.
+    /// Prompt of the server.
     pub prompt: ServerPrompt,
 }
 
-/// What a server said for a person.
+/// Text and media that a server's prompt stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptText {
     /// Markdown.
     pub text: String,
-    /// What is to be looked at.
+    /// Media.
     pub media: Vec<Media>,
 }
 

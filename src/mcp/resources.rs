@@ -43,7 +43,7 @@ pub(super) fn mentionable(registry: &Registry) -> Vec<String> {
     names
 }
 
-/// Whether a word may name a resource: it begins with a server's name, or is an address.
+/// Returns `true` if a word may name a resource: it begins with a server's name, or is an address.
 pub(super) fn may_name(registry: &Registry, word: &str) -> bool {
     let of_server = |server: &Arc<Server>| rest(word, &server.config.name).is_some();
     let is_address = word.contains("://") && !word.starts_with("file:");
@@ -99,7 +99,7 @@ fn has_resources(server: &Arc<Server>) -> bool {
     !offer.resources.is_empty() || !offer.templates.is_empty()
 }
 
-/// What follows a server's name and a colon.
+/// Returns the text after a server's name and a colon.
 fn rest<'a>(word: &'a str, server: &str) -> Option<&'a str> {
     word.strip_prefix(server)?.strip_prefix(':').filter(|rest| !rest.is_empty())
 }

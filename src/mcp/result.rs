@@ -1,4 +1,4 @@
-//! What comes of a call of a server, a prompt or a resource: for the model, and for people.
+//! Results of calls, prompts and resources: for the model, and for people.
 
 use rmcp::model::{ContentBlock, ResourceContents};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tandem_tools::{one_line, shorten};
 /// Characters of an address or a type in a sentence.
 const SHORT: usize = 300;
 
-/// What has been said, put together.
+/// Text and media of a result, put together.
 #[derive(Default)]
 pub(super) struct Gathered {
     text: String,

@@ -4,22 +4,22 @@
 
 use serde_json::{Map, Value, json};
 
-/// How deep a schema may be, each object and each list counted.
+/// Maximum depth of a schema, each object and each list counted.
 const DEEPEST: usize = 24;
 
-/// How many values a schema may have: one that refers to itself in several places grows fast.
+/// Maximum number of values of a schema: one that refers to itself in several places grows fast.
 const VALUES: usize = 5000;
 
-/// Where names stand for schemas.
+/// Keys whose values map names to schemas.
 const NAMED: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 
-/// What holds values, not schemas.
+/// Keys of values, not schemas.
 const DATA: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 
-/// What is only for those who have the whole schema.
+/// Keys that mean something only in the whole schema.
 const LEFT_OUT: [&str; 6] = ["$schema", "$id", "$anchor", "$comment", "$defs", "definitions"];
 
-/// What a tool takes, as the model is told it; `None` if that would be more than so many bytes.
+/// Returns a tool's parameters for the model; `None` if they would be more than `most` bytes.
 pub(super) fn parameters(schema: &Map<String, Value>, most: usize) -> Option<Value> {
     let mut reader = Reader { whole: schema, open: Vec::new(), left: VALUES };
     let mut flat = reader.object(schema, 0);
@@ -35,7 +35,7 @@ struct Reader<'a> {
     whole: &'a Map<String, Value>,
     /// The references that are being followed.
     open: Vec<&'a str>,
-    /// How many values may still come.
+    /// Number of values that are left.
     left: usize,
 }
 
@@ -83,8 +83,8 @@ impl<'a> Reader<'a> {
         (depth + nesting(value) <= DEEPEST).then(|| value.clone())
     }
 
-    /// What a reference stands for; anything, if it is one that is being followed already, or leads
-    /// nowhere.
+    /// Returns the schema that a reference stands for; an empty one, for anything, if the reference is
+    /// being followed already or leads nowhere.
     fn referred(&mut self, reference: &'a str, depth: usize) -> Map<String, Value> {
         let found = self.find(reference).filter(|_| !self.open.contains(&reference));
         let Some(found) = found.filter(|_| depth <= DEEPEST && self.left > 0) else {

@@ -16,13 +16,13 @@ use super::listener::{Changes, listen};
 use super::offer::Offer;
 use tandem_net::Backoff;
 
-/// How often in a row a server is tried again by itself.
+/// Maximum number of retries in a row.
 const RETRIES: u32 = 6;
 
-/// How long a server must have been ready for its end to count as a new trouble.
+/// Time for which a server must have been ready for its end to start the count of retries anew.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// How long the model waits for the list of a server that has just changed.
+/// Maximum time that the model waits for a list that has just changed.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Between two looks at what a server offers, however often it says that this has changed.
@@ -34,27 +34,28 @@ pub(super) struct Server {
     context: Arc<HubContext>,
     state: watch::Sender<State>,
     changes: watch::Sender<Changes>,
-    /// Somebody wants it to be ready.
+    /// Notified when the server is needed now.
     wanted: Notify,
 }
 
-/// How it stands with a server.
+/// State of a server.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    /// What it offers; also while it is started again, so that what models are told stays the same.
+    /// Offer of the server; kept while the server is restarted, so that the model's tools stay the
+    /// same.
     pub(super) offer: Arc<Offer>,
 }
 
-/// How far a server is.
+/// Phase of a server's connection.
 #[derive(Clone)]
 pub(super) enum Phase {
-    /// Nobody has wanted it yet.
+    /// Not needed yet.
     Idle,
-    /// It is getting ready; until when that is waited for.
+    /// Connecting; prompts wait until this time.
     Connecting(Instant),
     Ready(Arc<Connection>),
-    /// Why; and when it is tried again, if it is.
+    /// Cause; and the time of the next retry, if there is one.
     Down(String, Option<Instant>),
     /// The user must log in first.
     Login(String),
@@ -65,7 +66,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// As clients of the first A2A server know it.
+    /// Returns the name that clients of the first A2A server know.
     pub(super) fn status(&self) -> &'static str {
         match self {
             Self::Ready(_) => "connected",
@@ -113,7 +114,7 @@ impl Server {
         self.state.borrow().clone()
     }
 
-    /// A server that is ready now, or soon.
+    /// Returns the connection, once the server is ready, within a bounded time.
     pub(super) async fn connection(
         &self,
         cancel: &CancellationToken,
@@ -135,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Waits until it is ready or will not be soon.
+    /// Waits until the server is ready or will not be soon.
     pub(super) async fn settled(&self) {
         let mut state = self.state.subscribe();
         loop {
@@ -148,24 +149,24 @@ impl Server {
         }
     }
 
-    /// Waits until what it has said to have changed is known, if that is soon.
+    /// Waits a bounded time until announced changes are read.
     pub(super) async fn fresh(&self) {
         let mut changes = self.changes.subscribe();
         let _ = timeout(SOON, changes.wait_for(Changes::all_known)).await;
     }
 
-    /// Leaves it alone from now on.
+    /// Disables the server.
     pub(super) fn disable(&self) {
         self.stands(Phase::Disabled, Some(Arc::default()));
     }
 
-    /// It is getting ready from now on.
+    /// Enters the phase of connecting.
     pub(super) fn begins(&self) {
         let until = Instant::now() + self.context.limits.wait;
         self.stands(Phase::Connecting(until), None);
     }
 
-    /// Keeps it ready, for ever.
+    /// Keeps the server connected, for ever.
     pub(super) async fn keep(self: Arc<Self>) {
         let limits = &self.context.limits;
         // No longest wait: `RETRIES` bounds them.
@@ -218,7 +219,7 @@ impl Server {
         }
     }
 
-    /// Waits a while, or until it is wanted.
+    /// Waits for the backoff, or until the server is needed.
     async fn pause(&self, why: String, pause: Duration, first: bool) {
         self.stands(Phase::Down(why, Some(Instant::now() + pause)), None);
         if first {
@@ -230,19 +231,19 @@ impl Server {
         }
     }
 
-    /// Waits until it is wanted.
+    /// Waits until the server is needed.
     async fn stop(&self, phase: Phase) {
         self.stands(phase, Some(Arc::default()));
         self.tell();
         self.wanted.notified().await;
     }
 
-    /// Tells people how it stands with it.
+    /// Tells people the status.
     fn tell(&self) {
         self.context.tell(self.stands_so());
     }
 
-    /// How it stands with it, in a sentence.
+    /// Returns the one-sentence status of the server.
     pub(super) fn stands_so(&self) -> String {
         let name = &self.config.name;
         match &self.state.borrow().phase {
@@ -253,7 +254,7 @@ impl Server {
         }
     }
 
-    /// Reaches it and asks what it offers.
+    /// Connects to the server and reads its offer.
     async fn reach(&self, discover: bool) -> Result<(Live, Offer), Trouble> {
         let mut live = connect(&self.config, &self.context, &self.changes, discover).await?;
         match Offer::read(&live.connection, &self.config, &self.context.limits).await {
@@ -262,7 +263,7 @@ impl Server {
         }
     }
 
-    /// Keeps what it offers up to date until it has ended; why it has.
+    /// Keeps the offer up to date until the connection has ended; returns the cause.
     async fn follow(&self, live: Live) -> String {
         let Live { connection, service, mut body } = live;
         let mut changes = self.changes.subscribe();
@@ -287,7 +288,7 @@ impl Server {
         body.end("it hung up").await
     }
 
-    /// Notes how it stands with it, and what it offers if that is another.
+    /// Sets the phase, and the offer if it has changed.
     fn stands(&self, phase: Phase, offer: Option<Arc<Offer>>) {
         let mut other = false;
         self.state.send_modify(|state| {

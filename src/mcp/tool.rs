@@ -24,7 +24,7 @@ const LABEL: usize = 160;
 
 /// A tool of a server.
 pub(super) struct McpTool {
-    /// What the model calls it.
+    /// Name that the model calls the tool by.
     pub(super) name: String,
     pub(super) server: Arc<Server>,
     pub(super) tool: ServerTool,
@@ -66,7 +66,7 @@ impl Tool for McpTool {
 }
 
 impl McpTool {
-    /// What people, and the policy, are told of every call.
+    /// Returns the access of every call, for people and the policy.
     fn told(&self) -> Access {
         Access::Mcp {
             server: one_line(&self.server.config.name, NAME),
@@ -115,7 +115,7 @@ async fn call(
     }
 }
 
-/// Why a request came to nothing, for the model.
+/// Returns the error of a failed request, for the model.
 pub(super) fn failed(server: &Server, failure: Failure) -> ToolError {
     let name = &server.config.name;
     match failure {

@@ -11,7 +11,7 @@ use super::credentials::Credentials;
 use super::env::Env;
 use tandem_tools::terminals::left_alone;
 
-/// What fails later than this has opened the page before.
+/// Time after which a program that fails has opened the page before.
 const LAUNCH: Duration = Duration::from_secs(10);
 
 /// Stands for the page's address in a command.
@@ -20,7 +20,7 @@ const URL: &str = "%s";
 /// A command line that opens a page.
 pub(super) type Program = Vec<String>;
 
-/// What may open a page here, best first. If there is nothing, why.
+/// Returns the programs that may open a page here, best first. The error says why there are none.
 pub(super) fn programs(env: &Env) -> Result<Vec<Program>, String> {
     let mut programs: Vec<Program> = Vec::new();
     let chosen = env.var("BROWSER").unwrap_or_default();

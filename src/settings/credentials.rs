@@ -32,11 +32,11 @@ pub struct Credentials {
 
 #[derive(Default)]
 struct State {
-    /// What the person has given to this process: it counts before all that is set up.
+    /// Keys that the person has given to this process: they count before all that is set up.
     given: BTreeMap<Provider, Secret>,
     /// Every key that was found.
     keys: Vec<Secret>,
-    /// What the log has been told already.
+    /// Remarks that are logged already.
     remarks: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Credentials {
         Arc::new(move || credentials.endpoint(provider))
     }
 
-    /// Where and with which key a provider is called. The error says what to do.
+    /// Returns the endpoint and key of a provider. The error says what to do.
     pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
         match self.look(provider) {
             Ok(found) => Ok(found.endpoint),
@@ -100,7 +100,7 @@ impl Credentials {
         self.dotenv.lock().remove(&provider);
     }
 
-    /// Whether an environment variable must not reach a program that is started: a key, or
+    /// Returns `true` if an environment variable must not reach a program that is started: a key, or
     /// anything with one in it. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
         let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
@@ -144,7 +144,7 @@ impl Credentials {
         &self.env
     }
 
-    /// Where keys are stored.
+    /// Returns the file of stored keys.
     pub(super) fn key_file(&self) -> Result<PathBuf, String> {
         let dir = self.env.config_dir().ok_or("There is no home directory: set HOME.")?;
         Ok(dir.join("credentials.json"))
@@ -189,7 +189,7 @@ impl Credentials {
         endpoint::with_key(provider, vars, Some(key.clone()))
     }
 
-    /// What is wrong, and what to do.
+    /// Returns a sentence on the problem, and what to do.
     pub(super) fn explain(&self, provider: Provider, unusable: Unusable) -> String {
         if let Unusable::Wrong(why) = unusable {
             return why;

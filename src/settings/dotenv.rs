@@ -11,15 +11,15 @@ use super::provider_variables::provider_variables;
 use super::trust::{Trust, trust};
 use tandem_model::provider::Provider;
 
-/// What the one `.env` that counts says.
+/// Values of the one `.env` file that counts.
 #[derive(Default)]
 pub(super) struct DotEnv {
     pub(super) values: HashMap<String, String>,
-    /// Everything it says, if it is the user's own or that of a folder that they trust.
+    /// All values, if the file is the user's own or in a trusted folder.
     all: HashMap<String, String>,
-    /// Which one it is.
+    /// Path of the file.
     pub file: Option<PathBuf>,
-    /// What was not used, and why: sentences.
+    /// Sentences on values that were not used, and why.
     pub remarks: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl DotEnv {
         found
     }
 
-    /// What it has under any name at all, if it is trusted: for the values of settings.
+    /// Returns a value under any name, if the file is trusted: for variables in settings.
     pub(super) fn trusted(&self, name: &str) -> Option<&str> {
         self.all.get(name).map(String::as_str)
     }
@@ -71,7 +71,8 @@ impl DotEnv {
     }
 }
 
-/// Where a `.env` may be, the first place first; in a project, with the directory to be trusted.
+/// Returns the places of a `.env`, the first to read first; in a project, with the directory to be
+/// trusted.
 fn files(env: &Env) -> impl Iterator<Item = (PathBuf, Option<PathBuf>)> {
     let project = project_directories(env).into_iter().flat_map(|dir| {
         let files = [dir.join(".gemini/.env"), dir.join(".env")];
@@ -81,7 +82,7 @@ fn files(env: &Env) -> impl Iterator<Item = (PathBuf, Option<PathBuf>)> {
     project.chain(user.map(|dir| (dir.join(".env"), None)))
 }
 
-/// What a `.env` says and how far to follow it; `None` if there is none.
+/// Reads a `.env` and the trust in it; `None` if there is none.
 fn read_file(
     env: &Env,
     file: &Path,

@@ -1,4 +1,4 @@
-//! What a `.env` says: `NAME=value` lines as Node's `dotenv` reads them.
+//! Syntax of a `.env` file: `NAME=value` lines as Node's `dotenv` reads them.
 //!
 //! Written here because users bring files that were made for that package, and because the known
 //! crates replace `$NAME` in values by what the process's environment has: a project's `.env`

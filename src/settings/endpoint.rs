@@ -1,4 +1,4 @@
-//! Which API is called, and with which key: decided by variables and by the key that is stored.
+//! API endpoint and key of a provider, from variables and the stored key.
 
 mod values;
 
@@ -12,7 +12,7 @@ use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 
-/// Where to call, and where the key for it was set.
+/// Endpoint to call, and the variable that its key comes from.
 pub(super) struct ResolvedEndpoint {
     pub endpoint: Endpoint,
     /// The variable, unless the key is the stored one or none is needed.
@@ -33,7 +33,7 @@ impl From<String> for Unusable {
     }
 }
 
-/// Decides. `stored` is asked only if no variable has a key.
+/// Returns the endpoint to call. `stored` is called only if no variable has a key.
 pub(super) fn find(
     provider: Provider,
     vars: Vars<'_>,
@@ -92,7 +92,7 @@ fn headers(vars: Vars<'_>, variable: &'static str) -> Result<Vec<(String, String
     }
 }
 
-/// Whether Vertex AI is to be called.
+/// Returns `true` if Vertex AI is to be called.
 fn is_vertex(vars: Vars<'_>) -> bool {
     let is_true = |value: &str| value.eq_ignore_ascii_case("true") || value == "1";
     vars.get(USE_VERTEX).is_some_and(|var| is_true(var.value))

@@ -14,12 +14,12 @@ const PATHS: [&str; 4] = [
     "TANDEM_STATE_DIR",
 ];
 
-/// What the process was given: its environment, and the directory it works in.
+/// Environment and working directory of the process.
 #[derive(Clone)]
 pub struct Env {
     vars: HashMap<String, String>,
     directory: PathBuf,
-    /// Whether a folder is trusted of which nobody has said anything.
+    /// `true` if a folder is trusted that the user has not judged.
     trusts_unjudged: bool,
 }
 
@@ -77,19 +77,19 @@ impl Env {
         self.vars.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The directory that it works in.
+    /// Returns the working directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where this program keeps what is the user's own.
+    /// Returns the directory of the user's own configuration.
     pub fn config_dir(&self) -> Option<PathBuf> {
         let own = self.var("TANDEM_CONFIG_DIR").map(|dir| self.directory.join(dir));
         let xdg = || Some(self.absolute("XDG_CONFIG_HOME")?.join("tandem"));
         own.or_else(xdg).or_else(|| Some(self.home()?.join(".config/tandem")))
     }
 
-    /// Where it keeps what is of use only as long as it runs.
+    /// Returns the directory of files that are of use only while the program runs.
     pub fn state_dir(&self) -> Option<PathBuf> {
         let own = self.var("TANDEM_STATE_DIR").map(|dir| self.directory.join(dir));
         let xdg = || Some(self.absolute("XDG_STATE_HOME")?.join("tandem"));
@@ -102,7 +102,7 @@ impl Env {
         home.map(|home| home.join(".gemini"))
     }
 
-    /// All of its variables.
+    /// Returns all variables of the process.
     pub(super) fn vars(&self) -> &HashMap<String, String> {
         &self.vars
     }

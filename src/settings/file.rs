@@ -47,7 +47,7 @@ pub(super) enum Kind {
     Object(Vec<(String, Node)>),
 }
 
-/// Where files may be, those that count least first.
+/// Returns the places of settings files, the layer that counts least first.
 pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     let system = system(env);
     let defaults =
@@ -78,7 +78,7 @@ fn system(env: &Env) -> PathBuf {
     elsewhere.map_or_else(|| Path::new(dir).join(FILE), |path| env.directory().join(path))
 }
 
-/// Where the machine's owner keeps settings, and policies beside them.
+/// Returns the directory of the machine owner's settings and policies.
 pub(super) fn system_dir(env: &Env) -> PathBuf {
     system(env).parent().map(Path::to_owned).unwrap_or_default()
 }
@@ -88,7 +88,7 @@ fn same(path: &Path, other: Option<&Path>) -> bool {
     other.is_some_and(|other| path == other || real(path).is_some_and(|it| real(other) == Some(it)))
 }
 
-/// What a file says; nothing if there is none. The error is a sentence.
+/// Reads a file; `None` if there is none. The error is a sentence.
 pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
     let shown = path.display();
     let unread = |why: &str| format!("{shown} was not read: it {why}.");
@@ -178,7 +178,7 @@ fn number(text: &str) -> Value {
 }
 
 impl Node {
-    /// What is at a path of names; of two of a name the last. `null` says nothing.
+    /// Returns the value at a path of names; of two of a name the last. `null` counts as absent.
     pub(super) fn find<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         let mut node = self;
         for name in names {

@@ -1,4 +1,4 @@
-//! What the user has said of projects whose own settings run programs, in a file of this program's
+//! User's decisions on projects whose own settings run programs, in a file of this program's
 //! own: `{"/path": {"agreed": true, "to": "SHA-256 of what would run"}}`.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::owned_file;
 use super::trust::{Trust, trust};
 use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
 
-/// What was said of a folder.
+/// Decision on a folder.
 #[derive(Serialize, Deserialize)]
 struct Said {
     agreed: bool,
@@ -25,9 +25,9 @@ struct Said {
 
 type Folders = BTreeMap<PathBuf, Said>;
 
-/// Whether what the own settings of the project in `folder` would run may be used. `look` reads
-/// what that is; see [`Consent`] for when. Who was told by `trustedFolders.json`, or by
-/// `GEMINI_CLI_TRUST_WORKSPACE`, asks nobody.
+/// Returns the consent to programs that the own settings of the project in `folder` would run.
+/// `look` reads those settings; see [`Consent`] for when. A folder that `trustedFolders.json` or
+/// `GEMINI_CLI_TRUST_WORKSPACE` decides on needs no question.
 pub fn consent(
     env: Env,
     folder: &Path,
@@ -53,7 +53,7 @@ pub fn consent(
     })
 }
 
-/// What was said earlier of just these.
+/// Returns the earlier decision on exactly these programs.
 fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> ConsentStatus {
     let folders = file.map_or(Ok(Folders::new()), read).unwrap_or_else(|why| {
         tracing::warn!("{why}; nobody is known to have agreed to anything");
@@ -85,7 +85,7 @@ fn read(file: &Path) -> Result<Folders, String> {
     }
 }
 
-/// What would run, in a few letters.
+/// Returns the digest of programs that would run.
 fn digest(executables: &[Executable]) -> String {
     let mut context = Context::new(&SHA256);
     for Executable { kind, name, runs } in executables {

@@ -7,13 +7,13 @@ use serde_json::Value;
 pub(super) struct Key {
     /// With dots between: `tools.exclude`.
     pub name: &'static str,
-    /// What it was called before, or elsewhere; the first that is there counts.
+    /// Former or foreign names of the value; the first that is there counts.
     pub old: &'static [&'static str],
     pub merge: Merge,
     pub unjudged: Unjudged,
 }
 
-/// What a layer does to what those before it say.
+/// Way that a layer's value joins those of the layers before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Merge {
     /// Takes its place.
@@ -24,7 +24,7 @@ pub(super) enum Merge {
     Each,
 }
 
-/// How far a project is followed in a folder that nobody has judged.
+/// Extent to which a project in an unjudged folder is followed.
 #[derive(Debug)]
 pub(super) enum Unjudged {
     /// It is harmless.
@@ -42,9 +42,9 @@ use Unjudged::{Asks, Counts, If, No};
 
 /// The variable that names the model, as `--model` does.
 pub(super) const MODEL: &str = "GEMINI_MODEL";
-/// Which mode a session begins with.
+/// Mode that a session begins with.
 pub(super) const MODE: &str = "general.defaultApprovalMode";
-/// Whether folders have to be judged.
+/// Switch for judging folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
 
@@ -151,7 +151,7 @@ fn off(value: &Value, _: Option<&Value>) -> bool {
     value == &Value::Bool(false)
 }
 
-/// What is before a colon names another provider, or a script.
+/// Returns `true` if a model name has no colon: a prefix names another provider, or a script.
 fn a_model_of_the_users_provider(value: &Value, _: Option<&Value>) -> bool {
     value.as_str().is_some_and(|name| !name.contains(':') && name != "replay")
 }

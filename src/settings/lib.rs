@@ -1,5 +1,4 @@
-//! What the user has set up: the environment, `.env`, settings, the keys to call models with,
-//! limits.
+//! User's setup: the environment, `.env`, settings, keys for models, limits.
 //!
 //! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
 //! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and

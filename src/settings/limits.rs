@@ -9,30 +9,30 @@ use tandem_mcp as mcp;
 use tandem_model as model;
 use tandem_tools as tools;
 
-/// How much is too much.
+/// All limits.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of a line that a peer sends.
     pub line_bytes: usize,
     /// Bytes of standard input that are put before a prompt.
     pub stdin_bytes: usize,
-    /// How often the model may be asked in one turn.
+    /// Maximum number of requests to the model in one turn.
     pub rounds: usize,
     /// Bytes of a session's log that are kept in memory.
     pub log_bytes: usize,
-    /// What tools may take and give.
+    /// Limits of tools.
     pub tools: tools::Limits,
-    /// What MCP servers may take and give.
+    /// Limits of MCP servers.
     pub mcp: mcp::Limits,
-    /// What is read of the user's own commands.
+    /// Limits of the user's own commands.
     pub commands: commands::CustomLimits,
-    /// What a model may take and give.
+    /// Options of requests to the model.
     pub model: model::options::Options,
-    /// What is served over A2A.
+    /// Limits of the A2A server.
     pub a2a: A2a,
 }
 
-/// How much the A2A server takes and keeps.
+/// Limits of the A2A server.
 #[derive(Debug, Clone)]
 pub struct A2a {
     /// Connections at once.
@@ -41,9 +41,9 @@ pub struct A2a {
     pub requests: usize,
     /// Bytes of a body or a frame.
     pub body_bytes: usize,
-    /// How long the head of a request may take.
+    /// Maximum time for the head of a request.
     pub head_time: Duration,
-    /// How long a client may take nothing of what it is sent.
+    /// Maximum time for which a client may read nothing that it is sent.
     pub patience: Duration,
     /// Time that a WebSocket may be silent before its client is asked for a sign of life.
     pub ping: Duration,
@@ -51,7 +51,7 @@ pub struct A2a {
     pub pong: Duration,
     /// Sessions at once.
     pub sessions: usize,
-    /// How long a session lives that nobody uses.
+    /// Lifetime of a session that nobody uses.
     pub session_idle: Duration,
     /// Time that a question waits for an answer while no person at a terminal is asked.
     pub question: Duration,
@@ -182,7 +182,7 @@ struct Named {
     field: Field,
 }
 
-/// Where a limit is kept.
+/// Accessor of a limit, by its type.
 enum Field {
     Count(fn(&mut Limits) -> &mut usize),
     Bytes(fn(&mut Limits) -> &mut u64),

@@ -14,7 +14,7 @@ use tandem_model::provider::Provider;
 /// More than any key has.
 const MAX_LINE: u64 = 4096;
 
-/// Where a key is typed.
+/// Source of a typed key.
 pub struct Input {
     attempts: u32,
     read: Box<dyn FnMut() -> io::Result<String> + Send>,
@@ -92,12 +92,12 @@ pub async fn accept_key(
     }
 }
 
-/// Where people get a provider's keys.
+/// Returns the address of the page where people get a provider's keys.
 pub fn keys_made_at(provider: Provider) -> &'static str {
     provider_variables(provider).get_a_key
 }
 
-/// What is worth knowing of a key that this process has been given.
+/// Returns a message on the key that this process has been given.
 pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
     let file = credentials.key_file().map(|file| file.display().to_string()).unwrap_or_default();
     let told = format!("The key is good, and is stored in {file}.");

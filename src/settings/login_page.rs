@@ -28,13 +28,13 @@ use super::typed_key::{Check, Refusal, accept};
 use tandem_model::Secret;
 use tandem_model::provider::Provider;
 
-/// How long the page waits for a key.
+/// Maximum time that the page waits for a key, in minutes.
 const MINUTES: u64 = 10;
 
-/// How often it is looked whether there is a key by now, from elsewhere.
+/// Interval of looking for a key that was set elsewhere meanwhile.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How long the last response may take to be sent.
+/// Maximum time for the last response to be sent.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Bytes of a form with a key in it, and more.
@@ -132,7 +132,7 @@ fn random() -> io::Result<String> {
 }
 
 struct Page {
-    /// What a browser of this computer calls this server; anything else was led here.
+    /// Value of the `Host` header from a browser on this computer; any other was led here.
     hosts: [String; 2],
     path: String,
     credentials: Arc<Credentials>,
@@ -158,7 +158,7 @@ impl Page {
         }
     }
 
-    /// Whether a request is for this page and from it; if not, all that is said about it.
+    /// Checks that a request is for this page and from this page. The error is the whole response.
     fn admit(&self, request: &Request) -> Result<(), StatusCode> {
         let headers = request.headers();
         let host = only(headers, &header::HOST).ok_or(StatusCode::MISDIRECTED_REQUEST)?;
@@ -183,7 +183,7 @@ impl Page {
         Ok(())
     }
 
-    /// What came of a key.
+    /// Returns the page for the outcome of a key.
     async fn take(&self, key: &str) -> Result<(), Refusal> {
         let _checking = self.checking.acquire().await;
         if self.done.is_cancelled() {

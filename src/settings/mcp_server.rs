@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::origin::Origin;
 
-/// How a server is started or reached. What settings say of it is checked for its types only.
+/// Configuration of an MCP server. Only the types of its values are checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct McpServer {
@@ -39,14 +39,14 @@ pub struct McpServer {
     pub include_tools: Option<Vec<String>>,
     /// Not these of its tools; wins against the former.
     pub exclude_tools: Vec<String>,
-    /// What it is, for people.
+    /// Description of the server, for people.
     pub description: Option<String>,
-    /// How to log in to it: as it is in the file; `Null` if it is not there.
+    /// OAuth settings as they are in the file; `Null` if there are none.
     #[serde(serialize_with = "conceal", skip_serializing_if = "Value::is_null")]
     pub oauth: Value,
-    /// How to log in to it: by which means.
+    /// Means of logging in.
     pub auth_provider_type: Option<String>,
-    /// Where it is named. Always there in what [`Settings`](super::Settings) hold.
+    /// Origin of the entry. Always set in [`Settings`](super::Settings).
     #[serde(skip)]
     pub origin: Option<Origin>,
     /// The environment variables whose values were put into it.
@@ -58,7 +58,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// How long a call may take.
+    /// Returns the maximum time for a call.
     pub fn call_timeout(&self) -> Option<Duration> {
         self.timeout.map(Duration::from_millis)
     }
@@ -82,8 +82,8 @@ impl McpServer {
         runs.join(" ")
     }
 
-    /// Whether it is named by a project in a folder that the user has not judged: then the user is
-    /// asked before it is started or reached.
+    /// Returns `true` if a project in a folder that the user has not judged names the server: then the
+    /// user is asked before the server is started or reached.
     pub fn unjudged(&self) -> bool {
         self.origin.as_ref().is_some_and(Origin::unjudged)
     }

@@ -1,4 +1,4 @@
-//! Where the tokens for MCP servers are kept: a file a server, which only the user may touch.
+//! Store of tokens for MCP servers: a file a server, which only the user may touch.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -17,7 +17,7 @@ use tandem_mcp::{Logins, TokenStore};
 /// KiB of what is kept for a server.
 const MAX_KIB: u64 = 256;
 
-/// How users log in to MCP servers, and where their tokens are kept.
+/// Returns the means of logging in to MCP servers, and the store of their tokens.
 pub fn mcp_logins(credentials: &Arc<Credentials>) -> Logins {
     let store = Arc::new(Files { dir: credentials.env().config_dir() });
     let credentials = Arc::clone(credentials);

@@ -44,7 +44,7 @@ pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings 
     merged.finish()
 }
 
-/// What the layers say so far.
+/// Values of the layers read so far.
 struct Merger<'a> {
     env: &'a Env,
     project: &'a Path,
@@ -57,18 +57,18 @@ struct Merger<'a> {
     /// The place of each value that asks for what there is not here, by name.
     without_effect: BTreeMap<&'static str, Origin>,
     remarks: Vec<String>,
-    /// Where files may be, and what came of each.
+    /// Places of settings files, and the outcome of reading each.
     pub files: Vec<(Arc<Path>, &'static str)>,
 }
 
-/// One value that a layer says.
+/// One value of a layer.
 struct LayerValue<'a> {
     key: &'a Key,
-    /// Where it goes: the key's names, and for one of many its own.
+    /// Path of the value: the key's names, and for one of many its own.
     path: Vec<&'a str>,
     value: Value,
     origin: Origin,
-    /// Where it is from, to find the line of what is wrong in it.
+    /// Node in the file, to find the line of an error.
     node: Option<&'a Node>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Reads a file, if there is one and it may count; what came of it.
+    /// Reads a file, if there is one and it may count. Returns the outcome, for people.
     fn read(&mut self, layer: Layer, path: &Arc<Path>) -> &'static str {
         let root = match file::read(path) {
             Ok(Some(root)) => root,
@@ -174,7 +174,7 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// What the environment, or else a trusted `.env`, has under a name.
+    /// Returns a variable of the environment, or else of a trusted `.env`.
     fn variable(&self, name: &str) -> Option<String> {
         let of_process = self.env.vars().get(name);
         let of_file = || self.dotenv.get_or_init(|| DotEnv::read(self.env)).trusted(name);
@@ -188,7 +188,7 @@ impl<'a> Merger<'a> {
         self.say(LayerValue { key, path: name.split('.').collect(), value, origin, node: None });
     }
 
-    /// Takes a value over if it is right and counts; whether it was.
+    /// Takes a value over if it is valid and counts; `true` if so.
     fn say(&mut self, mut said: LayerValue<'_>) -> bool {
         if let Err((line, why)) = check(&said) {
             self.remark(&said.origin.at_line(line), &why);
@@ -220,7 +220,8 @@ impl<'a> Merger<'a> {
         true
     }
 
-    /// Whether a value of a project counts that nobody has judged; as much of it as does.
+    /// Returns `true` if a value counts that comes from an unjudged project. Takes out of the value any
+    /// part that does not count.
     fn may(&mut self, said: &mut LayerValue<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
@@ -253,7 +254,7 @@ impl<'a> Merger<'a> {
         self.remarks.push(format!("{origin}: {why}"));
     }
 
-    /// All of it, typed.
+    /// Returns all values, typed.
     fn finish(mut self) -> Settings {
         // Every value in it has been checked by itself.
         let mut settings = Settings::deserialize(self.values).unwrap_or_else(|err| {
@@ -306,7 +307,7 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// Where a key is in a file, under its name or an old one.
+/// Returns a key's node in a file, under its name or an old one.
 fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
     root.find(key.name.split('.')).or_else(|| {
         let old = key.old.iter().find_map(|name| root.find(name.split('.')));
@@ -315,7 +316,7 @@ fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
     })
 }
 
-/// Whether a value is of its type. The error is what it must be, and the line.
+/// Checks a value's type. The error holds the line and the expected type.
 fn check(said: &LayerValue<'_>) -> Result<(), (Option<usize>, String)> {
     let line = said.node.map(|node| node.line);
     let from_file = said.node.is_some();
@@ -337,7 +338,7 @@ fn check(said: &LayerValue<'_>) -> Result<(), (Option<usize>, String)> {
     Err((line, format!("`{path}` {}.", must(&err.inner().to_string()))))
 }
 
-/// What serde expects, in plain words.
+/// Puts the type that serde expects in plain words.
 fn must(error: &str) -> String {
     let Some((_, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
     let words = [
@@ -371,7 +372,7 @@ fn deepest<'a, 'b>(node: &'a Node, path: impl Iterator<Item = &'b Segment>) -> &
     found
 }
 
-/// What is at a path of names.
+/// Returns the value at a path of names.
 fn at<'a, 'b>(value: &'a Value, names: impl IntoIterator<Item = &'b str>) -> Option<&'a Value> {
     names.into_iter().try_fold(value, |value, name| value.get(name))
 }
@@ -386,7 +387,7 @@ fn slot<'a>(value: &'a mut Value, names: &[&str]) -> &'a mut Value {
     })
 }
 
-/// Where a value is from that is no default: all places of a list that layers add to.
+/// Returns the origins of a value that is no default, separated by commas.
 fn said_at(origins: &BTreeMap<String, Vec<Origin>>, name: &str) -> String {
     let origins = origins.get(name).map(Vec::as_slice).unwrap_or_default();
     origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

@@ -47,17 +47,17 @@ use tandem_model::provider::Provider;
 pub struct Settings {
     /// The model and its conversation.
     pub model: Model,
-    /// How the agent works.
+    /// Ways of working.
     pub general: General,
     /// MCP servers by name. Which of them count, [`Settings::mcp_servers`] says.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// Which MCP servers count.
+    /// Selection of MCP servers.
     pub mcp: Mcp,
-    /// What the model is told beside the prompt.
+    /// Text for the model beside the prompt.
     pub context: Context,
-    /// What the model may call.
+    /// Tools for the model.
     pub tools: Tools,
-    /// What may not be loosened.
+    /// Safeguards.
     pub security: Security,
     /// More files, or directories of files, with policy rules. Absolute.
     pub policy_paths: Vec<PathBuf>,
@@ -66,13 +66,13 @@ pub struct Settings {
     /// Limits by the names that `--limit` knows: a key of this program's own.
     #[serde(deserialize_with = "take::limits")]
     pub limits: BTreeMap<String, u64>,
-    /// Where each value is from, by its name in the files.
+    /// Origins of each value, by its name in the files.
     #[serde(skip)]
     pub(super) origins: BTreeMap<String, Vec<Origin>>,
-    /// What was not followed, and why: sentences.
+    /// Sentences on values that were not followed, and why.
     #[serde(skip)]
     pub(super) remarks: Vec<String>,
-    /// Where files may be, and what came of each.
+    /// Places of settings files, and the outcome of reading each.
     #[serde(skip)]
     pub(super) files: Vec<(Arc<Path>, &'static str)>,
 }
@@ -83,18 +83,18 @@ pub struct Settings {
 pub struct Model {
     /// Its id, as `--model` takes it.
     pub name: Option<String>,
-    /// Whose model an id means that does not say so: a key of this program's own.
+    /// Provider of a model id that names none: a key of this program's own.
     #[serde(deserialize_with = "take::provider")]
     pub provider: Provider,
-    /// How much it thinks, as `--thinking` takes it: a key of this program's own.
+    /// Thinking level, as `--thinking` takes it: a key of this program's own.
     pub thinking: Option<String>,
-    /// How often the model may be asked in one session; -1 in the files is `None`, any number.
+    /// Maximum number of requests in one session; -1 in the files is `None`, any number.
     #[serde(deserialize_with = "take::unlimited")]
     pub max_session_turns: Option<usize>,
     /// The share of the model's window, from 0 to 1, from which on a conversation is compressed.
     #[serde(deserialize_with = "take::share")]
     pub compression_threshold: f64,
-    /// Whether nothing is done about a model that repeats itself.
+    /// `true` if nothing is done about a model that repeats itself.
     pub disable_loop_detection: bool,
 }
 
@@ -111,16 +111,16 @@ impl Default for Model {
     }
 }
 
-/// How the agent works.
+/// Ways of working.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct General {
-    /// How much is allowed without a question, to begin with. Yolo is there by a flag only.
+    /// Mode that a session begins with. Yolo needs a flag.
     #[serde(deserialize_with = "take::mode")]
     pub default_approval_mode: Mode,
     /// Undo.
     pub checkpointing: Checkpointing,
-    /// How often a request to the model is tried; at least 1.
+    /// Maximum number of attempts of a request to the model; at least 1.
     #[serde(deserialize_with = "take::attempts")]
     pub max_attempts: Option<u32>,
     /// `true` if the terminal calls the user with a bell, a notification (OSC 9) and its title when
@@ -143,8 +143,8 @@ impl Default for General {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Checkpointing {
-    /// Whether what tools change is kept, so that it can be put back. On here; Gemini CLI's own
-    /// default is off.
+    /// `true` if files that tools change are kept, so that they can be restored. On here; Gemini
+    /// CLI's own default is off.
     pub enabled: bool,
 }
 
@@ -154,7 +154,7 @@ impl Default for Checkpointing {
     }
 }
 
-/// Which MCP servers count.
+/// Selection of MCP servers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Mcp {
@@ -164,22 +164,22 @@ pub struct Mcp {
     pub excluded: Vec<String>,
 }
 
-/// What the model is told beside the prompt.
+/// Text for the model beside the prompt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Context {
-    /// What files of instructions are called: plain names or relative paths without `..`.
+    /// Names of memory files: plain names or relative paths without `..`.
     #[serde(deserialize_with = "take::file_names")]
     pub file_name: Vec<String>,
     /// More directories to work in, absolute: those that there are.
     pub include_directories: Vec<PathBuf>,
-    /// Whether files of instructions in those directories count too.
+    /// `true` if memory files in those directories count too.
     pub load_memory_from_include_directories: bool,
-    /// Whether the model is told which files there are.
+    /// `true` if the model is given the directory tree.
     pub include_directory_tree: bool,
-    /// What is in the directory above which no file of instructions is looked for.
+    /// Entries of a directory above which no memory file is looked for.
     pub memory_boundary_markers: Vec<String>,
-    /// Which ignore files count.
+    /// Selection of ignore files.
     pub file_filtering: FileFiltering,
 }
 
@@ -196,7 +196,7 @@ impl Default for Context {
     }
 }
 
-/// Which ignore files count.
+/// Selection of ignore files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FileFiltering {
@@ -220,7 +220,7 @@ impl Default for FileFiltering {
     }
 }
 
-/// What the model may call.
+/// Tools for the model.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Tools {
@@ -256,11 +256,11 @@ pub struct Shell {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WebFetch {
-    /// Whether this machine itself and private networks may be read from.
+    /// `true` if this machine itself and private networks may be read from.
     pub allow_private: bool,
 }
 
-/// What may not be loosened.
+/// Safeguards.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Security {
@@ -270,15 +270,15 @@ pub struct Security {
     pub disable_always_allow: bool,
     /// Questions offer to allow something for all sessions to come.
     pub enable_permanent_tool_approval: bool,
-    /// Whether folders have to be judged.
+    /// Trust in folders.
     pub folder_trust: FolderTrust,
-    /// What commands see of the environment.
+    /// Filter of the environment that commands see.
     pub environment_variable_redaction: Redaction,
-    /// How the model's provider knows the user.
+    /// Authentication with the model's provider.
     pub auth: Auth,
 }
 
-/// Whether folders have to be judged.
+/// Trust in folders.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FolderTrust {
@@ -292,16 +292,15 @@ impl Default for FolderTrust {
     }
 }
 
-/// What commands and servers see of the environment. Keys for models they never see.
+/// Filter of the environment that commands and servers see. They never see keys for models.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Redaction {
-    /// Whether variables that look secret are kept from them. On here; Gemini CLI's own default is
-    /// off.
+    /// `true` if variables that look secret are removed. On here; Gemini CLI's own default is off.
     pub enabled: bool,
-    /// Variables that they see all the same.
+    /// Variables that are visible all the same.
     pub allowed: Vec<String>,
-    /// Variables that they never see, whether or not it is enabled.
+    /// Variables that are never visible, even if the filter is off.
     pub blocked: Vec<String>,
 }
 
@@ -311,7 +310,7 @@ impl Default for Redaction {
     }
 }
 
-/// How the model's provider knows the user.
+/// Authentication with the model's provider.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Auth {
@@ -320,19 +319,18 @@ pub struct Auth {
 }
 
 impl Settings {
-    /// Where a value was set, by its name in the files (`tools.exclude`, `mcpServers.github`):
-    /// everything that was added to it, if it is a list that layers add to. Nothing if it is the
-    /// default.
+    /// Returns the origins of a value, by its name in the files (`tools.exclude`,
+    /// `mcpServers.github`): several for a list that layers add to, none for a default.
     pub fn origin(&self, key: &str) -> &[Origin] {
         self.origins.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// What was not followed, and why: sentences with file and line, for the user.
+    /// Returns sentences with file and line on values that were not followed, for the user.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Whether the user, or the machine's owner, has said that folders need not be judged.
+    /// Returns `true` if the user, or the machine's owner, has said that folders need not be judged.
     pub fn trusts_unjudged(&self) -> bool {
         let projects = |origin: &Origin| match origin {
             Origin::File { layer, .. } => {
@@ -343,7 +341,7 @@ impl Settings {
         !self.security.folder_trust.enabled && !self.origin(keys::FOLDER_TRUST).iter().any(projects)
     }
 
-    /// What a project in a folder that nobody has judged would have the agent run: for
+    /// Returns the programs that a project in an unjudged folder would have the agent run: for
     /// [`consent`](super::consent).
     pub fn executables(&self) -> Vec<Executable> {
         let unjudged = self.mcp_servers().filter(|(_, server)| server.unjudged());

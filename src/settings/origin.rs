@@ -1,15 +1,15 @@
-//! Where a value was set.
+//! Origin of a value: a file, a variable or a flag.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a value was set.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// In a file.
     File {
-        /// Whose it is.
+        /// Layer of the file.
         layer: Layer,
         /// Absolute.
         path: Arc<Path>,
@@ -22,7 +22,7 @@ pub enum Origin {
     Flag(&'static str),
 }
 
-/// Whose a file is; a later one counts more.
+/// Owner of a settings file; a later one counts more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// The machine owner's defaults.
@@ -35,12 +35,12 @@ pub enum Layer {
     UnjudgedProject,
     /// That of a project in a folder that the user trusts.
     Project,
-    /// What the machine's owner has decided.
+    /// The machine owner's decisions.
     System,
 }
 
 impl Origin {
-    /// Whether it is a project's in a folder that the user has not judged.
+    /// Returns `true` for a project's file in a folder that the user has not judged.
     pub fn unjudged(&self) -> bool {
         matches!(self, Self::File { layer: Layer::UnjudgedProject, .. })
     }

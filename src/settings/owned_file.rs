@@ -11,21 +11,21 @@ use rustix::process::geteuid;
 /// KiB of a file with a few lines in it.
 pub(super) const SMALL: u64 = 64;
 
-/// What was in a file, and who may touch it.
+/// Content and permissions of a file.
 pub(super) struct OwnedFile {
     pub text: String,
     mode: u32,
-    /// Whether its group has the user's own number: by custom nobody else is in that.
+    /// `true` if the file's group has the user's own number: by custom nobody else is in that group.
     private_group: bool,
 }
 
 impl OwnedFile {
-    /// Whether others may write it, or a group that is not the user's alone.
+    /// Returns `true` if others may write the file, or a group that is not the user's alone.
     pub(super) fn others_may_write(&self) -> bool {
         self.mode & if self.private_group { 0o002 } else { 0o022 } != 0
     }
 
-    /// Whether group or others may read it, or more.
+    /// Returns `true` if the group or others have any access to the file.
     pub(super) fn others_may_touch(&self) -> bool {
         self.mode & 0o077 != 0
     }

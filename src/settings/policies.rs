@@ -1,4 +1,4 @@
-//! Which files of policy rules count, and where the answers are that users had saved.
+//! Files of policy rules, and the file of the user's saved answers.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -55,7 +55,7 @@ fn secrets(env: &Env) -> Secrets {
     Secrets::with([env.config_dir(), env.state_dir()].into_iter().flatten().collect())
 }
 
-/// Where a setting was made.
+/// Origin of a setting.
 fn place(settings: &Settings, key: &str) -> String {
     let origins: Vec<_> = settings.origin(key).iter().map(ToString::to_string).collect();
     if origins.is_empty() {
@@ -69,16 +69,16 @@ fn place(settings: &Settings, key: &str) -> String {
 struct Place {
     path: PathBuf,
     tier: Tier,
-    /// Whether it must be there.
+    /// `true` if the file must exist.
     named: bool,
-    /// Whether it must belong to root: nobody else speaks for the machine.
+    /// `true` if the file must belong to root: nobody else decides for the machine.
     root: bool,
 }
 
-/// What people have written down.
+/// Policy files and rules from settings.
 struct Files {
     places: Vec<Place>,
-    /// What the settings say.
+    /// Rules from the settings.
     rules: Vec<Rule>,
     saved: Option<PathBuf>,
     home: Option<PathBuf>,
@@ -150,7 +150,7 @@ impl Files {
         Ok(files)
     }
 
-    /// What a file says. The error says why that is not known.
+    /// Reads a file. The error says why it cannot be read.
     fn text(path: &Path, root: bool) -> Result<String, String> {
         let file = owned_file::read(path, MAX_KIB).map_err(|why| format!("it {why}"))?;
         let file = file.ok_or("it is not there any more")?;
@@ -211,7 +211,7 @@ impl permission::RuleStore for Files {
     }
 }
 
-/// What the settings say of tools.
+/// Returns the rules that the tool settings stand for.
 fn old(settings: &Settings) -> ToolSettings {
     let tools = &settings.tools;
     ToolSettings {

@@ -24,13 +24,13 @@ pub(super) struct ProviderVariables {
     pub headers: &'static str,
     /// The variable that replaces the address, and the address.
     pub url: (&'static str, &'static str),
-    /// Whether the API is called with a bearer token.
+    /// `true` if the API is called with a bearer token.
     pub bearer: bool,
-    /// Where people get a key.
+    /// Address of the page where people get a key.
     pub get_a_key: &'static str,
 }
 
-/// What is known of a provider.
+/// Returns the variables and addresses of a provider.
 pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariables {
     match provider {
         Provider::Gemini => &GEMINI_VARIABLES,

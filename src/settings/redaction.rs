@@ -1,4 +1,4 @@
-//! Which environment variables are kept from what the agent starts.
+//! Filter of environment variables for programs that the agent starts.
 
 use super::options::Redaction;
 
@@ -30,7 +30,7 @@ const HARMLESS: [&str; 10] = [
     "SSH_ASKPASS",
 ];
 
-/// How values begin that are secrets whatever their name is.
+/// Prefixes of values that are secret under any name.
 const VALUES: [&str; 10] = [
     "-----BEGIN ",
     "ghp_",
@@ -45,7 +45,7 @@ const VALUES: [&str; 10] = [
 ];
 
 impl Redaction {
-    /// Whether commands and servers must not see a variable.
+    /// Returns `true` if commands and servers must not see a variable.
     pub fn hides(&self, name: &str, value: &str) -> bool {
         let is = |known: &String| known.eq_ignore_ascii_case(name);
         if self.blocked.iter().any(is) {

@@ -1,4 +1,4 @@
-//! What is set, and where, for people and for programs. Nothing that may be secret is in it.
+//! Lists of all values with their origins, for people and for programs, without secrets.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::keys::{KEYS, Key, MCP_SERVERS, Merge};
 use super::mcp_server::McpServer;
 use super::options::Settings;
 
-/// Where the comment of a line begins, if there is room.
+/// Column of a line's comment, if there is room.
 const COMMENT: usize = 56;
 
 /// All settings, a line each with where it is set; then what was not followed. What is in `home` is

@@ -1,4 +1,4 @@
-//! How single values are read, where their type alone does not say what they may be.
+//! Deserializers of values whose type alone does not say what is valid.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -18,7 +18,7 @@ pub(super) fn unlimited<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usi
     }
 }
 
-/// How much is allowed, by the names of the files and of the protocols.
+/// Reads a mode by its name in files and protocols.
 pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error> {
     let name = String::deserialize(from)?;
     let name = if name == "autoEdit" { "auto_edit" } else { &name };

@@ -1,4 +1,4 @@
-//! Whether the user trusts a folder, as told to `~/.gemini/trustedFolders.json`.
+//! The user's trust in folders, from `~/.gemini/trustedFolders.json`.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::env::{Env, TRUST};
 use super::owned_file;
 
-/// How far what a folder says may be followed.
+/// Extent to which files in a folder may be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
     /// The user has said: not at all.
@@ -20,7 +20,7 @@ pub enum Trust {
     Trusted,
 }
 
-/// How far `directory`, the working directory or one above it, is trusted.
+/// Returns the trust in `directory`, the working directory or one above it.
 pub fn trust(env: &Env, directory: &Path) -> Trust {
     if env.var(TRUST) == Some("true") {
         return Trust::Trusted;
@@ -71,7 +71,7 @@ fn rule(folder: &Path, said: &str) -> Option<(PathBuf, Trust)> {
     }
 }
 
-/// Where a path really is, so that a link into a trusted folder is not a way to be trusted.
+/// Resolves links, so that a link into a trusted folder is not a way to be trusted.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

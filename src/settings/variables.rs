@@ -52,7 +52,7 @@ impl Var<'_> {
 }
 
 impl fmt::Display for Var<'_> {
-    /// Where it is set, never what to.
+    /// Writes the variable's name and its file, never its value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.file {
             Some(file) => write!(f, "{} in {}", self.name, file.display()),

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Where browsers come back to, if that is not said.
+/// Path that browsers come back to by default.
 const PATH: &str = "/callback";
 
 /// Maximum time for the last page to be sent.
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) type Finish =
     Box<dyn Fn(Callback) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// With what the browser comes back.
+/// Parameters that the browser comes back with.
 pub(crate) struct Callback {
     pub(super) code: Option<String>,
     pub(crate) state: String,

@@ -1,4 +1,4 @@
-//! What variables hold: keys, addresses, headers. What is wrong is said without the value.
+//! Parsers for values of variables: keys, addresses, headers. No error repeats the value.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 
 use tandem_model::Secret;
 
-/// Where Ollama listens.
+/// Address that Ollama listens at.
 const OLLAMA_PORT: u16 = 11434;
 
 /// A key as people copy it: white space and quotes around it are not of it. The error goes on
@@ -24,7 +24,7 @@ pub(crate) fn clean_key(text: &str) -> Result<Secret, &'static str> {
 }
 
 /// Without the slash at the end. Nothing of the URL is in the error: people put keys into URLs.
-/// Where a key is sent, nobody may listen in on the way.
+/// Checks that nobody can listen in on the way to an address that a key is sent to.
 pub(super) fn base_url(text: &str, key: bool) -> Result<String, &'static str> {
     let url = Url::parse(text).map_err(|_| "is not a URL")?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
