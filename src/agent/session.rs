@@ -77,8 +77,7 @@ pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};
 use parking_lot::Mutex;
 use tandem_mcp::Hub;
 pub use tandem_mcp::{
-    NamedPrompt, PromptArgument, Reach as ServerReach, ServerConfig, ServerPrompt,
-    Status as ServerStatus,
+    NamedPrompt, PromptArgument, ServerConfig, ServerPrompt, ServerReach, ServerStatus,
 };
 use tandem_model::{self as model, Call, Model, Models, tokens};
 pub use tandem_model::{Error as ModelError, Retry, ToolDeclaration, Usage};

@@ -15,7 +15,7 @@ use rmcp::transport::auth::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::http::Network;
+use super::http::NetworkPolicy;
 use parking_lot::Mutex;
 use tandem_net as net;
 
@@ -67,7 +67,7 @@ pub trait TokenStore: Send + Sync {
 
 /// Stored login.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct StoredLogin {
     /// The address of the server that it is for.
     pub(super) server: String,
     /// Resource that the tokens are for, as the server calls itself.
@@ -79,9 +79,9 @@ pub(super) struct Record {
     pub(super) credentials: StoredCredentials,
 }
 
-impl Record {
+impl StoredLogin {
     /// Returns the manager that sends and renews the tokens.
-    async fn manager(&self, network: &Network) -> Result<AuthorizationManager, AuthError> {
+    async fn manager(&self, network: &NetworkPolicy) -> Result<AuthorizationManager, AuthError> {
         let mut manager = authorization(&self.resource, network).await?;
         manager.set_metadata(self.metadata.clone());
         let client = OAuthClientConfig::new(&self.credentials.client_id, &self.redirect_uri);
@@ -103,7 +103,7 @@ impl Record {
 /// Returns what finds out how the user logs in to a server, and gets tokens for it.
 pub(super) async fn authorization(
     server: &str,
-    network: &Network,
+    network: &NetworkPolicy,
 ) -> Result<AuthorizationManager, AuthError> {
     if network.confined.is_none() {
         return AuthorizationManager::new(server).await;
@@ -114,7 +114,7 @@ pub(super) async fn authorization(
 
 /// Makes the requests of a login to a server that a peer has named: it says itself where they go.
 struct ConfinedRequests {
-    network: Network,
+    network: NetworkPolicy,
     follows: Client,
     stops: Client,
 }
@@ -129,7 +129,7 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 const ANSWER: usize = 1 << 20;
 
 impl ConfinedRequests {
-    fn new(network: Network) -> Result<Self, AuthError> {
+    fn new(network: NetworkPolicy) -> Result<Self, AuthError> {
         let client = |redirects: &dyn Fn() -> redirect::Policy| {
             let client =
                 net::build(|| network.client().timeout(REQUEST_TIME).redirect(redirects()));
@@ -180,7 +180,7 @@ impl OAuthHttpClient for ConfinedRequests {
 pub(super) async fn manager(
     server: &str,
     logins: &Logins,
-    network: &Network,
+    network: &NetworkPolicy,
 ) -> Result<Option<AuthorizationManager>, String> {
     let tokens = Tokens {
         server: server.to_owned(),
@@ -200,14 +200,14 @@ struct Tokens {
     server: String,
     store: Arc<dyn TokenStore>,
     /// As it was read or written last.
-    record: Mutex<Option<Record>>,
+    record: Mutex<Option<StoredLogin>>,
 }
 
 impl Tokens {
     async fn read(&self) -> Result<(), String> {
         let (store, server) = (Arc::clone(&self.store), self.server.clone());
         let text = blocking(move || store.load(&server)).await?;
-        let record = text.and_then(|text| serde_json::from_str::<Record>(&text).ok());
+        let record = text.and_then(|text| serde_json::from_str::<StoredLogin>(&text).ok());
         *self.record.lock() = record.filter(|record| record.server == self.server);
         Ok(())
     }

@@ -12,7 +12,7 @@ pub struct ServerConfig {
     /// Name of the server.
     pub name: String,
     /// Address or program of the server.
-    pub reach: Reach,
+    pub reach: ServerReach,
     /// Origin of the configuration, for people: a file, or the editor.
     pub from: String,
     /// Description, for people.
@@ -36,7 +36,7 @@ pub struct ServerConfig {
 
 /// Address or program of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum ServerReach {
     /// A program that is started, and talked to over its standard input and output.
     Stdio(Program),
     /// A web service: streamable HTTP.
@@ -52,7 +52,7 @@ pub enum Reach {
 
 impl ServerConfig {
     /// A server of which only the most needed is said.
-    pub fn new(name: &str, reach: Reach, from: &str) -> Self {
+    pub fn new(name: &str, reach: ServerReach, from: &str) -> Self {
         Self {
             name: name.to_owned(),
             reach,
@@ -77,18 +77,20 @@ impl ServerConfig {
     /// The program or the address, for people. Arguments and queries may hold secrets.
     pub(super) fn place(&self) -> String {
         match &self.reach {
-            Reach::Stdio(program) => program.command.clone(),
-            Reach::Http { url, .. } => without_secrets(url),
-            Reach::Wrong(_) => String::new(),
+            ServerReach::Stdio(program) => program.command.clone(),
+            ServerReach::Http { url, .. } => without_secrets(url),
+            ServerReach::Wrong(_) => String::new(),
         }
     }
 
     /// Returns a text about or from the server without the server's secrets.
     pub(super) fn concealed(&self, said: &str) -> String {
         match &self.reach {
-            Reach::Stdio(program) => hidden(said, &program.env),
-            Reach::Http { url, headers } => hidden(&said.replace(url, &self.place()), headers),
-            Reach::Wrong(_) => said.to_owned(),
+            ServerReach::Stdio(program) => hidden(said, &program.env),
+            ServerReach::Http { url, headers } => {
+                hidden(&said.replace(url, &self.place()), headers)
+            }
+            ServerReach::Wrong(_) => said.to_owned(),
         }
     }
 }
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_said() {
-        let reach = Reach::Http {
+        let reach = ServerReach::Http {
             url: "https://me:pass@h.test/mcp?key=abc".to_owned(),
             headers: vec![("Authorization".to_owned(), "Bearer 0123456789".to_owned())],
         };

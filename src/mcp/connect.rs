@@ -24,13 +24,13 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::auth;
-use super::config::{Reach, ServerConfig, has_token};
-use super::connection::{Connection, Hearing};
+use super::config::{ServerConfig, ServerReach, has_token};
+use super::connection::{Connection, Notifications};
 use super::context::HubContext;
 use super::error_text::{NO_MESSAGE, causes, discreet, unreachable};
-use super::http::{self, Headers, OLD, Web, is_old};
+use super::http::{self, Headers, OLD, SessionAwareClient, is_old};
 use super::lines::Capped;
-use super::listener::{Changes, Listener};
+use super::listener::{ListChanges, Listener};
 use parking_lot::Mutex;
 use tandem_net::{self as net, Backoff};
 use tandem_tools::one_line;
@@ -53,16 +53,16 @@ const REOPENED: u32 = 5;
 const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// A server that is ready.
-pub(super) struct Live {
+pub(super) struct LiveConnection {
     pub(super) connection: Arc<Connection>,
     /// Ends the connection when dropped.
     pub(super) service: RunningService<RoleClient, Listener>,
-    pub(super) body: Body,
+    pub(super) body: ServerProcess,
 }
 
 /// Process of a server, if it is a program.
 #[derive(Default)]
-pub(super) struct Body {
+pub(super) struct ServerProcess {
     life: Option<Life>,
     said: Arc<Mutex<Vec<u8>>>,
     _reading: Option<AbortOnDropHandle<()>>,
@@ -70,7 +70,7 @@ pub(super) struct Body {
 
 /// Cause that keeps a server from being ready.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ConnectError {
     /// A retry may help.
     Passing(String),
     /// A retry does not help.
@@ -86,10 +86,10 @@ pub(super) enum Trouble {
 pub(super) async fn connect(
     config: &ServerConfig,
     context: &HubContext,
-    changes: &watch::Sender<Changes>,
+    changes: &watch::Sender<ListChanges>,
     discover: bool,
-) -> Result<Live, Trouble> {
-    let hearing = Arc::<Hearing>::default();
+) -> Result<LiveConnection, ConnectError> {
+    let hearing = Arc::<Notifications>::default();
     let listener = Listener {
         server: config.name.clone(),
         info: about_us(),
@@ -103,27 +103,27 @@ pub(super) async fn connect(
         is_confined: config.confined.is_some(),
     };
     match &config.reach {
-        Reach::Wrong(why) => Err(Trouble::Lasting(why.clone())),
-        Reach::Stdio(program) => {
+        ServerReach::Wrong(why) => Err(ConnectError::Lasting(why.clone())),
+        ServerReach::Stdio(program) => {
             context.terminals.find_programs().await;
             let (transport, mut body) = start(program, config, context, &hearing)?;
             let shook = shake_hands(listener, transport, how).await;
             match shook {
-                Ok(live) => Ok(Live { body, ..live }),
-                Err(Trouble::Passing(why)) => Err(Trouble::Passing(body.end(&why).await)),
+                Ok(live) => Ok(LiveConnection { body, ..live }),
+                Err(ConnectError::Passing(why)) => Err(ConnectError::Passing(body.end(&why).await)),
                 Err(trouble) => Err(trouble),
             }
         }
-        Reach::Http { url, headers } => {
+        ServerReach::Http { url, headers } => {
             let network = context.network(config);
-            let client = http::client(url, &network).map_err(Trouble::Lasting)?;
+            let client = http::client(url, &network).map_err(ConnectError::Lasting)?;
             let known = if has_token(headers) {
                 None
             } else {
-                auth::manager(url, &context.logins, &network).await.map_err(Trouble::Login)?
+                auth::manager(url, &context.logins, &network).await.map_err(ConnectError::Login)?
             };
-            let headers = sent(headers).map_err(Trouble::Lasting)?;
-            let web = Web(client.clone());
+            let headers = sent(headers).map_err(ConnectError::Lasting)?;
+            let web = SessionAwareClient(client.clone());
             let shook = if let Some(tokens) = known {
                 let client = AuthClient::new(web, tokens);
                 let transport = over_http(client, url, headers.clone(), context);
@@ -132,8 +132,10 @@ pub(super) async fn connect(
                 let transport = over_http(web, url, headers.clone(), context);
                 shake_hands(listener, transport, how).await
             };
-            if matches!(shook, Err(Trouble::Passing(_))) && is_old(&client, url, &headers).await {
-                return Err(Trouble::Lasting(OLD.to_owned()));
+            if matches!(shook, Err(ConnectError::Passing(_)))
+                && is_old(&client, url, &headers).await
+            {
+                return Err(ConnectError::Lasting(OLD.to_owned()));
             }
             shook
         }
@@ -144,25 +146,24 @@ fn start(
     program: &Program,
     config: &ServerConfig,
     context: &HubContext,
-    hearing: &Arc<Hearing>,
-) -> Result<(impl Transport<RoleClient> + 'static, Body), Trouble> {
+    hearing: &Arc<Notifications>,
+) -> Result<(impl Transport<RoleClient> + 'static, ServerProcess), ConnectError> {
     let serving = context.terminals.serve(program).map_err(|err| {
         let command = one_line(&program.command, TOLD);
         match err.kind() {
             io::ErrorKind::NotFound if program.directory.is_dir() => {
-                Trouble::Lasting(format!("there is no program `{command}`"))
+                ConnectError::Lasting(format!("there is no program `{command}`"))
             }
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Lasting(format!(
-                "there is no directory {} to start it in",
-                program.directory.display()
-            )),
-            _ => Trouble::Lasting(format!("`{command}` cannot be started: {err}")),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ConnectError::Lasting(
+                format!("there is no directory {} to start it in", program.directory.display()),
+            ),
+            _ => ConnectError::Lasting(format!("`{command}` cannot be started: {err}")),
         }
     })?;
     let said = Arc::<Mutex<Vec<u8>>>::default();
     let reading = read_errors(serving.errors, Arc::clone(&said), config.name.clone());
     let reading = AbortOnDropHandle::new(tokio::spawn(reading));
-    let body = Body { life: Some(serving.life), said, _reading: Some(reading) };
+    let body = ServerProcess { life: Some(serving.life), said, _reading: Some(reading) };
     let most = context.limits.message_bytes;
     let heard = Arc::clone(hearing);
     let output = Capped::new(serving.output, most, move || heard.too_long());
@@ -183,14 +184,14 @@ async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server:
     }
 }
 
-impl Body {
+impl ServerProcess {
     /// Returns the cause of the process's end, if that can be found out; else `why`.
     pub(super) async fn end(&mut self, why: &str) -> String {
         let Some(life) = &mut self.life else { return why.to_owned() };
         let status = timeout(ENDING, life.exit.wait()).await.ok().flatten();
         let said = plain(&self.said.lock());
         let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        let last = last.map(|line| format!("; it last said: {}", one_line(line, TOLD)));
+        let last = last.map(|line| format!("; last output: {}", one_line(line, TOLD)));
         let what = match status {
             Some(status) => format!("it ended ({status})"),
             None => why.to_owned(),
@@ -210,9 +211,9 @@ fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
 
 /// The policy for streams of messages that broke off.
 #[derive(Debug)]
-struct Reopening;
+struct StreamReconnect;
 
-impl SseRetryPolicy for Reopening {
+impl SseRetryPolicy for StreamReconnect {
     fn retry(&self, times: usize) -> Option<Duration> {
         let times = u32::try_from(times).ok().filter(|times| *times < REOPENED)?;
         Some(REOPENING.delay(times + 1))
@@ -228,7 +229,7 @@ fn over_http(
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
         .max_sse_event_size(context.limits.message_bytes);
-    config.retry_config = Arc::new(Reopening);
+    config.retry_config = Arc::new(StreamReconnect);
     let transport = StreamableHttpClientTransport::with_client(client, config);
     IntoTransport::<RoleClient, _, _>::into_transport(transport)
 }
@@ -248,7 +249,7 @@ async fn shake_hands(
     listener: Listener,
     transport: impl Transport<RoleClient> + 'static,
     how: Handshake,
-) -> Result<Live, Trouble> {
+) -> Result<LiveConnection, ConnectError> {
     let Handshake { patience, discover, is_confined } = how;
     let (name, hearing) = (listener.server.clone(), Arc::clone(&listener.hearing));
     let way = if discover {
@@ -269,7 +270,7 @@ async fn shake_hands(
         patience,
         is_confined,
     };
-    Ok(Live { connection: Arc::new(connection), service, body: Body::default() })
+    Ok(LiveConnection { connection: Arc::new(connection), service, body: ServerProcess::default() })
 }
 
 fn about_us() -> ClientConfig {
@@ -280,9 +281,9 @@ fn about_us() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-fn trouble(error: &ClientInitializeError, how: Handshake) -> Trouble {
+fn trouble(error: &ClientInitializeError, how: Handshake) -> ConnectError {
     if error.is_authorization_required() {
-        return Trouble::Login("wants you to log in".to_owned());
+        return ConnectError::Login("requires a login".to_owned());
     }
     match error {
         ClientInitializeError::JsonRpcError(said)
@@ -290,13 +291,15 @@ fn trouble(error: &ClientInitializeError, how: Handshake) -> Trouble {
                 && [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION]
                     .contains(&said.code) =>
         {
-            Trouble::OtherWay
+            ConnectError::OtherWay
         }
-        ClientInitializeError::ConnectionClosed(_) => Trouble::Passing("it hung up".to_owned()),
+        ClientInitializeError::ConnectionClosed(_) => {
+            ConnectError::Passing("it hung up".to_owned())
+        }
         // Not all that want a login say how.
         other => match in_short(other, how.is_confined) {
-            why if why.contains("HTTP 401") => Trouble::Login("wants you to log in".to_owned()),
-            why => Trouble::Passing(why),
+            why if why.contains("HTTP 401") => ConnectError::Login("requires a login".to_owned()),
+            why => ConnectError::Passing(why),
         },
     }
 }

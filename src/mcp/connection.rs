@@ -39,7 +39,7 @@ pub(super) struct Connection {
     pub(super) capabilities: ServerCapabilities,
     /// The server's own text on how to use it; may be empty.
     pub(super) instructions: String,
-    pub(super) hearing: Arc<Hearing>,
+    pub(super) hearing: Arc<Notifications>,
     /// Maximum time for a request without a word from the server.
     pub(super) patience: Duration,
     /// A peer has named the server.
@@ -48,7 +48,7 @@ pub(super) struct Connection {
 
 /// Notifications of a server on running requests.
 #[derive(Default)]
-pub(super) struct Hearing {
+pub(super) struct Notifications {
     /// Progress of running requests.
     progress: Mutex<HashMap<ProgressToken, watch::Sender<String>>>,
     /// Number of messages that were too long to be read.
@@ -57,7 +57,7 @@ pub(super) struct Hearing {
 
 /// Failure of a request.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RequestError {
     /// The request was cancelled.
     Cancelled,
     /// The connection is closed.
@@ -69,21 +69,21 @@ pub(super) enum Failure {
 }
 
 /// Options of a request.
-pub(super) struct Wanted {
+pub(super) struct RequestOptions {
     /// Cancels the request.
     pub(super) cancel: CancellationToken,
     /// Shows progress.
     pub(super) show: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-impl Wanted {
+impl RequestOptions {
     /// Returns options of a request that no user waits for.
     pub(super) fn by_nobody() -> Self {
         Self { cancel: CancellationToken::new(), show: Arc::new(|_| ()) }
     }
 }
 
-impl Hearing {
+impl Notifications {
     /// Notes the progress of a request.
     pub(super) fn progressed(&self, said: &ProgressNotificationParam) {
         if let Some(progress) = self.progress.lock().get(&said.progress_token) {
@@ -113,8 +113,8 @@ impl Connection {
     pub(super) async fn ask(
         &self,
         request: ClientRequest,
-        wanted: Wanted,
-    ) -> Result<ServerResult, Failure> {
+        wanted: RequestOptions,
+    ) -> Result<ServerResult, RequestError> {
         let mut too_long = self.hearing.too_long.subscribe();
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default());
         let failure = |error| failure(error, self.is_confined);
@@ -122,7 +122,7 @@ impl Connection {
         let (sender, mut progress) = watch::channel(String::new());
         self.hearing.progress.lock().insert(handle.progress_token.clone(), sender);
         let (token, id) = (handle.progress_token.clone(), Some(handle.id.clone()));
-        let mut heard = Heard { connection: self, token, id };
+        let mut heard = RequestGuard { connection: self, token, id };
         let mut silent = Instant::now() + self.patience;
         let mut show = None;
         let why = loop {
@@ -130,14 +130,14 @@ impl Connection {
                 biased;
                 answer = &mut handle.rx => {
                     heard.id = None;
-                    let answer = answer.map_err(|_| Failure::Gone);
+                    let answer = answer.map_err(|_| RequestError::Gone);
                     return answer.and_then(|answer| answer.map_err(failure)).map_err(|failure| {
                         self.broke_off(failure)
                     });
                 }
-                () = wanted.cancel.cancelled() => break Failure::Cancelled,
-                Ok(()) = too_long.changed() => break Failure::Other(
-                    "it sent a message that is longer than is read (`--limit mcp-message-bytes=N`)"
+                () = wanted.cancel.cancelled() => break RequestError::Cancelled,
+                Ok(()) = too_long.changed() => break RequestError::Other(
+                    "its message was longer than the limit; raise `--limit mcp-message-bytes=N`"
                         .to_owned(),
                 ),
                 Ok(()) = progress.changed(), if show.is_none() => {
@@ -150,7 +150,7 @@ impl Connection {
                 }
                 () = sleep_until(silent) => {
                     let seconds = self.patience.as_secs_f64();
-                    break Failure::Other(format!("it said nothing for {seconds} s"));
+                    break RequestError::Other(format!("no answer for {seconds} s"));
                 }
             }
         };
@@ -160,10 +160,10 @@ impl Connection {
 
 impl Connection {
     /// A web service may break off one answer, and be there all the same.
-    fn broke_off(&self, failure: Failure) -> Failure {
-        if matches!(failure, Failure::Gone) && !self.peer.is_transport_closed() {
-            return Failure::Other(
-                "it broke off its answer, or said more than is read (`--limit \
+    fn broke_off(&self, failure: RequestError) -> RequestError {
+        if matches!(failure, RequestError::Gone) && !self.peer.is_transport_closed() {
+            return RequestError::Other(
+                "it broke off its answer, or the answer was too long (`--limit \
                  mcp-message-bytes=N`)"
                     .to_owned(),
             );
@@ -172,21 +172,21 @@ impl Connection {
     }
 }
 
-fn failure(error: ServiceError, is_confined: bool) -> Failure {
+fn failure(error: ServiceError, is_confined: bool) -> RequestError {
     match error {
-        ServiceError::TransportClosed => Failure::Gone,
+        ServiceError::TransportClosed => RequestError::Gone,
         ServiceError::McpError(error) => {
-            Failure::Other(format!("it answers: {}", plain(error.message.as_bytes())))
+            RequestError::Other(format!("it answers: {}", plain(error.message.as_bytes())))
         }
         // What carried it is of no interest, and has a long name.
-        ServiceError::TransportSend(error) if wants_login(&*error.error) => Failure::Login,
+        ServiceError::TransportSend(error) if wants_login(&*error.error) => RequestError::Login,
         ServiceError::TransportSend(error) if is_confined => {
-            Failure::Other(format!("it cannot be asked: {}", discreet(&*error.error)))
+            RequestError::Other(format!("the request failed: {}", discreet(&*error.error)))
         }
         ServiceError::TransportSend(error) => {
-            Failure::Other(format!("it cannot be asked: {}", causes(&*error.error)))
+            RequestError::Other(format!("the request failed: {}", causes(&*error.error)))
         }
-        other => Failure::Other(causes(&other)),
+        other => RequestError::Other(causes(&other)),
     }
 }
 
@@ -206,14 +206,14 @@ fn wants_login(error: &(dyn Error + 'static)) -> bool {
 
 /// Guard of a running request. If dropped before the answer, as with a cancelled command, it tells
 /// the server that the request is cancelled.
-struct Heard<'a> {
+struct RequestGuard<'a> {
     connection: &'a Connection,
     token: ProgressToken,
     /// Request id, until the answer is there.
     id: Option<RequestId>,
 }
 
-impl Drop for Heard<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         self.connection.hearing.progress.lock().remove(&self.token);
         if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::auth::Logins;
 use super::config::{Limits, ServerConfig};
-use super::http::Network;
+use super::http::NetworkPolicy;
 
 /// Parts that all servers of a session share.
 pub(super) struct HubContext {
@@ -37,8 +37,8 @@ impl HubContext {
     }
 
     /// Returns the rules for requests to a server.
-    pub(super) fn network(&self, config: &ServerConfig) -> Network {
-        Network { confined: config.confined, lookup: Arc::clone(&self.lookup) }
+    pub(super) fn network(&self, config: &ServerConfig) -> NetworkPolicy {
+        NetworkPolicy { confined: config.confined, lookup: Arc::clone(&self.lookup) }
     }
 
     pub(super) fn changed(&self) {

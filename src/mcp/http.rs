@@ -31,14 +31,14 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// The way of requests to one server.
 #[derive(Clone)]
-pub(super) struct Network {
+pub(super) struct NetworkPolicy {
     /// Reach of the requests, if a peer has named the server.
     pub(super) confined: Option<Reach>,
     /// Finds addresses, if so.
     pub(super) lookup: Lookup,
 }
 
-impl Network {
+impl NetworkPolicy {
     /// Returns why a request may not go to an address, as far as that is known without looking its
     /// name up. What the name leads to is judged when a client connects to it.
     pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
@@ -63,7 +63,7 @@ impl Network {
 }
 
 /// A client for the server at this address. What is sent goes there, and nowhere else.
-pub(super) fn client(url: &str, network: &Network) -> Result<Client, String> {
+pub(super) fn client(url: &str, network: &NetworkPolicy) -> Result<Client, String> {
     let url = Url::parse(url).map_err(|err| format!("its address is none: {err}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("its address begins with {}:, not http: or https:", url.scheme()));
@@ -105,12 +105,12 @@ pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> boo
 /// started anew say with an error for no message at all that they do not know it, for which nobody
 /// would be waiting.
 #[derive(Clone)]
-pub(super) struct Web(pub(super) Client);
+pub(super) struct SessionAwareClient(pub(super) Client);
 
 type Failure = StreamableHttpError<reqwest::Error>;
 type Stream = BoxStream<'static, Result<Sse, SseError>>;
 
-impl StreamableHttpClient for Web {
+impl StreamableHttpClient for SessionAwareClient {
     type Error = reqwest::Error;
 
     async fn post_message(

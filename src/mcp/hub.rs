@@ -17,8 +17,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Logins, blocking};
-use super::config::{Limits, Reach, ServerConfig};
-use super::connection::Wanted;
+use super::config::{Limits, ServerConfig, ServerReach};
+use super::connection::RequestOptions;
 use super::context::HubContext;
 use super::login::{self, Callback, PendingLogin};
 use super::name::{self, Names};
@@ -60,7 +60,7 @@ pub type Load = Arc<dyn Fn() -> Vec<ServerConfig> + Send + Sync>;
 
 /// Status of a server, for people and front ends.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct ServerStatus {
     /// Name of the server.
     pub name: String,
     /// Origin of the server's configuration, for people.
@@ -207,14 +207,14 @@ impl Hub {
     }
 
     /// Returns the status of each server, in the order of their names.
-    pub fn status(&self) -> Vec<Status> {
+    pub fn status(&self) -> Vec<ServerStatus> {
         let mut names = Names::default();
         let servers = self.registry.lock();
         let status = |entry: &Entry| {
             let config = &entry.server.config;
             let state = entry.server.state();
             let tools = state.offer.tools.iter();
-            Status {
+            ServerStatus {
                 name: config.name.clone(),
                 from: config.from.clone(),
                 place: config.place(),
@@ -234,7 +234,7 @@ impl Hub {
         let its =
             servers.values().filter(|entry| tool.starts_with(&name::of_server(&entry.name())));
         let entry = its.max_by_key(|entry| entry.name().len())?;
-        Some(format!("{}; what it offers now is all there is.", entry.server.stands_so()))
+        Some(format!("{}. It offers no tool of that name now.", entry.server.status_line()))
     }
 
     /// Reaches one server anew, or all, as the settings name them now. May block; within a runtime.
@@ -325,10 +325,10 @@ impl Hub {
             params = params.with_arguments(args.collect());
         }
         let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
-        let answer = connection.ask(request, Wanted::by_nobody()).await;
+        let answer = connection.ask(request, RequestOptions::by_nobody()).await;
         match answer.map_err(|failure| failed(&server, failure).message)? {
             ServerResult::GetPromptResult(result) => prompt::text(result),
-            _ => Err(format!("The MCP server `{}` gave no prompt.", server.config.name)),
+            _ => Err(format!("The MCP server `{}` returned no prompt.", server.config.name)),
         }
     }
 
@@ -342,7 +342,7 @@ impl Hub {
     ) -> Result<String, String> {
         let server = self.registry.find(name)?;
         if let Phase::Held(_) | Phase::Disabled = server.state().phase {
-            return Err(server.stands_so() + ".");
+            return Err(server.status_line() + ".");
         }
         let config = server.config.clone();
         let (begun, landing) = login::begin(&config, &self.context.network(&config)).await?;
@@ -352,13 +352,13 @@ impl Hub {
         let paste = format!("`/mcp auth {name} ADDRESS`");
         let Some(landing) = landing else {
             return Ok(format!(
-                "Log in to `{name}` at {address}\n\nThen say {paste} with the address that your \
+                "Log in to `{name}` at {address}\n\nThen run {paste} with the address that your \
                  browser ends up at."
             ));
         };
         say(format!(
             "Log in to `{name}` in your browser: {address}\n\nIf that browser is on another computer, \
-             its last page will not be found: cancel this, and say {paste} with that page's address.\n"
+             its last page will not be found: cancel this, and run {paste} with that page's address.\n"
         ));
         let Logins { open, store } = &self.context.logins;
         let opening = async {
@@ -370,7 +370,7 @@ impl Hub {
             () = opening => {}
             () = sleep(self.context.limits.login) => {
                 let minutes = self.context.limits.login.as_secs_f64() / 60.0;
-                return Err(format!("Nobody has logged in to `{name}` within {minutes} minutes."));
+                return Err(format!("The login to `{name}` timed out after {minutes} minutes. Run `/mcp auth {name}` to try again."));
             }
         }
         self.logged_in(name).await
@@ -381,7 +381,7 @@ impl Hub {
         self.registry.find(name)?;
         let begun = self.logins.lock().get(name).cloned();
         let begun = begun.ok_or_else(|| {
-            format!("No login to `{name}` has begun: say `/mcp auth {name}` first.")
+            format!("No login to `{name}` has begun: run `/mcp auth {name}` first.")
         })?;
         let not_one = "That is no address that a browser ends up at after a login: it has neither \
             `code` nor `error` in it, and `state`.";
@@ -399,7 +399,7 @@ impl Hub {
     /// Forgets the login to a server, and reaches it anew without; what came of it.
     pub async fn log_out(&self, name: &str) -> Result<String, String> {
         let server = self.registry.find(name)?;
-        let Reach::Http { url, .. } = &server.config.reach else {
+        let ServerReach::Http { url, .. } = &server.config.reach else {
             return Err(login::nobody_logs_in(name));
         };
         let (store, url) = (Arc::clone(&self.context.logins.store), url.clone());
@@ -415,7 +415,7 @@ impl Hub {
         self.renew(name);
         let server = self.registry.find(name)?;
         server.settled().await;
-        Ok(format!("The login to `{name}` is forgotten here. {}.", server.stands_so()))
+        Ok(format!("The login to `{name}` was removed. {}.", server.status_line()))
     }
 
     async fn logged_in(&self, name: &str) -> Result<String, String> {
@@ -423,7 +423,7 @@ impl Hub {
         self.renew(name);
         let server = self.registry.find(name)?;
         server.settled().await;
-        Ok(format!("You are logged in to `{name}`. {}.", server.stands_so()))
+        Ok(format!("You are logged in to `{name}`. {}.", server.status_line()))
     }
 
     /// Returns the listed resources, as a prompt mentions them: `server:uri`.

@@ -16,7 +16,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::connection::{Connection, Hearing};
+use super::connection::{Connection, Notifications};
 
 /// Delay before a subscription that the server has ended is renewed.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -28,19 +28,19 @@ pub(super) struct Listener {
     pub(super) info: ClientConfig,
     /// The directories of the workspace.
     pub(super) roots: Vec<PathBuf>,
-    pub(super) hearing: Arc<Hearing>,
+    pub(super) hearing: Arc<Notifications>,
     /// Changes of the server's lists.
-    pub(super) changes: watch::Sender<Changes>,
+    pub(super) changes: watch::Sender<ListChanges>,
 }
 
 /// Numbers of list changes that a server has announced, and that are read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Changes {
+pub(super) struct ListChanges {
     pub(super) said: u64,
     pub(super) known: u64,
 }
 
-impl Changes {
+impl ListChanges {
     /// Returns `true` if all announced changes are read.
     pub(super) fn all_known(&self) -> bool {
         self.said == self.known
@@ -55,7 +55,7 @@ impl Listener {
 
 /// Notes what a server says of its lists that says so only to those who listen, as in the protocol's
 /// versions since 2026. Never ends.
-pub(super) async fn listen(connection: &Connection, changes: &watch::Sender<Changes>) {
+pub(super) async fn listen(connection: &Connection, changes: &watch::Sender<ListChanges>) {
     let info = connection.peer.peer_info();
     let modern = info.is_some_and(|it| it.protocol_version >= ProtocolVersion::V_2026_07_28);
     let can = &connection.capabilities;

@@ -14,10 +14,10 @@ use rmcp::transport::auth::{
 
 pub(super) use self::landing::Callback;
 use self::landing::Landing;
-use super::auth::{self, OAuth, Record, TokenStore};
-use super::config::{Reach, ServerConfig, has_token};
+use super::auth::{self, OAuth, StoredLogin, TokenStore};
+use super::config::{ServerConfig, ServerReach, has_token};
 use super::error_text::causes;
-use super::http::{self, Network};
+use super::http::{self, NetworkPolicy};
 
 /// Default redirect address for a configured client id: the same as Gemini CLI's.
 const KNOWN_REDIRECT: &str = "http://localhost:7777/oauth/callback";
@@ -52,21 +52,21 @@ pub(super) async fn wait(
 }
 
 pub(super) fn nobody_logs_in(name: &str) -> String {
-    format!("`{name}` is no web service: nobody logs in to it here.")
+    format!("`{name}` is no web service, so there is no login.")
 }
 
 /// Finds out where the user logs in, and makes this program known there.
 pub(super) async fn begin(
     config: &ServerConfig,
-    network: &Network,
+    network: &NetworkPolicy,
 ) -> Result<(PendingLogin, Option<Landing>), String> {
     let name = &config.name;
-    let Reach::Http { url, headers } = &config.reach else {
+    let ServerReach::Http { url, headers } = &config.reach else {
         return Err(nobody_logs_in(name));
     };
     if has_token(headers) {
         return Err(format!(
-            "`{name}` is given the `Authorization` of its settings' `headers`: take that out first."
+            "`{name}` has an `Authorization` in its settings' `headers`: remove that first."
         ));
     }
     // The library's client needs what this one has set up.
@@ -75,7 +75,7 @@ pub(super) async fn begin(
         let why = why(&err, config.confined.is_some());
         format!("`{name}`: {what}: {}.", config.concealed(&why))
     };
-    let nothing = |err| failed("where to log in could not be found out", err);
+    let nothing = |err| failed("its login page could not be found", err);
     let mut manager = auth::authorization(url, network).await.map_err(nothing)?;
     let metadata = match given(&config.oauth) {
         Some(metadata) => metadata,
@@ -98,7 +98,7 @@ pub(super) async fn begin(
         let us = "tandem";
         manager.register_client(us, &redirect, &scopes).await.map_err(unknown)?
     };
-    let unusable = |err| failed("what it says of logging in cannot be used", err);
+    let unusable = |err| failed("its login data are not valid", err);
     manager.configure_client(client.clone()).map_err(unusable)?;
     let address = manager.get_authorization_url(&scopes).await.map_err(unusable)?;
     let mut address = checked(&address).map_err(|why| format!("`{name}`: {why}"))?;
@@ -109,8 +109,8 @@ pub(super) async fn begin(
     Ok((PendingLogin { manager, got, server, is_confined, address, metadata, client }, landing))
 }
 
-const UNKNOWN: &str = "this program could not make itself known there; if you have an id for it, \
-    name it in the settings (`oauth`, `clientId`)";
+const UNKNOWN: &str = "this program could not register there; if you have a client id for it, \
+    set it in the settings (`oauth`, `clientId`)";
 
 /// Returns the endpoints in the settings, if they are complete.
 fn given(oauth: &OAuth) -> Option<AuthorizationMetadata> {
@@ -148,13 +148,13 @@ fn wanted_redirect(oauth: &OAuth) -> Option<&str> {
 /// The address of a page to log in at, as a browser may be given it: a server could name anything
 /// there, and what opens pages opens programs too.
 fn checked(address: &str) -> Result<Url, String> {
-    let wrong = "where it says that you log in is no web page.";
+    let wrong = "the address of its login page is no web page.";
     let url = Url::parse(address).map_err(|_| wrong.to_owned())?;
     let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     match url.scheme() {
         "https" => Ok(url),
         "http" if here => Ok(url),
-        "http" => Err("where it says that you log in is not reached by https.".to_owned()),
+        "http" => Err("the address of its login page does not begin with https.".to_owned()),
         _ => Err(wrong.to_owned()),
     }
 }
@@ -176,7 +176,7 @@ impl PendingLogin {
         callback: Callback,
         store: &Arc<dyn TokenStore>,
     ) -> Result<(), String> {
-        let failed = |why: String| format!("The login came to nothing: {why}.");
+        let failed = |why: String| format!("The login failed: {why}.");
         let refused = callback.refused.map(|why| format!("the service says {}", brief(&why)));
         let code = match (refused, callback.code) {
             (None, Some(code)) => code,
@@ -190,7 +190,7 @@ impl PendingLogin {
         let got = self.got.load().await.ok().flatten();
         let credentials = got.ok_or_else(|| failed("no token came".to_owned()))?;
         let resource = Some(self.query("resource")).filter(|it| !it.is_empty());
-        let record = Record {
+        let record = StoredLogin {
             server: self.server.clone(),
             resource: resource.unwrap_or_else(|| self.server.clone()),
             metadata: self.metadata.clone(),

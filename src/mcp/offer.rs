@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::config::{Limits, ServerConfig};
-use super::connection::{Connection, Failure, Wanted};
+use super::connection::{Connection, RequestError, RequestOptions};
 use super::schema;
 use tandem_tools::Hints;
 use tandem_tools::plain;
@@ -177,15 +177,15 @@ async fn list<T: DeserializeOwned>(
     let mut cursor = None;
     for _ in 0..PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let asked = Box::pin(connection.ask(request(params), Wanted::by_nobody()));
+        let asked = Box::pin(connection.ask(request(params), RequestOptions::by_nobody()));
         let page = match asked.await {
             Ok(page) => page,
-            Err(Failure::Gone | Failure::Cancelled) => return None,
-            Err(Failure::Other(why)) => {
+            Err(RequestError::Gone | RequestError::Cancelled) => return None,
+            Err(RequestError::Other(why)) => {
                 tracing::warn!(server = connection.name, what, "cannot be listed: {why}");
                 break;
             }
-            Err(Failure::Login) => {
+            Err(RequestError::Login) => {
                 tracing::warn!(server = connection.name, what, "not listed without a login");
                 break;
             }
@@ -226,7 +226,7 @@ fn tool(tool: Tool, config: &ServerConfig, limits: &Limits) -> ServerTool {
     let mut description = shorten(&description, limits.tool_chars).into_owned();
     let parameters = schema::parameters(&tool.input_schema, limits.tool_chars);
     let parameters = parameters.unwrap_or_else(|| {
-        description.push_str("\n(What it takes is too long to be told here.)");
+        description.push_str("\n(The parameters are too long to be shown here.)");
         serde_json::json!({ "type": "object" })
     });
     ServerTool {

@@ -51,7 +51,7 @@ impl Entry {
     pub(super) fn start(&mut self) {
         let idle = matches!(self.server.state().phase, Phase::Idle);
         if idle && self.keeping.is_none() {
-            self.server.begins();
+            self.server.set_connecting();
             let keeping = Arc::clone(&self.server).keep();
             self.keeping = Some(AbortOnDropHandle::new(tokio::spawn(keeping)));
         }
@@ -87,7 +87,7 @@ impl Registry {
 pub(super) fn unknown(name: &str, servers: &BTreeMap<String, Entry>) -> String {
     let names: Vec<_> = servers.keys().map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
-        return format!("There is no MCP server `{name}`: there are none.");
+        return format!("Unknown MCP server `{name}`: no servers are configured.");
     }
-    format!("There is no MCP server `{name}`. There are: {}.", names.join(", "))
+    format!("Unknown MCP server `{name}`. Known servers: {}.", names.join(", "))
 }

@@ -7,10 +7,10 @@ use rmcp::model::{ClientRequest, ReadResourceRequest, ReadResourceRequestParams,
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connection::Wanted;
+use super::connection::RequestOptions;
 use super::offer::ServerResource;
 use super::registry::Registry;
-use super::result::Gathered;
+use super::result::CollectedContent;
 use super::server::Server;
 use super::tool::failed;
 use tandem_tools::{
@@ -29,7 +29,10 @@ pub(super) fn tools(registry: &Arc<Registry>) -> Vec<Arc<dyn Tool>> {
     if !registry.all().iter().any(has_resources) {
         return Vec::new();
     }
-    vec![Arc::new(List(Arc::clone(registry))), Arc::new(Read(Arc::clone(registry)))]
+    vec![
+        Arc::new(ListResources(Arc::clone(registry))),
+        Arc::new(ReadResource(Arc::clone(registry))),
+    ]
 }
 
 /// The resources that are listed, as a prompt mentions them: `server:uri`.
@@ -91,7 +94,7 @@ fn server_of(
         return Ok((Arc::clone(server), uri.to_owned()));
     }
     let names: Vec<_> = servers.iter().map(|it| format!("`{}`", it.config.name)).collect();
-    Err(format!("Say whose resource it is: `serverName` is one of {}.", names.join(", ")))
+    Err(format!("Set `serverName` to the resource's server, one of {}.", names.join(", ")))
 }
 
 fn has_resources(server: &Arc<Server>) -> bool {
@@ -104,7 +107,7 @@ fn rest<'a>(word: &'a str, server: &str) -> Option<&'a str> {
     word.strip_prefix(server)?.strip_prefix(':').filter(|rest| !rest.is_empty())
 }
 
-struct List(Arc<Registry>);
+struct ListResources(Arc<Registry>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,19 +117,19 @@ struct ListArgs {
 }
 
 #[async_trait]
-impl Tool for List {
+impl Tool for ListResources {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "list_mcp_resources".to_owned(),
             aliases: &[],
             description:
-                "Lists what can be read of MCP servers: addresses (URIs), and patterns of \
-                addresses with gaps to fill, for read_mcp_resource."
+                "Lists the resources of MCP servers: URIs, and URI templates with gaps to \
+                fill, for read_mcp_resource."
                     .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "serverName": { "type": "string", "description": "Only of this server." }
+                    "serverName": { "type": "string", "description": "Lists only the resources of this server." }
                 }
             }),
             kind: Kind::List,
@@ -184,7 +187,7 @@ fn line(resource: &ServerResource) -> String {
     line + "\n"
 }
 
-struct Read(Arc<Registry>);
+struct ReadResource(Arc<Registry>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,7 +198,7 @@ struct ReadArgs {
 }
 
 #[async_trait]
-impl Tool for Read {
+impl Tool for ReadResource {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: READ_RESOURCE.to_owned(),
@@ -205,10 +208,10 @@ impl Tool for Read {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "uri": { "type": "string", "description": "Its address." },
+                    "uri": { "type": "string", "description": "URI of the resource." },
                     "serverName": {
                         "type": "string",
-                        "description": "Whose it is. May be left out if only one server has it."
+                        "description": "Name of its server. May be left out if only one server has resources."
                     }
                 },
                 "required": ["uri"]
@@ -241,14 +244,14 @@ async fn read(server: &Server, uri: String, cx: &ToolContext) -> Result<ToolOutp
     let connection = server.connection(&cx.cancel).await.map_err(down)?;
     let params = ReadResourceRequestParams::new(uri);
     let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
-    let wanted = Wanted { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
+    let wanted = RequestOptions { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
     let answer = connection.ask(request, wanted).await;
     let answer = answer.map_err(|failure| failed(server, failure))?;
     let ServerResult::ReadResourceResult(result) = answer else {
-        let why = format!("The MCP server `{}` gave no resource.", server.config.name);
+        let why = format!("The MCP server `{}` returned no resource.", server.config.name);
         return Err(ToolError::new("mcp_tool_error", why));
     };
-    let mut gathered = Gathered::default();
+    let mut gathered = CollectedContent::default();
     for contents in result.contents {
         gathered.resource(contents);
     }

@@ -13,7 +13,7 @@ const SHORT: usize = 300;
 
 /// Text and media of a result, put together.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct CollectedContent {
     text: String,
     media: Vec<Media>,
     /// A word for each of the media, for people.
@@ -22,7 +22,7 @@ pub(super) struct Gathered {
     structured: Option<Value>,
 }
 
-impl Gathered {
+impl CollectedContent {
     pub(super) fn of(blocks: Vec<ContentBlock>) -> Self {
         let mut gathered = Self::default();
         for block in blocks {
@@ -53,7 +53,7 @@ impl Gathered {
                 let uri = one_line(&link.uri, SHORT);
                 self.line(&format!("[Resource: {title}, {uri}]"));
             }
-            _ => self.line("[something of a kind that is not known here]"),
+            _ => self.line("[content of an unknown kind]"),
         }
     }
 
@@ -68,7 +68,7 @@ impl Gathered {
                 let what = format!("Resource {}", one_line(&uri, SHORT));
                 self.attach(&what, mime_type.as_deref().unwrap_or("of no known type"), &blob);
             }
-            _ => self.line("[a resource of a kind that is not known here]"),
+            _ => self.line("[a resource of an unknown kind]"),
         }
     }
 
@@ -105,7 +105,7 @@ impl Gathered {
     /// For the model, all of it: data of a server, and marked as such.
     pub(super) fn told(&self, server: &str) -> String {
         if self.text.is_empty() {
-            return format!("The MCP server `{server}` gave nothing.");
+            return format!("The MCP server `{server}` returned nothing.");
         }
         // Nothing in it may look like its end.
         let text = self.text.replace(END, "<\\/mcp_output>");

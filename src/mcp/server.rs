@@ -8,11 +8,11 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::config::{Reach, ServerConfig, has_token};
-use super::connect::{Live, Trouble, connect};
+use super::config::{ServerConfig, ServerReach, has_token};
+use super::connect::{ConnectError, LiveConnection, connect};
 use super::connection::Connection;
 use super::context::HubContext;
-use super::listener::{Changes, listen};
+use super::listener::{ListChanges, listen};
 use super::offer::Offer;
 use tandem_net::Backoff;
 
@@ -33,7 +33,7 @@ pub(super) struct Server {
     pub(super) config: ServerConfig,
     context: Arc<HubContext>,
     state: watch::Sender<State>,
-    changes: watch::Sender<Changes>,
+    changes: watch::Sender<ListChanges>,
     /// Notified when the server is needed now.
     wanted: Notify,
 }
@@ -87,7 +87,7 @@ impl fmt::Display for Phase {
             Self::Down(why, None) => write!(f, "down: {why}"),
             Self::Down(why, Some(again)) => {
                 let seconds = again.saturating_duration_since(Instant::now()).as_secs() + 1;
-                write!(f, "down: {why}; it is tried again in {seconds} s")
+                write!(f, "down: {why}. Retrying in {seconds} s")
             }
             Self::Login(why) | Self::Held(why) => f.write_str(why),
             Self::Disabled => f.write_str("disabled"),
@@ -132,7 +132,7 @@ impl Server {
         let _ = cancel.run_until_cancelled(settled).await;
         match self.state().phase {
             Phase::Ready(connection) => Ok(connection),
-            _ => Err(self.stands_so() + "."),
+            _ => Err(self.status_line() + "."),
         }
     }
 
@@ -152,18 +152,18 @@ impl Server {
     /// Waits a bounded time until announced changes are read.
     pub(super) async fn fresh(&self) {
         let mut changes = self.changes.subscribe();
-        let _ = timeout(SOON, changes.wait_for(Changes::all_known)).await;
+        let _ = timeout(SOON, changes.wait_for(ListChanges::all_known)).await;
     }
 
     /// Disables the server.
     pub(super) fn disable(&self) {
-        self.stands(Phase::Disabled, Some(Arc::default()));
+        self.set_phase(Phase::Disabled, Some(Arc::default()));
     }
 
     /// Enters the phase of connecting.
-    pub(super) fn begins(&self) {
+    pub(super) fn set_connecting(&self) {
         let until = Instant::now() + self.context.limits.wait;
-        self.stands(Phase::Connecting(until), None);
+        self.set_phase(Phase::Connecting(until), None);
     }
 
     /// Keeps the server connected, for ever.
@@ -174,13 +174,16 @@ impl Server {
         let mut failures = 0;
         let mut discover = false;
         loop {
-            self.begins();
+            self.set_connecting();
             let reached = timeout(limits.start, self.reach(discover)).await;
             let late = || format!("it was not ready after {} s", limits.start.as_secs_f64());
-            let trouble = match reached.unwrap_or_else(|_| Err(Trouble::Passing(late()))) {
+            let trouble = match reached.unwrap_or_else(|_| Err(ConnectError::Passing(late()))) {
                 Ok((live, offer)) => {
                     let since = Instant::now();
-                    self.stands(Phase::Ready(Arc::clone(&live.connection)), Some(Arc::new(offer)));
+                    self.set_phase(
+                        Phase::Ready(Arc::clone(&live.connection)),
+                        Some(Arc::new(offer)),
+                    );
                     if failures > 0 {
                         self.tell();
                     }
@@ -188,22 +191,22 @@ impl Server {
                     if since.elapsed() > STEADY {
                         failures = 0;
                     }
-                    Trouble::Passing(why)
+                    ConnectError::Passing(why)
                 }
                 Err(trouble) => trouble,
             };
             match trouble {
-                Trouble::OtherWay => discover = true,
-                Trouble::Passing(why) if failures < RETRIES => {
+                ConnectError::OtherWay => discover = true,
+                ConnectError::Passing(why) if failures < RETRIES => {
                     let why = self.config.concealed(&why);
                     failures += 1;
                     self.pause(why, backoff.delay(failures), failures == 1).await;
                 }
-                Trouble::Passing(why) | Trouble::Lasting(why) => {
+                ConnectError::Passing(why) | ConnectError::Lasting(why) => {
                     failures = 0;
                     self.stop(Phase::Down(self.config.concealed(&why), None)).await;
                 }
-                Trouble::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
+                ConnectError::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
             }
         }
     }
@@ -211,17 +214,17 @@ impl Server {
     fn login(&self, why: &str) -> String {
         let name = &self.config.name;
         match &self.config.reach {
-            Reach::Http { headers, .. } if has_token(headers) => format!(
+            ServerReach::Http { headers, .. } if has_token(headers) => format!(
                 "{why}: it does not take the `Authorization` of its `headers`; correct that in the \
                  settings, then `/mcp reload`"
             ),
-            _ => format!("{why}: say `/mcp auth {name}`, or give it a token in its `headers`"),
+            _ => format!("{why}: run `/mcp auth {name}`, or give it a token in its `headers`"),
         }
     }
 
     /// Waits for the backoff, or until the server is needed.
     async fn pause(&self, why: String, pause: Duration, first: bool) {
-        self.stands(Phase::Down(why, Some(Instant::now() + pause)), None);
+        self.set_phase(Phase::Down(why, Some(Instant::now() + pause)), None);
         if first {
             self.tell();
         }
@@ -233,18 +236,18 @@ impl Server {
 
     /// Waits until the server is needed.
     async fn stop(&self, phase: Phase) {
-        self.stands(phase, Some(Arc::default()));
+        self.set_phase(phase, Some(Arc::default()));
         self.tell();
         self.wanted.notified().await;
     }
 
     /// Tells people the status.
     fn tell(&self) {
-        self.context.tell(self.stands_so());
+        self.context.tell(self.status_line());
     }
 
     /// Returns the one-sentence status of the server.
-    pub(super) fn stands_so(&self) -> String {
+    pub(super) fn status_line(&self) -> String {
         let name = &self.config.name;
         match &self.state.borrow().phase {
             phase @ (Phase::Login(_) | Phase::Held(_)) => {
@@ -255,17 +258,17 @@ impl Server {
     }
 
     /// Connects to the server and reads its offer.
-    async fn reach(&self, discover: bool) -> Result<(Live, Offer), Trouble> {
+    async fn reach(&self, discover: bool) -> Result<(LiveConnection, Offer), ConnectError> {
         let mut live = connect(&self.config, &self.context, &self.changes, discover).await?;
         match Offer::read(&live.connection, &self.config, &self.context.limits).await {
             Some(offer) => Ok((live, offer)),
-            None => Err(Trouble::Passing(live.body.end("it hung up").await)),
+            None => Err(ConnectError::Passing(live.body.end("it hung up").await)),
         }
     }
 
     /// Keeps the offer up to date until the connection has ended; returns the cause.
-    async fn follow(&self, live: Live) -> String {
-        let Live { connection, service, mut body } = live;
+    async fn follow(&self, live: LiveConnection) -> String {
+        let LiveConnection { connection, service, mut body } = live;
         let mut changes = self.changes.subscribe();
         let reading = async {
             loop {
@@ -274,7 +277,7 @@ impl Server {
                 let said = self.changes.borrow().said;
                 let offer = Offer::read(&connection, &self.config, &self.context.limits).await;
                 let phase = Phase::Ready(Arc::clone(&connection));
-                self.stands(phase, offer.map(Arc::new));
+                self.set_phase(phase, offer.map(Arc::new));
                 self.changes.send_modify(|changes| changes.known = said);
                 sleep(LOOK).await;
             }
@@ -289,7 +292,7 @@ impl Server {
     }
 
     /// Sets the phase, and the offer if it has changed.
-    fn stands(&self, phase: Phase, offer: Option<Arc<Offer>>) {
+    fn set_phase(&self, phase: Phase, offer: Option<Arc<Offer>>) {
         let mut other = false;
         self.state.send_modify(|state| {
             state.phase = phase;

@@ -8,9 +8,9 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value};
 
-use super::connection::{Failure, Wanted};
+use super::connection::{RequestError, RequestOptions};
 use super::offer::ServerTool;
-use super::result::Gathered;
+use super::result::CollectedContent;
 use super::server::Server;
 use tandem_content::visible::visible_line;
 use tandem_tools::one_line;
@@ -101,37 +101,39 @@ async fn call(
     let connection = server.connection(&cx.cancel).await.map_err(down)?;
     let params = CallToolRequestParams::new(name).with_arguments(args);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let wanted = Wanted { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
+    let wanted = RequestOptions { cancel: cx.cancel.clone(), show: Arc::clone(&cx.progress) };
     let answer = connection.ask(request, wanted).await;
     match answer.map_err(|failure| failed(server, failure))? {
         ServerResult::CallToolResult(result) => output(server, result, &cx.host.limits),
         ServerResult::InputRequiredResult(_) => {
-            Err(odd(server, "asks back, which is not done here"))
+            Err(odd(server, "asks for more input, which is not supported"))
         }
         ServerResult::CreateTaskResult(_) => {
-            Err(odd(server, "began a task, which is not done here"))
+            Err(odd(server, "began a task, which is not supported"))
         }
-        _ => Err(odd(server, "gave an answer that is none")),
+        _ => Err(odd(server, "returned an invalid answer")),
     }
 }
 
 /// Returns the error of a failed request, for the model.
-pub(super) fn failed(server: &Server, failure: Failure) -> ToolError {
+pub(super) fn failed(server: &Server, failure: RequestError) -> ToolError {
     let name = &server.config.name;
     match failure {
-        Failure::Cancelled => ToolError::cancelled(),
-        Failure::Gone => ToolError::new(
+        RequestError::Cancelled => ToolError::cancelled(),
+        RequestError::Gone => ToolError::new(
             "mcp_server_down",
             format!(
-                "The MCP server `{name}` ended before it answered. It is started again; the call \
-                 may have had part of its effect."
+                "The MCP server `{name}` ended before it answered. It is being restarted; the \
+                 call may have taken effect in part."
             ),
         ),
-        Failure::Login => ToolError::new(
+        RequestError::Login => ToolError::new(
             "mcp_server_down",
-            format!("The MCP server `{name}` wants the user to log in again: `/mcp auth {name}`."),
+            format!(
+                "The MCP server `{name}` requires the user to log in again: `/mcp auth {name}`."
+            ),
         ),
-        Failure::Other(why) => {
+        RequestError::Other(why) => {
             let why = server.config.concealed(&why);
             ToolError::new("mcp_tool_error", format!("The MCP server `{name}`: {why}."))
         }
@@ -149,7 +151,7 @@ fn output(
     limits: &Limits,
 ) -> Result<ToolOutput, ToolError> {
     let failed = result.is_error == Some(true);
-    let gathered = Gathered::of(result.content).with_structured(result.structured_content);
+    let gathered = CollectedContent::of(result.content).with_structured(result.structured_content);
     let text = gathered.told(&server.config.name);
     let shown = gathered.shown(limits);
     if failed {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tandem_mcp::{OAuth, Reach, ServerConfig};
+use tandem_mcp::{OAuth, ServerConfig, ServerReach};
 use tandem_settings::{McpServer, Settings};
 use tandem_tools::terminals::Program;
 
@@ -19,12 +19,12 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     if !server.oauth.is_null() {
         match serde_json::from_value(server.oauth.clone()) {
             Ok(said) => oauth = said,
-            Err(err) => reach = Reach::Wrong(format!("its `oauth` cannot be read: {err}")),
+            Err(err) => reach = ServerReach::Wrong(format!("its `oauth` cannot be read: {err}")),
         }
     }
     let provider = server.auth_provider_type.as_deref().unwrap_or(DISCOVERY);
-    if provider != DISCOVERY && matches!(reach, Reach::Http { .. }) {
-        reach = Reach::Wrong(format!(
+    if provider != DISCOVERY && matches!(reach, ServerReach::Http { .. }) {
+        reach = ServerReach::Wrong(format!(
             "its `authProviderType`, {provider:?}, is not known here: give it a token in its \
              `headers`, or log in to it without that"
         ));
@@ -44,13 +44,13 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
 /// The only way of logging in that is known, which needs not be named.
 const DISCOVERY: &str = "dynamic_discovery";
 
-fn reach(server: &McpServer, directory: &Path) -> Reach {
+fn reach(server: &McpServer, directory: &Path) -> ServerReach {
     let address = server.http_url.as_ref().or(server.url.as_ref());
     match (&server.command, address) {
         (Some(command), _) => {
             let exposed =
                 server.env.iter().map(|(name, it)| (name.clone(), it.expose().to_owned()));
-            Reach::Stdio(Program {
+            ServerReach::Stdio(Program {
                 command: command.clone(),
                 args: server.args.iter().map(|arg| arg.expose().to_owned()).collect(),
                 env: exposed.collect(),
@@ -60,8 +60,10 @@ fn reach(server: &McpServer, directory: &Path) -> Reach {
         (None, Some(address)) => {
             let headers = server.headers.iter();
             let headers = headers.map(|(name, it)| (name.clone(), it.expose().to_owned()));
-            Reach::Http { url: address.expose().to_owned(), headers: headers.collect() }
+            ServerReach::Http { url: address.expose().to_owned(), headers: headers.collect() }
         }
-        (None, None) => Reach::Wrong("it has neither `command` nor `httpUrl` nor `url`".to_owned()),
+        (None, None) => {
+            ServerReach::Wrong("it has neither `command` nor `httpUrl` nor `url`".to_owned())
+        }
     }
 }

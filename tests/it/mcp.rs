@@ -19,7 +19,7 @@ use serde_json::Value;
 use tandem_agent::session::{
     Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
 };
-use tandem_mcp::{Hub, Limits, Load, Logins, Reach, ServerConfig, Setup};
+use tandem_mcp::{Hub, Limits, Load, Logins, ServerConfig, ServerReach, Setup};
 use tandem_model::{Call, Chunk, Error};
 use tandem_net::{Lookup, system_lookup};
 use tandem_tools::Host;
@@ -76,7 +76,7 @@ fn server(home: &Path, name: &str, mode: &str) -> ServerConfig {
         env: vec![("NOTES".to_owned(), file("notes")), ("GO".to_owned(), file("go"))],
         directory: fs::canonicalize(home).unwrap(),
     };
-    ServerConfig::new(name, Reach::Stdio(program), "a test")
+    ServerConfig::new(name, ServerReach::Stdio(program), "a test")
 }
 
 impl Stage {

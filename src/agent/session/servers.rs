@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use super::event::Event;
-use tandem_mcp::{NamedPrompt, ServerConfig, Status as ServerStatus};
+use tandem_mcp::{NamedPrompt, ServerConfig, ServerStatus};
 
 /// What is shorter is no news.
 const SHORT: Duration = Duration::from_millis(700);

@@ -138,7 +138,7 @@ impl Page {
             Ok(()) => page(StatusCode::OK, "You are logged in. You can close this page."),
             Err(_) => page(
                 StatusCode::BAD_REQUEST,
-                "The login came to nothing. Where you began it, it is said why.",
+                "The login failed. The program where you began it shows the cause.",
             ),
         };
         // Whoever does not wait any more need not be told.

@@ -163,7 +163,7 @@ async fn a_server_that_never_answers_is_given_up() {
     let answers = vec![calls("mcp_s_slow", json!({})), says("done")];
     let stage = Stage::with(answers, short, |home| vec![server(home, "s", "plain")]);
     let error = error(&stage.turn().await);
-    assert_eq!(error, "mcp_tool_error: The MCP server `s`: it said nothing for 0.3 s.");
+    assert_eq!(error, "mcp_tool_error: The MCP server `s`: no answer for 0.3 s.");
     stage.noted("notifications/cancelled").await;
 }
 
@@ -176,7 +176,7 @@ async fn a_servers_own_time_counts_more() {
         vec![config]
     });
     let error = error(&stage.turn().await);
-    assert!(error.ends_with("it said nothing for 0.2 s."), "{error}");
+    assert!(error.ends_with("no answer for 0.2 s."), "{error}");
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn an_answer_of_a_hundred_megabytes_is_not_read() {
         Event::CallFinished { outcome: ToolOutcome::Failed(error), .. } => Some(&error.message),
         _ => None,
     });
-    assert!(failed.unwrap().contains("longer than is read"), "{failed:?}");
+    assert!(failed.unwrap().contains("longer than the limit"), "{failed:?}");
     assert!(stage.told_last().contains("and then"), "{}", stage.told_last());
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }

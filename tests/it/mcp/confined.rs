@@ -129,7 +129,7 @@ async fn a_login_leads_nowhere_inside_and_reads_nothing_out() {
     let url = format!("http://mcp.test:{mcp}/mcp");
     let stage = stage(&url, Reach::Loopback, vec![says("hi")], lead);
     let told = notices(&stage.turn().await).join("\n");
-    assert!(told.contains("wants you to log in"), "{told}");
+    assert!(told.contains("requires a login"), "{told}");
     let said = stage.says("/mcp auth web").await;
     assert!(names.lock().unwrap().iter().any(|name| name == "inside.test"), "{said}");
     assert_eq!(asked.load(Ordering::SeqCst), 0, "{said}");

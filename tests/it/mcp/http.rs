@@ -167,7 +167,7 @@ async fn one_that_wants_a_login_says_how() {
     .await;
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await);
-    let said = "The MCP server `web` wants you to log in: say `/mcp auth web`, or give it a token in its \
+    let said = "The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its \
         `headers`";
     assert_eq!(told, [said]);
 }
@@ -182,7 +182,7 @@ async fn what_goes_wrong_is_said_without_secrets() {
     let stage = service.stage(vec![says("hi")], slow.clone());
     let told = notices(&stage.turn().await);
     let [told] = &told[..] else { panic!("{told:?}") };
-    assert!(told.contains("HTTP 404") && told.contains("tried again in 60 s"), "{told}");
+    assert!(told.contains("HTTP 404") && told.contains("Retrying in 60 s"), "{told}");
     assert!(!told.contains("0123456789"), "{told}");
 
     let gone = service.config(&[]);
@@ -248,7 +248,7 @@ async fn one_of_the_old_kind_is_recognised() {
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await).join("\n");
     assert!(told.contains("is down: it speaks only HTTP with SSE"), "{told}");
-    assert!(!told.contains("tried again"), "{told}");
+    assert!(!told.contains("Retrying"), "{told}");
 }
 
 #[tokio::test]

@@ -85,7 +85,7 @@ async fn a_server_that_says_nothing_is_down_after_a_while() {
     let told = notices(&stage.turn().await);
     assert_eq!(
         told,
-        ["The MCP server `s` is down: it was not ready after 0.2 s; it is tried again in 60 s"]
+        ["The MCP server `s` is down: it was not ready after 0.2 s. Retrying in 60 s"]
     );
 }
 
@@ -112,7 +112,7 @@ async fn a_server_that_ends_at_once_says_why_and_is_given_up_in_the_end() {
     };
     timeout(HANG, given_up).await.unwrap();
     let last = told.last().unwrap();
-    assert_eq!(last, "s: down: it ended (exit status: 7); it last said: no licence");
+    assert_eq!(last, "s: down: it ended (exit status: 7); last output: no licence");
 }
 
 #[tokio::test]

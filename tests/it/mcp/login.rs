@@ -102,7 +102,7 @@ async fn a_login_in_the_browser_is_all_it_takes() {
     let answers = [vec![says("hi")], call_and_end()].concat();
     let stage = user.stage(&authority, OAuth::default(), answers);
     let told = notices(&stage.turn().await);
-    let how = "The MCP server `web` wants you to log in: say `/mcp auth web`, or give it a token in its \
+    let how = "The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its \
         `headers`";
     assert_eq!(told, [how]);
     let said = stage.says("/mcp auth web").await;
@@ -167,7 +167,7 @@ async fn when_it_cannot_be_renewed_the_user_logs_in_again() {
     authority.revoke();
     authority.set(|ways| ways.no_renewal = true);
     let error = error(&stage.turn().await);
-    assert!(error.contains("wants the user to log in again: `/mcp auth web`"), "{error}");
+    assert!(error.contains("requires the user to log in again: `/mcp auth web`"), "{error}");
     assert!(user.kept().is_empty(), "what is of no use is not kept");
     let next = user.stage(&authority, OAuth::default(), vec![says("hi")]);
     let told = notices(&next.turn().await).join("\n");
@@ -209,14 +209,14 @@ async fn fails(ways: Ways) -> String {
 async fn a_login_that_is_not_what_it_should_be_comes_to_nothing() {
     let other = || Some("https://other.test".to_owned());
     let said = fails(Ways { issuer: other(), ..Ways::default() }).await;
-    assert!(said.contains("came to nothing") && said.contains("issuer mismatch"), "{said}");
+    assert!(said.contains("The login failed") && said.contains("issuer mismatch"), "{said}");
     let said = fails(Ways { resource: other(), ..Ways::default() }).await;
-    assert!(said.starts_with("`web`: where to log in could not be found out"), "{said}");
+    assert!(said.starts_with("`web`: its login page could not be found"), "{said}");
     assert!(said.contains("resource mismatch"), "{said}");
     let said = fails(Ways { refuses: Some("access_denied".to_owned()), ..Ways::default() }).await;
-    assert!(said.contains("came to nothing: the service says access_denied"), "{said}");
+    assert!(said.contains("login failed: the service says access_denied"), "{said}");
     let said = fails(Ways { no_registration: true, ..Ways::default() }).await;
-    assert!(said.contains("could not make itself known there") && said.contains("`clientId`"));
+    assert!(said.contains("could not register there") && said.contains("`clientId`"));
 }
 
 #[tokio::test]
@@ -229,7 +229,10 @@ async fn only_web_pages_are_opened() {
         let user = User::with(Arc::new(|_| ()));
         let stage = user.stage(&authority, OAuth::default(), Vec::new());
         let said = stage.says("/mcp auth web").await;
-        assert!(said.contains("is no web page") || said.contains("not reached by https"), "{said}");
+        assert!(
+            said.contains("is no web page") || said.contains("does not begin with https"),
+            "{said}"
+        );
         assert!(user.opened.lock().unwrap().is_empty());
     }
 }
@@ -290,13 +293,13 @@ async fn who_logs_out_is_unknown_there_from_then_on() {
     stage.says("/mcp auth web").await;
     is_known(&outcome(&stage.turn().await));
     let said = stage.says("/mcp logout web").await;
-    let how = "The login to `web` is forgotten here. The MCP server `web` wants you to log in: say \
+    let how = "The login to `web` was removed. The MCP server `web` requires a login: run \
         `/mcp auth web`, or give it a token in its `headers`.";
     assert_eq!(said, how);
     assert_eq!(user.kept(), Vec::<std::path::PathBuf>::new());
     assert_eq!(stage.says("/mcp logout web").await, "You were not logged in to `web`.");
     let said = stage.says("/mcp logout other").await;
-    assert_eq!(said, "There is no MCP server `other`. There are: `web`.");
+    assert_eq!(said, "Unknown MCP server `other`. Known servers: `web`.");
 }
 
 #[tokio::test]
@@ -305,10 +308,10 @@ async fn who_has_no_login_is_told_so() {
     let user = User::with(Arc::new(|_| ()));
     let stage = user.stage(&authority, OAuth::default(), Vec::new());
     let said = stage.says("/mcp auth other").await;
-    assert_eq!(said, "There is no MCP server `other`. There are: `web`.");
+    assert_eq!(said, "Unknown MCP server `other`. Known servers: `web`.");
     let stage = Stage::new("s", "plain", Vec::new());
     let said = stage.says("/mcp auth s").await;
-    assert_eq!(said, "`s` is no web service: nobody logs in to it here.");
+    assert_eq!(said, "`s` is no web service, so there is no login.");
     let reach = ServerReach::Http { url: authority.mcp(), headers: Vec::new() };
     let held = Some("may not be used yet".to_owned());
     let config = ServerConfig { held, ..ServerConfig::new("web", reach, "a test") };

@@ -86,7 +86,7 @@ async fn the_model_lists_and_reads_resources() {
     let ToolOutcome::Done(read) = outcome(&stage.turn().await) else { panic!() };
     assert!(read.text.contains("\n[Resource: note://7]\nwhat note://7 says\n"), "{}", read.text);
     let ToolOutcome::Failed(error) = outcome(&stage.turn().await) else { panic!() };
-    assert_eq!(error.message, "There is no MCP server `none`. There are: `s`.");
+    assert_eq!(error.message, "Unknown MCP server `none`. Known servers: `s`.");
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn servers_are_listed_with_all_that_they_offer() {
          - 2 resources:\n  - `note://1`: A note\n  - `note://{{n}}`: Notes\n"
     );
     assert!(list.starts_with(&expected), "{list}");
-    assert!(list.contains("**t**: down: it ended (exit status: 7); it last said: no licence"));
+    assert!(list.contains("**t**: down: it ended (exit status: 7); last output: no licence"));
     assert!(stage.command("/mcp desc").await.contains("  - `mcp_s_echo`: Says it again.\n"));
     let schema = stage.command("/mcp schema").await;
     assert!(schema.contains("\"required\": [\n"), "{schema}");
@@ -154,7 +154,7 @@ async fn a_server_is_left_out_and_taken_back() {
     assert!(stage.command("/mcp enable s").await.starts_with("**s**: ready"));
     assert!(stage.tools().contains(&"mcp_s_echo".to_owned()));
     let wrong = stage.command("/mcp disable x").await;
-    assert_eq!(wrong, "There is no MCP server `x`. There are: `s`.");
+    assert_eq!(wrong, "Unknown MCP server `x`. Known servers: `s`.");
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn the_settings_are_read_again() {
     assert!(list.contains("**a**: ready") && list.contains("**c**: ready"), "{list}");
     let list = stage.command("/mcp reload").await;
     assert!(!list.contains("**a**") && list.contains("**c**: ready"), "{list}");
-    assert!(stage.command("/mcp reload x").await.starts_with("There is no MCP server `x`."));
+    assert!(stage.command("/mcp reload x").await.starts_with("Unknown MCP server `x`."));
 }
 
 #[tokio::test]
