@@ -56,34 +56,35 @@ const ALL: &[Command] = &[
 pub struct Command {
     /// As it is typed, without the slash.
     pub name: &'static str,
-    /// What it does, for a list.
+    /// One-line description for lists.
     pub description: &'static str,
-    /// What it takes, in order.
+    /// Arguments, in order.
     pub arguments: &'static [Argument],
-    /// What it is a group of, if it is one.
+    /// Sub-commands, if the command is a group.
     pub sub_commands: &'static [Self],
-    /// Whether it may ask the model or the user, so that things are said before it ends.
+    /// `true` if the command may ask the model or the user, so that messages may appear before it
+    /// ends.
     pub asks_model: bool,
     run: Option<Run>,
 }
 
-/// What a command takes.
+/// An argument of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Argument {
     /// In a word.
     pub name: &'static str,
-    /// What it is.
+    /// Description for people.
     pub description: &'static str,
-    /// Whether the command does nothing without it.
+    /// `true` if the command does nothing without this argument.
     pub is_required: bool,
 }
 
-/// What runs a command. A reply or an error is Markdown for people.
+/// Function that runs a command. A reply or an error is Markdown for people.
 type Run = for<'a> fn(CommandRequest<'a>) -> BoxFuture<'a, Result<CommandReply, String>>;
 
-/// What a command is given.
+/// Input of a command's function.
 struct CommandRequest<'a> {
-    /// What follows the command's name, trimmed.
+    /// Text after the command's name, trimmed.
     args: &'a str,
     turn: &'a CommandTurn<'a>,
     registry: &'a Registry,
@@ -212,17 +213,17 @@ impl Commands for Registry {
     }
 }
 
-/// What a prompt asks for.
+/// The command that a prompt names, and the text after its name.
 struct ParsedCommand<'a> {
     /// Names, from the top.
     path: String,
     command: &'static Command,
-    /// What follows.
+    /// Text after the command's name.
     args: &'a str,
 }
 
 impl ParsedCommand<'_> {
-    /// What to run; or how it is used.
+    /// Returns the function to run, or a message on how the command is used.
     fn check(&self) -> Result<Run, String> {
         let Self { path, command, args } = self;
         let Some(run) = command.run else {
@@ -258,7 +259,7 @@ impl ParsedCommand<'_> {
 }
 
 impl Command {
-    /// Whether it does something itself: a group may not.
+    /// Returns whether the command itself runs: a group need not.
     pub fn runs(&self) -> bool {
         self.run.is_some()
     }
@@ -273,7 +274,7 @@ impl Command {
     }
 }
 
-/// How these commands, and those in them, are used: a list.
+/// Returns a list of the usages of these commands and their sub-commands.
 fn command_lines(above: &str, commands: &[Command]) -> String {
     let lines = commands.iter().map(|command| {
         let path = format!("{above} {}", command.name);

@@ -1,4 +1,4 @@
-//! What the agent can do: one file a tool, and [`all`] that lists them.
+//! Tools of the agent: one file a tool, and [`all`] that lists them.
 //!
 //! A call has two steps. [`Tool::prepare`] reads the arguments and says what would happen, for
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files and start commands

@@ -82,7 +82,7 @@ impl Outputs {
         path.to_str().map(ToOwned::to_owned)
     }
 
-    /// Where a file of that name is.
+    /// Returns the path of the file of that name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.dir().map_or_else(|_| name.into(), |directory| directory.join(name))
     }

@@ -22,9 +22,9 @@ pub struct Custom {
 /// A directory with such files in it, and in the directories below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandDirectory {
-    /// Where it is.
+    /// Path of the directory.
     pub dir: PathBuf,
-    /// Whose it is.
+    /// Owner of the commands in the directory.
     pub owner: CommandOwner,
 }
 
@@ -39,7 +39,7 @@ pub enum CommandOwner {
     Unjudged,
 }
 
-/// How much is read.
+/// Bounds of the files that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomLimits {
     /// Files.
@@ -69,13 +69,14 @@ impl Custom {
         self.cache.lock().look(&places, &self.limits)
     }
 
-    /// What commands of a project that nobody has judged would run.
+    /// Returns the shell commands in prompts of a project that the user has neither trusted nor
+    /// refused.
     pub fn executables(&self) -> Vec<Executable> {
         self.list().iter().filter_map(executable).collect()
     }
 }
 
-/// What a command would run that needs the user's consent, if it does.
+/// Returns the shell commands of a prompt that need the user's consent, if it has any.
 fn executable(found: &CommandFile) -> Option<Executable> {
     let written = found.read.as_ref().as_ref().ok()?;
     let shells = written.prompt.shells();
@@ -87,7 +88,7 @@ fn executable(found: &CommandFile) -> Option<Executable> {
 }
 
 impl CommandOwner {
-    /// What a command is called whose name is taken.
+    /// Returns the full name of a command whose short name is taken.
     fn whole(self, name: &str) -> String {
         match self {
             Self::User => format!("user.{name}"),
@@ -143,7 +144,7 @@ impl Registry {
     }
 }
 
-/// What a command asks the model, given these arguments.
+/// Returns the prompt of a command for the model, with these arguments filled in.
 pub(super) fn run(found: &CommandFile, args: &str) -> Result<CommandReply, String> {
     let written = found.read.as_ref().as_ref().map_err(Clone::clone)?;
     let name = &found.name;

@@ -3,7 +3,7 @@
 use super::{Argument, Command, CommandReply, CommandRequest, first, word};
 use crate::session::ServerStatus;
 
-/// How many names of one kind are listed.
+/// Maximum number of names of one kind in a list.
 const MOST: usize = 100;
 
 const SERVER: Argument =
@@ -91,7 +91,7 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(list(request, ToolDetail::Names))),
 };
 
-/// How much is said of each tool.
+/// Level of detail for tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ToolDetail {
     Names,

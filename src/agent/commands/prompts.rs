@@ -13,7 +13,7 @@ pub(super) struct PromptCommand {
     pub(super) name: String,
     /// Whose it is.
     server: String,
-    /// What it is.
+    /// The prompt.
     prompt: ServerPrompt,
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn run(
     Ok(CommandReply::Ask(said))
 }
 
-/// What is given to the prompt.
+/// Reads the arguments of a prompt.
 fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut args = BTreeMap::new();
     let mut values = Vec::new();

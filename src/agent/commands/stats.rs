@@ -28,7 +28,7 @@ fn stats(request: &CommandRequest<'_>) -> String {
     stats.report(&session.model())
 }
 
-/// What has been counted.
+/// Figures of the session.
 #[derive(Default)]
 struct SessionStats {
     turns: u64,
@@ -40,7 +40,7 @@ struct SessionStats {
     clock: Clock,
     /// Calls that have begun: their names, and whether a question is open.
     calls: BTreeMap<String, (String, bool)>,
-    /// Whether a turn runs that is no command, or asks the model.
+    /// `true` while a turn runs that is no command, or that asks the model.
     in_turn: bool,
 }
 
@@ -53,7 +53,7 @@ struct Outcomes {
     interrupted: u64,
 }
 
-/// Where the time went.
+/// Time spent, by activity.
 #[derive(Default)]
 struct Clock {
     first: Option<Millis>,

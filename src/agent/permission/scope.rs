@@ -60,8 +60,8 @@ impl fmt::Display for Scope {
 /// End of the prefix that is remembered of a command whose output goes to a file.
 const WRITING: &str = " >";
 
-/// What "always" remembers of a command. That it writes a file counts, unless edits are allowed; and
-/// which file, if that can be run.
+/// Returns the part of a command that "always" remembers. It says that the command writes a file,
+/// unless edits are allowed, and names the file if it can be run.
 pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
     let prefix = &command.prefix;
     match &command.overwrites {

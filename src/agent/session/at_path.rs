@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag};
 
-/// What a sentence, and not the path before it, ends with.
+/// Characters that end a sentence, and not the path before them.
 const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
 
 /// A path that a text names.
@@ -14,7 +14,7 @@ pub(super) struct AtPath {
     pub(super) path: String,
     /// `true` if the path is in quotes, and so is a path for sure.
     pub(super) quoted: bool,
-    /// Where it is in the text, `@` included.
+    /// Range in the text, `@` included.
     pub(super) place: Range<usize>,
 }
 
@@ -78,7 +78,7 @@ fn path(text: &str) -> (String, usize) {
     (path, length - over)
 }
 
-/// Where a text, as Markdown, is code or HTML: in order, none in another.
+/// Returns the ranges of a text that are code or HTML in Markdown: in order, none within another.
 fn literal(text: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (event, range) in Parser::new(text).into_offset_iter() {

@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use tandem_model::{Call, tokens};
 use tandem_tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
-/// How long a cancelled call has to end by itself before it is dropped.
+/// Time for a cancelled call to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Characters that a tool which reads may say beyond its limit, to say what is missing.
 const READ_MORE: usize = 20_000;
 
-/// How many calls that only read run at once.
+/// Maximum number of reading calls that run at once.
 const TOGETHER: usize = 8;
 
 /// The least that the model is told of a call that says more, in characters.
@@ -72,7 +72,7 @@ struct Ready {
     invocation: Result<Invocation, ToolError>,
 }
 
-/// What rules know of a call's tool.
+/// Properties of a call's tool that rules look at.
 #[derive(Clone)]
 struct Tooling {
     name: String,
@@ -300,7 +300,7 @@ fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) ->
     }
 }
 
-/// What is shown of a call whose arguments could not be made out.
+/// Returns the summary of a call whose arguments could not be read.
 pub(super) fn brief(call: &Call) -> Summary {
     let mut label = match &call.args {
         Value::Object(args) if args.is_empty() => call.name.clone(),
@@ -325,7 +325,7 @@ fn crashed() -> ToolError {
     )
 }
 
-/// Where the last progress event of each running call is.
+/// Index of the last progress event of each running call.
 pub(super) type ProgressAt = Arc<Mutex<std::collections::HashMap<String, Option<usize>>>>;
 
 impl Session {
@@ -361,7 +361,7 @@ impl Session {
         (chars / calls.max(1)).max(LEAST)
     }
 
-    /// What came of a call, no longer than the model is given of one.
+    /// Shortens the result of a call to the most that the model is given of one.
     async fn fit(
         &self,
         tool: &str,

@@ -40,7 +40,7 @@ pub trait Commands: Send + Sync {
     async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String>;
 }
 
-/// What comes of a command.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandReply {
     /// This is shown, Markdown, and the turn ends. The model is told nothing of it.
@@ -56,22 +56,22 @@ pub enum CommandReply {
 pub struct SessionCommand {
     /// As it is typed, without the slash.
     pub name: String,
-    /// What it does, for a list.
+    /// One-line description for lists.
     pub description: String,
-    /// What it takes, in order.
+    /// Arguments, in order.
     pub arguments: Vec<CommandArgument>,
-    /// How that is typed: `--file=… [--how=…]`.
+    /// Usage of the arguments: `--file=… [--how=…]`.
     pub usage: String,
 }
 
-/// What such a command takes.
+/// An argument of such a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandArgument {
     /// In a word.
     pub name: String,
-    /// What it is.
+    /// Description for people.
     pub description: String,
-    /// Whether the command does nothing without it.
+    /// `true` if the command does nothing without this argument.
     pub is_required: bool,
 }
 
@@ -144,8 +144,7 @@ impl CommandTurn<'_> {
         known.unwrap_or_else(|_| Err(FAULT.to_owned()))
     }
 
-    /// What people have written for the model: the files, as it is told them from the next prompt
-    /// on.
+    /// Returns the memory files, as the model is told them from the next prompt on.
     pub async fn memory(&self) -> Vec<MemoryFile> {
         self.session.memory().await
     }
@@ -156,7 +155,7 @@ impl CommandTurn<'_> {
         self.memory().await
     }
 
-    /// What a file is called that is written for the model.
+    /// Returns the name that a new memory file gets.
     pub fn memory_name(&self) -> &str {
         self.session.instructions.memory.name()
     }
@@ -168,7 +167,7 @@ impl CommandTurn<'_> {
         added.unwrap_or_else(|_| Err(FAULT.to_owned()))
     }
 
-    /// What calls have changed in files, in the order they did.
+    /// Returns the changes that calls have made in files, in order.
     pub fn changes(&self) -> Vec<CallChange> {
         undo::changes(&self.session.log)
     }
@@ -203,8 +202,9 @@ impl CommandTurn<'_> {
         Ok(())
     }
 
-    /// How it stands with each MCP server. If they have not been wanted yet, as in a run of nothing but
-    /// a command, they are reached first, which is waited for as long as a prompt would.
+    /// Returns the status of each MCP server. If no server has been needed yet, as in a run of
+    /// nothing but a command, the servers are connected first, within the time that a prompt would
+    /// wait.
     pub async fn servers(&self) -> Vec<ServerStatus> {
         if self.session.servers.idles() {
             self.session.start_servers();
@@ -300,7 +300,7 @@ pub(super) async fn find(
     Some(NotForModel::Unknown(name.to_owned(), why))
 }
 
-/// Whether a prompt begins with a slash and a word.
+/// Returns whether a prompt begins with a slash and a word.
 fn looks_like_one(text: &str) -> bool {
     let name = text.trim_start().strip_prefix('/').unwrap_or_default();
     name.starts_with(|c: char| !c.is_whitespace() && c != '/')

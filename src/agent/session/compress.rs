@@ -35,8 +35,8 @@ const AGAIN: u64 = 10;
 /// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
 const NEWEST: u64 = 50_000;
 
-/// Never by itself.
-const NOT_AGAIN: u64 = u64::MAX;
+/// Sentinel: automatic compression is off.
+const DISABLED: u64 = u64::MAX;
 
 /// Why a conversation is as long as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) enum CompressError {
     Cancelled,
     /// The model did not answer; why.
     Model(model::Error),
-    /// What it answered was empty, or longer than what it sums up.
+    /// The summary was empty, or longer than the messages that it sums up.
     Useless,
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
             session.log.append(Event::Notice(notice));
             mask(session, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
             if why == CompressError::Useless {
-                session.compress_again.store(NOT_AGAIN, Ordering::Relaxed);
+                session.compress_again.store(DISABLED, Ordering::Relaxed);
                 return false;
             }
         }
@@ -179,8 +179,9 @@ async fn finish(
     take_effect(session, &old, summed_up).await
 }
 
-/// Whether a summary is under way that the conversation, as it is now, can use. Only turns change
-/// the conversation, and they run one after the other: for the one that asks it stays so.
+/// Returns whether a summary is under way that fits the conversation as it is now. Only turns
+/// change the conversation, and they run one after the other: the answer stays true for the turn
+/// that asks.
 fn is_under_way(session: &Session) -> bool {
     session.summary.is_for(session.transcript.lock().conversation())
 }

@@ -7,7 +7,7 @@ use super::compress::{BEGINNING, Beginning, Compressed, Masked, masked, prompt_a
 use tandem_model::{Message, Usage, tokens};
 use tandem_tools::outputs::Outputs;
 
-/// What a message begins with that the agent puts in, where only the user can say something.
+/// Prefix of messages that the agent inserts where the protocol allows only the user's.
 pub(super) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
 
 /// The messages, oldest first.
@@ -16,12 +16,12 @@ pub(super) struct MessageHistory {
     messages: Vec<Arc<Message>>,
     /// Index in the log where each of them begins, never less than that of the one before.
     indexes: Vec<usize>,
-    /// How many tokens they have, estimated.
+    /// Estimated number of tokens of the messages.
     tokens: u64,
-    /// How many there were with the system instruction and the tools, as the provider counted, and
-    /// what the estimate was then.
+    /// Number of tokens that the provider counted last, with the system instruction and the tools,
+    /// and the estimate at that time.
     counted: Option<(u64, u64)>,
-    /// What the conversation begins with in place of what came before.
+    /// Beginning of the conversation, in place of the messages that were compressed.
     begins: Option<Arc<Beginning>>,
 }
 
@@ -45,13 +45,13 @@ impl MessageHistory {
         self.messages.get(beginning..).unwrap_or_default()
     }
 
-    /// How many tokens the messages have, estimated.
+    /// Returns the estimated number of tokens of the messages.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// How many tokens the model is told, with what is said beside the messages: as the provider
-    /// counted, and an estimate of what has come since.
+    /// Returns the size of the prompt in tokens, with all that is sent beside the messages: the
+    /// provider's count, and an estimate for the messages since then.
     pub(super) fn size(&self, beside: impl FnOnce() -> u64) -> u64 {
         match self.counted {
             Some((counted, then)) => counted + self.tokens.saturating_sub(then),
@@ -85,8 +85,8 @@ impl MessageHistory {
         *self = Self::default();
     }
 
-    /// Where the newest messages begin that have at most so many tokens. The last is one of them,
-    /// and none is a result without its call.
+    /// Returns the index at which the newest messages begin that have at most so many tokens. The
+    /// last message is always one of them, and none is a result without its call.
     pub(super) fn split(&self, tokens: u64) -> usize {
         let mut split = self.messages.len();
         let mut sum = 0;

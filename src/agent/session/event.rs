@@ -1,4 +1,4 @@
-//! What happens in a session: plain data, the only lasting state.
+//! Events of a session: plain data, the only lasting state.
 //!
 //! Events are a format that outlives the program (`fixtures/store/v1`): a variant or a field is
 //! never renamed, removed or used for something else, a new field has `#[serde(default)]`, and an
@@ -29,7 +29,7 @@ pub use self::unknown::UnknownEvent;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TurnId(pub u64);
 
-/// Which front end something came from.
+/// The front end that something came from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Origin {
     /// An editor, over ACP.
@@ -83,7 +83,7 @@ pub enum PromptPart {
     /// Markdown. `@path` in it mentions a file or directory, if there is one, whose content goes
     /// with the prompt.
     Text(String),
-    /// What was given beside it, such as standard input: nothing in it is a mention.
+    /// Data passed along with the prompt, such as standard input: nothing in it is a mention.
     Input(String),
     /// A file or directory that is mentioned; its content goes with the prompt.
     Path(String),
@@ -99,7 +99,7 @@ pub struct PromptTags {
     /// The client's own key of the prompt, by which one that is sent again is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Whether the turn is a task of its own where the others are one.
+    /// `true` if the turn is a task of its own where the others are one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_task: bool,
 }
@@ -149,7 +149,7 @@ pub enum Event {
     /// The turn that has started is a command's, of this name: what the user said is not told to
     /// the model.
     CommandStarted { name: String },
-    /// What a command says to people: Markdown, and not told to the model.
+    /// Output of a command for people: Markdown, not told to the model.
     Output(String),
     /// A command does not work, or there is none of that name; why: Markdown for people, and not
     /// told to the model.
@@ -160,7 +160,7 @@ pub enum Event {
     Told { call: Option<String>, text: String },
     /// The model is told this when it is next told something: results of calls, or a prompt.
     ToldNext(String),
-    /// What came before is told the model in short from now on.
+    /// The messages so far are summarized for the model from now on.
     Compressed(Arc<Compressed>),
     /// Old results are told the model in short from now on.
     Masked(Vec<Masked>),
@@ -198,7 +198,7 @@ pub enum Event {
     QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
     /// A call has changed a file.
     FileChanged { call: String, change: FileChange },
-    /// What a call had changed in a file is taken back.
+    /// The change that a call had made in a file is undone.
     FileRestored { call: String, path: PathBuf },
     /// A call has ended.
     CallFinished { call: String, outcome: ToolOutcome },
@@ -226,21 +226,21 @@ impl Event {
 /// A call that begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallStarted {
-    /// What is called.
+    /// Name, id and arguments of the call.
     pub call: Call,
-    /// Who wants it.
+    /// The party that wants the call.
     pub caller: Caller,
-    /// What kind of tool it is.
+    /// Kind of the tool.
     pub kind: Kind,
-    /// What people are shown of it.
+    /// Label of the call for people.
     pub summary: Summary,
-    /// What it would touch.
+    /// Files, commands or servers that the call would touch.
     pub access: Access,
-    /// What is asked first; nothing if it runs at once.
+    /// Question that the user must answer first; `None` if the call runs at once.
     pub question: Option<Question>,
 }
 
-/// Who wants a call.
+/// The party that wants a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Caller {
     /// The model asked for it.
@@ -276,7 +276,7 @@ pub enum Answer {
     Nobody(String),
 }
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToolOutcome {
     /// It worked.
@@ -298,7 +298,7 @@ pub enum StopReason {
     EndTurn,
     /// Somebody cancelled it.
     Cancelled {
-        /// Whether the model was answering, rather than a call running or being asked about.
+        /// `true` if the model was answering, `false` if a call was running or awaited an answer.
         answering: bool,
     },
     /// The session was closed before the turn had ended.

@@ -15,9 +15,9 @@ use tandem_tools::{NO_FILES_READ, ToolOutput};
 pub struct Template {
     /// The command whose it is, without the slash.
     pub command: String,
-    /// What it is put together of.
+    /// Pieces of the prompt, in order.
     pub pieces: Vec<PromptPiece>,
-    /// What people must have agreed to before any of it runs.
+    /// Executable that the user must have agreed to before any of it runs.
     pub needs: Option<Executable>,
 }
 
@@ -26,18 +26,18 @@ pub struct Template {
 pub enum PromptPiece {
     /// It is said.
     Text(String),
-    /// What is in this file, or in all files of this directory, is said.
+    /// Content of this file, or of all files of this directory.
     File(String),
-    /// What this command line writes is said.
+    /// Output of this command line.
     Shell(String),
 }
 
-/// What a tool says before a command's output, and in its place.
+/// Texts that the shell tool puts before, in place of and after a command's output.
 const OUTPUT: &str = "Output: ";
 const EMPTY: &str = "(empty)";
 const EXIT: &str = "\nExit Code: ";
 
-/// What the template comes to; none if that was cancelled. The error is for people: then the model
+/// Fills a template in; `None` if that was cancelled. The error is for people, and then the model
 /// is not asked.
 pub(super) async fn fill(
     session: &Session,
@@ -122,7 +122,7 @@ fn say(parts: &mut Vec<Part>, more: &str) {
     }
 }
 
-/// What a command has written, and how it ended if that was not well.
+/// Returns the output of a command, and the way it ended if it failed.
 fn written(told: &str, command: &str) -> String {
     let told = told.strip_prefix(OUTPUT).unwrap_or(told);
     let (output, ended) = match told.rsplit_once(EXIT) {
@@ -143,7 +143,8 @@ fn why(outcome: ToolOutcome) -> String {
     }
 }
 
-/// What of a failed read is about the files, on one line: the rest is the frame that the model sees.
+/// Returns the lines of a failed read that are about the files, as one line, without the frame that
+/// the model sees.
 fn why_not_read(told: &str) -> String {
     let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NO_FILES_READ;
     let lines: Vec<_> = told.lines().filter(|line| !frame(line)).collect();

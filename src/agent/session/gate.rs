@@ -15,7 +15,7 @@ use super::event::{Origin, ToolOutcome};
 use parking_lot::Mutex;
 use tandem_tools::ToolError;
 
-/// How long a silent front end holds up a call.
+/// Maximum time that a silent front end holds up a call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]

@@ -1,9 +1,9 @@
-//! What people have written for the model, as the model is told it.
+//! The instructions for the model that people have written, and the changes in them.
 //!
-//! What there is at first is in the system instruction, which stays as it is, so that the
-//! provider's cache of the conversation's beginning stays good. What is found later, or changes,
-//! is told with a call's result or with the next prompt. When the beginning is made anew, all of
-//! it is there again.
+//! The instructions at the start of a session are in the system instruction, which stays as it is,
+//! so that the provider's cache of the conversation's beginning stays good. Files that are found
+//! later, and changes, are told with a call's result or with the next prompt. When the beginning is
+//! made anew, it has all of them again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -19,11 +19,11 @@ use tandem_model::tokens;
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{Access, Invocation, Kind, Location};
 
-/// What the model is told, and where more may be.
+/// Instructions for the model, and the places where more may be found.
 pub(super) struct Instructions {
     pub(super) memory: Memory,
     workspace: Arc<Workspace>,
-    /// How many files and directories the model is told of at first.
+    /// Number of files and directories in the first overview for the model.
     tree_entries: usize,
     today: Today,
     /// Files are read under the lock: those who wait want the same ones.
@@ -34,7 +34,7 @@ pub(super) struct Instructions {
 
 #[derive(Default)]
 struct InstructionSnapshot {
-    /// Who the model is told to be; nothing before it is first asked.
+    /// The system instruction; `None` before the first request.
     system: Option<Arc<str>>,
     /// The files, as the model has been told of them.
     files: Vec<MemoryFile>,
@@ -44,7 +44,7 @@ struct InstructionSnapshot {
     servers: BTreeMap<String, String>,
 }
 
-/// What is new.
+/// Changes since the model was last told the instructions.
 struct ContextUpdate {
     system: Arc<str>,
     /// For the model.
@@ -122,15 +122,15 @@ impl Instructions {
 }
 
 impl Instructions {
-    /// How many tokens the system instruction has.
+    /// Returns the number of tokens of the system instruction.
     pub(super) fn tokens(&self) -> u64 {
         self.known.lock().system.as_deref().map_or(0, tokens::of_text)
     }
 }
 
 impl Session {
-    /// Who the model is told to be, at the beginning of a turn. What has changed since it was last
-    /// told is told with the turn's prompt.
+    /// Returns the system instruction at the beginning of a turn. Changes since it was last told go
+    /// with the turn's prompt.
     pub(super) async fn instruct(&self) -> Arc<str> {
         self.instructions.touched.lock().clear();
         self.read_instructions(Vec::new(), None).await
@@ -144,7 +144,7 @@ impl Session {
         }
     }
 
-    /// What is written down, as the model is told it from the next prompt on.
+    /// Returns the memory files, as the model is told them from the next prompt on.
     pub(super) async fn memory(&self) -> Vec<MemoryFile> {
         let instructions = Arc::clone(&self.instructions);
         let read = move || {
@@ -202,7 +202,7 @@ pub(super) fn places(kind: Kind, invocation: &Invocation) -> Vec<PathBuf> {
     places
 }
 
-/// What people have written for the model, for the system instruction.
+/// Returns the memory files as text for the system instruction.
 fn written(files: &[MemoryFile]) -> String {
     let told: String = files.iter().filter_map(block).collect();
     if told.is_empty() { told } else { format!("{WRITTEN}{told}") }
@@ -219,7 +219,7 @@ fn from_servers(servers: &BTreeMap<String, String>) -> String {
     if told.is_empty() { told } else { format!("{SERVERS}{told}") }
 }
 
-/// What the model must be told that knows what the files said before.
+/// Returns the text that tells a model that knows the old contents of the files the new ones.
 fn changes(before: &[MemoryFile], now: &[MemoryFile]) -> Option<String> {
     let told = |files: &[MemoryFile], path: &Path| {
         files.iter().any(|file| file.path == path && file.content.is_ok())

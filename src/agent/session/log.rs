@@ -29,7 +29,7 @@ pub struct Entry {
     pub index: usize,
     /// When it happened.
     pub at: Millis,
-    /// What happened.
+    /// The event.
     pub event: Arc<Event>,
 }
 
@@ -41,7 +41,7 @@ pub struct Log {
 
 struct LogShared {
     events: Mutex<LogEvents>,
-    /// How many there are; readers wait on it.
+    /// Number of events; readers wait on it.
     count: watch::Sender<usize>,
 }
 
@@ -55,7 +55,7 @@ struct LogEvents {
     first: usize,
     /// Bytes of the events in memory, about.
     bytes: usize,
-    /// Where the oldest go if there are too many.
+    /// File for the oldest events, if there are too many for memory.
     shelf: Shelf,
 }
 
@@ -122,7 +122,7 @@ impl Log {
         self.append(event)
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     #[expect(clippy::len_without_is_empty, reason = "a session's log begins with its first event")]
     pub fn len(&self) -> usize {
         *self.shared.count.borrow()
@@ -363,7 +363,7 @@ mod tests {
         entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
     }
 
-    /// How many events are in memory, and how many are in the file.
+    /// Returns the numbers of events in memory and in the file.
     fn places(log: &Log) -> (usize, usize) {
         let events = log.shared.events.lock();
         let count = |is: fn(&Slot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();

@@ -19,20 +19,20 @@ use crate::permission::{Question, RuleName, Scope};
 use tandem_model::Call;
 use tandem_tools::{Access, Kind, Summary, ToolOutput};
 
-/// What the model of one turn has done and said lately.
+/// Detects that the model of one turn repeats its calls or its words.
 pub(super) struct LoopDetector {
     calls: Cycle,
     text: Repetition,
     thought: Repetition,
-    /// Whether what it does counts.
+    /// `true` if repeated calls count.
     calls_count: bool,
-    /// Whether what it says counts.
+    /// `true` if repeated words count.
     text_counts: bool,
-    /// Whether the model has been told.
+    /// `true` once the model has been warned.
     told: bool,
 }
 
-/// What comes again and again.
+/// A loop that was detected.
 pub(super) struct Loop {
     /// For people, as the end of a sentence.
     what: String,
@@ -149,7 +149,7 @@ impl LoopDetector {
     }
 }
 
-/// What the user says to it.
+/// The user's decision on a loop.
 enum LoopAnswer {
     GoOn,
     /// It is to go on, and not so.

@@ -1,5 +1,5 @@
-//! What people have written down for the model: `GEMINI.md` and `AGENTS.md` files, of the user and
-//! of the project.
+//! Memory files: the `GEMINI.md` and `AGENTS.md` files of the user and of the project, with
+//! instructions for the model.
 
 mod import;
 mod places;
@@ -14,10 +14,10 @@ pub use self::places::Places;
 use tandem_tools::workspace::{Respect, Workspace};
 use tandem_tools::{add_memory, files};
 
-/// Whether what a folder says may be told to the model.
+/// Returns whether the model may be told the memory files of a folder.
 type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
 
-/// Where it is written down.
+/// Reader of the memory files.
 pub struct Memory {
     places: Places,
     trusts: Trusts,
@@ -43,7 +43,7 @@ impl Memory {
         self.places.user_file()
     }
 
-    /// What a file is called that is written now.
+    /// Returns the name that a new memory file gets.
     pub(super) fn name(&self) -> &str {
         self.places.name()
     }
@@ -83,12 +83,12 @@ impl Memory {
     }
 }
 
-/// What has been read so far.
+/// Memory files read so far.
 struct MemoryReader<'a> {
     memory: &'a Memory,
     workspace: &'a Workspace,
     files: Vec<MemoryFile>,
-    /// Which files those are: device and number.
+    /// Device and inode numbers of the files read.
     ids: HashSet<(u64, u64)>,
 }
 
@@ -144,7 +144,7 @@ impl MemoryReader<'_> {
     }
 }
 
-/// What a file says.
+/// Returns the text of a file.
 fn text(path: &Path, max: u64) -> Result<String, String> {
     let bytes = files::read(path, max).map_err(|err| err.message)?;
     let text = String::from_utf8_lossy(&bytes);

@@ -17,7 +17,7 @@ use tandem_tools::workspace::{Respect, Workspace};
 /// Heading of what the model is told of mentions in vain.
 const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
 
-/// How many mentions of a prompt are looked up.
+/// Maximum number of mentions in a prompt that are looked up.
 const MOST: usize = 100;
 
 /// Something that may be a file's path.
@@ -29,7 +29,7 @@ struct Mention {
 }
 
 impl Mention {
-    /// Whether people want to know that there is no such file.
+    /// Returns whether people want to know if there is no such file.
     fn is_file_name(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         self.certain || name.trim_start_matches('.').contains('.')
@@ -42,7 +42,7 @@ impl Mention {
         glob && self.is_part_of_path()
     }
 
-    /// Whether it may be a part of a path. A single word may be anything.
+    /// Returns whether the mention may be part of a path. A single word may be anything.
     fn is_part_of_path(&self) -> bool {
         self.is_file_name() || self.path.contains('/')
     }
@@ -330,7 +330,7 @@ fn by_name<'a>(
     }
 }
 
-/// What matches paths that end in something like the name.
+/// Returns a matcher for paths that end in something like the name.
 fn like(name: &str) -> Option<GlobMatcher> {
     let name = name.trim_start_matches(['/', '.']);
     if name.is_empty() {

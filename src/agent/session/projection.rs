@@ -55,7 +55,7 @@ pub struct Projection {
     todos: Vec<Todo>,
     context_tokens: Option<u64>,
     spent_tokens: u64,
-    /// What the entry before has ended: it can be looked up until the next one is applied.
+    /// The turn or call that the previous entry ended, kept until the next entry is applied.
     ended: Option<Ended>,
 }
 

@@ -1,5 +1,5 @@
-//! Who the model is told to be. The same bytes for a whole session, so that the provider's cache
-//! of the conversation's beginning stays good: no clock, nothing that changes by itself but the date,
+//! The system instruction. The same bytes for a whole session, so that the provider's cache of the
+//! conversation's beginning stays good: no clock, nothing that changes by itself but the date,
 //! which is that of the beginning.
 
 use jiff::civil::Date;

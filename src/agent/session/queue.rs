@@ -113,13 +113,13 @@ impl Session {
         self.turns.lock().running.as_ref().map(|running| running.turn)
     }
 
-    /// Whether a turn runs or waits.
+    /// Returns whether a turn runs or waits.
     pub fn pending(&self, turn: TurnId) -> bool {
         let turns = self.turns.lock();
         turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
     }
 
-    /// How many turns wait.
+    /// Returns the number of turns that wait.
     pub fn waiting(&self) -> usize {
         self.turns.lock().queue.len()
     }

@@ -9,7 +9,7 @@ use super::{Session, at_path, call};
 use tandem_mcp::READ_RESOURCE;
 use tandem_model::Call;
 
-/// How many of one prompt are looked up, and read.
+/// Maximum numbers of resources of one prompt that are looked up, and that are read.
 const MENTIONS: usize = 100;
 const MOST: usize = 20;
 

@@ -11,10 +11,10 @@ use super::Session;
 use super::event::Event;
 use tandem_mcp::{NamedPrompt, ServerConfig, ServerStatus};
 
-/// What is shorter is no news.
+/// Shortest wait for servers that people are told of.
 const SHORT: Duration = Duration::from_millis(700);
 
-/// How much is kept of what nobody has been told yet.
+/// Maximum number of notices that are kept for the next turn.
 const UNTOLD: usize = 20;
 
 impl Session {
@@ -40,7 +40,7 @@ impl Session {
         self.servers.add(servers);
     }
 
-    /// How it stands with each MCP server, in the order of their names.
+    /// Returns the status of each MCP server, in the order of their names.
     pub fn servers(&self) -> Vec<ServerStatus> {
         self.servers.status()
     }

@@ -24,7 +24,7 @@ pub struct SessionState {
     pub mode: Mode,
     /// The mode that ends plan mode, if a command has begun that.
     pub before_plan: Option<Mode>,
-    /// Whether the model was told last that plan mode is on.
+    /// `true` if the model was last told that plan mode is on.
     pub plan_told: bool,
     /// The system instruction that the model was told last.
     pub system: Option<Arc<str>>,

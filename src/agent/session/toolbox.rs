@@ -23,9 +23,9 @@ pub(super) struct Toolbox {
 struct ToolCatalog {
     /// Of what the servers offer.
     version: u64,
-    /// How many of the built-in ones can do something.
+    /// Number of built-in tools that are available.
     offered: usize,
-    /// What may be called at all.
+    /// Rules from which the tools were selected.
     rules: Arc<LoadedRules>,
     tools: Vec<Arc<dyn Tool>>,
     /// Of each tool.
@@ -53,7 +53,7 @@ impl Toolbox {
         Some((Arc::clone(&known.tools[found]), Arc::clone(&specs[found])))
     }
 
-    /// What the model is told of a tool that there is not.
+    /// Returns the error for the model when it calls a tool that does not exist.
     pub(super) fn unknown(&self, name: &str) -> String {
         if let Some(why) = self.servers.missing(name) {
             return format!("There is no tool `{name}` now. {why}");
@@ -62,7 +62,7 @@ impl Toolbox {
         format!("There is no tool `{name}`. There are: {}.", known.join(", "))
     }
 
-    /// What the model is told, always in the same order.
+    /// Returns the tool declarations for the model, always in the same order.
     pub(super) fn declarations(&self) -> Arc<[ToolDeclaration]> {
         // Asked here only, and not for each call: it may read files.
         let offered = self.offered().count();
@@ -73,7 +73,8 @@ impl Toolbox {
         self.known_if(|_| true)
     }
 
-    /// What is known, if nothing has changed and it is good; else what is so now.
+    /// Returns the current catalog if nothing has changed and `is_good` accepts it; otherwise a new
+    /// one.
     fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
         let mut known = self.known.lock();
         let version = self.servers.version();
@@ -106,7 +107,7 @@ impl Toolbox {
         ToolCatalog { version, offered, rules, tools, specs, declarations }
     }
 
-    /// Whether a rule denies every call of a tool.
+    /// Returns whether a rule denies every call of a tool.
     fn removed(&self, tool: &Arc<dyn Tool>, spec: &ToolSpec) -> bool {
         let access = tool.access().unwrap_or(Access::Nothing);
         self.permissions.removes(&PolicyRequest {

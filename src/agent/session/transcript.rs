@@ -16,7 +16,7 @@ use super::log::Reader;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
 use tandem_tools::outputs::Outputs;
 
-/// What has been folded in so far.
+/// The conversation as folded from the log so far.
 pub(super) struct Transcript {
     log: Reader,
     outputs: Arc<Outputs>,
@@ -24,7 +24,7 @@ pub(super) struct Transcript {
     index: usize,
     conversation: MessageHistory,
     record: WorkRecord,
-    /// How often the model has answered, forgotten or not.
+    /// Number of the model's answers, forgotten ones included.
     answers: usize,
     /// Prompts whose turn has not come.
     queued: HashMap<TurnId, Vec<PromptPart>>,
@@ -38,19 +38,19 @@ pub(super) struct Transcript {
     calls_index: usize,
     /// The calls that read what the prompt mentions, or run it.
     mentioned: Vec<String>,
-    /// Whether the prompt is a command line.
+    /// `true` if the prompt is a command line.
     shell: bool,
-    /// What has come of the answer that is being streamed.
+    /// Text so far of the answer that is being streamed.
     text: String,
     /// The calls of the last answer, and what has come of each.
     calls: Vec<(Call, Option<ToolOutcome>)>,
     /// Those of them that were allowed to begin.
     begun: HashSet<String>,
-    /// What the user said about calls that they did not want.
+    /// The user's words on calls that they rejected, by call.
     objections: HashMap<String, String>,
-    /// What else the model is told with the results of calls.
+    /// Additional text for the model with the results of calls, by call.
     told: HashMap<String, String>,
-    /// What the model is told with the next results of calls, or with the next prompt.
+    /// Texts for the model with the next results of calls, or with the next prompt.
     next: Vec<String>,
     /// The files that the user has put back since the model was last asked, and the calls whose
     /// changes that took back.
@@ -91,20 +91,20 @@ impl Transcript {
         &self.conversation
     }
 
-    /// How many tokens the model is told, and `beside` tells how many that are not messages. What is
-    /// still being put together does not count.
+    /// Returns the size of the prompt in tokens; `beside` returns the tokens that are not messages.
+    /// An answer that is still being streamed does not count.
     pub(super) fn size(&mut self, beside: impl FnOnce() -> u64) -> u64 {
         self.catch_up();
         self.conversation.size(beside)
     }
 
-    /// What is known of the conversation without asking a model.
+    /// Returns the facts of the conversation that need no model.
     pub(super) fn record(&mut self) -> &WorkRecord {
         self.catch_up();
         &self.record
     }
 
-    /// How often the model has answered.
+    /// Returns the number of the model's answers.
     pub(super) fn answers(&mut self) -> usize {
         self.catch_up();
         self.answers
@@ -335,7 +335,7 @@ fn user(prompt: &[PromptPart]) -> Vec<Part> {
     vec![Part::Text(prompt.iter().map(ToString::to_string).collect())]
 }
 
-/// What the model is told of a call. One without an end was cut off with the agent.
+/// Returns the result of a call for the model. A call without an end was cut off with the agent.
 fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     let (text, failed, media) = match outcome {
         Some(ToolOutcome::Done(output)) => (output.text, false, output.media),

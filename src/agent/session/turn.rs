@@ -107,7 +107,7 @@ pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> StopRe
     StopReason::MaxRounds(session.max_rounds)
 }
 
-/// How a turn has ended whose last answer asks for nothing more.
+/// Returns the stop reason of a turn whose last answer makes no more calls.
 fn ended(reason: FinishReason) -> StopReason {
     match reason {
         FinishReason::Stop => StopReason::EndTurn,
@@ -140,7 +140,7 @@ async fn answer(
     }
 }
 
-/// What there is of an answer.
+/// An answer of the model.
 enum ModelAnswer {
     /// All of it: the calls that the model asks for, and why it ended.
     Whole(Vec<Call>, FinishReason),

@@ -18,21 +18,21 @@ use tandem_tools::preimages::{FileChange, Preimage};
 pub struct CallChange {
     /// The turn in which it was made.
     pub turn: TurnId,
-    /// What the user had said.
+    /// The user's prompt of that turn.
     pub prompt: Arc<[PromptPart]>,
     /// The call that made it.
     pub call: String,
     /// Absolute.
     pub path: PathBuf,
-    /// Whether it made the file.
+    /// `true` if the call created the file.
     pub made: bool,
-    /// Whether it has been taken back.
+    /// `true` if the change has been undone.
     pub restored: bool,
-    /// What putting the file back takes.
+    /// The former content, to restore the file.
     file: FileChange,
 }
 
-/// Which changes are to be taken back.
+/// The changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// That of one call.
@@ -87,7 +87,7 @@ pub(super) fn changes(log: &Log) -> Vec<CallChange> {
     changes
 }
 
-/// What putting a file back takes.
+/// Restores files from before their changes.
 pub(super) struct Undo {
     log: Log,
     host: Arc<Host>,

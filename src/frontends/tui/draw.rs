@@ -36,8 +36,8 @@ const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "�
 /// Time for which an image of the spinner is shown, in milliseconds.
 pub(super) const SPIN: Millis = 120;
 
-/// How wide a rule is at most. Some terminals break rows anew before they tell of another width: a
-/// row that still fits stays one row, and nothing of it is left behind.
+/// Maximum width of a rule. Some terminals break rows anew before they report another width: a row
+/// that still fits stays one row, and nothing of it is left behind.
 const RULE: usize = 80;
 
 /// The live rows, and where the cursor is in them.

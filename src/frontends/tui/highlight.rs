@@ -1,7 +1,7 @@
 //! Colours for code: comments, texts, numbers and the words of a language.
 //!
-//! What the crates for this bring (grammars and a regex engine, megabytes of them) is out of
-//! proportion to what a reader gains in a terminal, so this knows only what most languages share.
+//! The crates for this bring grammars and a regex engine, megabytes of them: out of proportion to
+//! the reader's gain in a terminal. So this knows only the syntax that most languages share.
 
 use ratatui_core::text::Span;
 

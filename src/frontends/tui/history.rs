@@ -80,7 +80,7 @@ impl History {
         Some(draft)
     }
 
-    /// What is shown is edited: it is a draft of its own now.
+    /// Makes the shown prompt a draft of its own, because the user has edited it.
     pub(super) fn leave(&mut self) {
         self.shown = None;
     }

@@ -5,8 +5,8 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 use super::wrap::{played, width};
 use tandem_content::visible::visible_line;
 
-/// How much text may be before the cursor in a line, in bytes, so that all of it is laid out: more
-/// than the largest screen shows of a prompt.
+/// Bytes of a line before the cursor that are laid out: more than the largest screen shows of a
+/// prompt.
 const FAR: usize = 8 * 1024;
 
 /// A change of the text, or of the place in it.
@@ -37,7 +37,7 @@ pub(super) struct Input {
     text: String,
     /// A byte, between two graphemes.
     cursor: usize,
-    /// What was taken out last, to be put in again.
+    /// The text that was deleted last, for pasting.
     killed: String,
 }
 
@@ -254,8 +254,8 @@ impl Input {
         }
     }
 
-    /// Where the rows begin that may be shown with the cursor: at the beginning of a line, or, of a
-    /// very long one, at a place that stays the same while it is typed in.
+    /// Returns the offset of the first row that may be shown with the cursor: the beginning of a
+    /// line or, in a very long one, a place that stays the same while the user types.
     fn shown_from(&self, most: usize) -> usize {
         let before = &self.text[..self.cursor];
         let line = before.rmatch_indices('\n').nth(most).map_or(0, |(at, _)| at + 1);

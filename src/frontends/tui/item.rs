@@ -1,5 +1,5 @@
-//! What the history is made of: things said, calls, notes. Each is shown while it grows, and goes
-//! into the terminal's scrollback when it has its last form.
+//! Items of the history: messages, calls, notes. Each is shown while it grows, and goes into the
+//! terminal's scrollback in its final form.
 
 use std::sync::Arc;
 

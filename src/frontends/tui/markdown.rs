@@ -37,8 +37,8 @@ impl Growing {
         Self { text, ..Self::default() }
     }
 
-    /// What will stay as it is: it is taken out, and the rest stays. And whether an empty row sets
-    /// the rest apart.
+    /// Removes and returns the part that will not change any more, and whether an empty row
+    /// separates the rest from it.
     pub(super) fn settle(&mut self) -> Option<(Self, bool)> {
         let CutPoint { at, reopen, context, joined, apart } = settled(self)?;
         let text = reopen + &self.text[at..];

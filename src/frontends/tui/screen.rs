@@ -41,8 +41,8 @@ impl Screen {
         Self { columns, colour, reflows, shown: Vec::new(), cursor: (0, 0), seen: true }
     }
 
-    /// What to write so that the finished rows are above the live ones, which are those of the
-    /// frame; nothing if all is there.
+    /// Returns the bytes to write so that the finished rows are above the live ones, which become
+    /// those of the frame; an empty string if the screen is up to date.
     pub(super) fn update(&mut self, finished: &[Line<'static>], frame: LiveRows) -> String {
         let LiveRows { rows, cursor } = frame;
         let place = cursor.unwrap_or(self.cursor);

@@ -29,7 +29,7 @@ use super::state::{LONG_TURN_MILLIS, LongTurn, ScreenState, StatusInfo};
 use super::whole;
 use tandem_agent::session::{Entry, Event, Millis, Origin};
 
-/// Where the scrollback ends.
+/// Row that marks the end of the scrollback.
 const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
 
 /// A screen, and what has gone into its scrollback.
@@ -69,7 +69,7 @@ impl Stage {
         self.scrolled()
     }
 
-    /// What has its last form goes into the scrollback.
+    /// Moves items in their final form into the scrollback.
     fn scrolled(mut self) -> Self {
         for item in self.state.take_finished() {
             let shown = draw::item(&item, self.state.unfolded, self.columns.into());

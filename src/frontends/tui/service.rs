@@ -54,7 +54,7 @@ pub type Ollama = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>
 /// Returns the way to log in for the model with this id.
 pub type LogIn = Box<dyn Fn(&str) -> Login>;
 
-/// How the user can give a key. Either way says what is worth knowing of it, or why there is none.
+/// Ways to give a key. Each returns a note on the key, or the reason for which there is none.
 pub struct Login {
     /// Provider of the key, as people write it.
     pub whose: &'static str,

@@ -12,21 +12,21 @@ use serde::Deserialize;
 use super::template::PromptTemplate;
 use super::{CommandDirectory, CommandOwner, CustomLimits};
 
-/// How many directories deep a name may be.
+/// Maximum depth of the directories that make up a name.
 const DEEPEST: usize = 8;
 
 /// A file that is, or should be, a command.
 #[derive(Debug, Clone)]
 pub(in crate::commands) struct CommandFile {
-    /// What it is called, without the slash.
+    /// Name of the command, without the slash.
     pub(in crate::commands) name: String,
     pub(super) file: PathBuf,
     pub(super) owner: CommandOwner,
-    /// What is in it; or what is wrong with it, and in which line.
+    /// Content of the file, or an error that names the line.
     pub(super) read: Arc<Result<CommandText, String>>,
 }
 
-/// What is in a file.
+/// Content of a command's file.
 #[derive(Debug)]
 pub(super) struct CommandText {
     pub(super) description: String,
@@ -40,7 +40,7 @@ struct Keys {
     description: String,
 }
 
-/// What is known of files.
+/// Contents of files that have been read, each with the stamp that it had then.
 #[derive(Default)]
 pub(super) struct Cache(Known);
 
@@ -109,7 +109,7 @@ impl Cache {
 /// A look through a place.
 struct Walk<'a> {
     place: &'a CommandDirectory,
-    /// How many files are wanted.
+    /// Maximum number of files.
     most: usize,
     /// Their names and paths.
     found: Vec<(String, PathBuf)>,
@@ -136,7 +136,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether it is where it seems to be: a project's links lead no further than its directory.
+    /// Returns whether the real path is in the directory: a project's symbolic links must not lead
+    /// out of it.
     fn inside(&self, path: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.place.owner == CommandOwner::User

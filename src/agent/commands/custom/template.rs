@@ -3,7 +3,7 @@
 
 use crate::session::PromptPiece;
 
-/// What stands for what is typed after the command's name.
+/// Placeholder for the text after the command's name.
 const ARGS: &str = "{{args}}";
 
 /// A prompt, taken apart.
@@ -40,7 +40,7 @@ impl PromptTemplate {
         Ok(Self(pieces))
     }
 
-    /// Whether it says where the arguments go.
+    /// Returns whether the prompt says where the arguments go.
     pub(super) fn takes_arguments(&self) -> bool {
         let takes = |piece: &PromptPiece| match piece {
             PromptPiece::Text(text) | PromptPiece::File(text) | PromptPiece::Shell(text) => {
@@ -61,7 +61,7 @@ impl PromptTemplate {
         shells
     }
 
-    /// What it comes to, given these arguments: in a command line they are one word.
+    /// Returns the prompt with these arguments filled in: in a command line they are one word.
     pub(super) fn filled(&self, args: &str) -> Vec<PromptPiece> {
         let fill = |piece: &PromptPiece| match piece {
             PromptPiece::Text(text) => PromptPiece::Text(text.replace(ARGS, args)),
@@ -72,7 +72,7 @@ impl PromptTemplate {
     }
 }
 
-/// Where the brace is that closes the one before this text.
+/// Returns the offset of the brace that closes the one before this text.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0;
     for (at, byte) in text.bytes().enumerate() {

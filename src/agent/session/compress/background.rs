@@ -51,7 +51,8 @@ impl UnderWay {
         *state = SummaryState::Running(PendingSummary { old, ended, task });
     }
 
-    /// Whether one is under way that this conversation can use. One that it cannot is given up.
+    /// Returns whether a summary is under way that fits this conversation. Abandons one that does
+    /// not.
     pub(super) fn is_for(&self, conversation: &MessageHistory) -> bool {
         let mut state = self.0.lock();
         let SummaryState::Running(running) = &*state else { return false };
@@ -62,7 +63,7 @@ impl UnderWay {
         false
     }
 
-    /// Whether it is there.
+    /// Returns whether the summary is ready.
     pub(super) fn is_there(&self) -> bool {
         self.ended().is_some_and(|ended| ended.is_cancelled())
     }
@@ -74,7 +75,8 @@ impl UnderWay {
         }
     }
 
-    /// What it is of, and what came of it, when it is there. None if it was given up.
+    /// Waits for the summary, and returns it with the summarized messages; `None` if the summary
+    /// was abandoned.
     pub(super) async fn take(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
         let running = self.replace(SummaryState::Idle)?;
         let fault =
@@ -99,7 +101,7 @@ impl UnderWay {
         }
     }
 
-    /// What ran. An end is for good.
+    /// Sets the state and returns the summary that was under way. `Ended` is final.
     fn replace(&self, by: SummaryState) -> Option<PendingSummary> {
         let mut state = self.0.lock();
         if matches!(*state, SummaryState::Ended) {

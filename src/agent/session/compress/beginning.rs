@@ -1,4 +1,4 @@
-//! What a compressed conversation begins with.
+//! The messages at the beginning of a compressed conversation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use tandem_tools::TodoStatus;
 use tandem_tools::outputs::{CAN_READ, Outputs};
 use tandem_tools::shorten;
 
-/// How many messages it is.
+/// Number of messages at the beginning of a compressed conversation.
 pub(in crate::session) const MESSAGES: usize = 2;
 
 /// The beginning of a compressed conversation: what the log says of it, with the words that the log
@@ -54,7 +54,7 @@ impl Beginning {
         self.short.said.iter().copied().zip(self.said.iter().map(String::as_str))
     }
 
-    /// What the model is told in place of what came before.
+    /// Returns the messages that the model is given in place of the compressed ones.
     pub(in crate::session) fn messages(&self, outputs: &Outputs) -> Vec<Message> {
         let short = &*self.short;
         let mut text = HEADING.to_owned();
@@ -130,7 +130,8 @@ pub(in crate::session) fn prompt_again(messages: &[Arc<Message>]) -> (Message, O
     (Message::User(vec![Part::Text(text)]), place)
 }
 
-/// What the user said, without what went along with it; if it was anything.
+/// Returns the user's own words in a message, without the agent's additions; `None` if there are
+/// none.
 pub(super) fn words(message: &Message) -> Option<&str> {
     let Message::User(parts) = message else { return None };
     let text = text(parts);
@@ -138,7 +139,7 @@ pub(super) fn words(message: &Message) -> Option<&str> {
         .filter(|words| !words.trim().is_empty() && !words.starts_with(BY_THE_AGENT))
 }
 
-/// What a user's message begins with.
+/// Returns the text at the beginning of a user's message.
 fn text(parts: &[Part]) -> &str {
     match parts.first() {
         Some(Part::Text(text)) => text,

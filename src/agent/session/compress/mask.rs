@@ -21,15 +21,15 @@ const LEFT: usize = 500;
 pub struct Masked {
     /// The call that it is of.
     pub call: String,
-    /// What is told of it.
+    /// Text that replaces the result.
     pub text: String,
 }
 
-/// Which results are told in short.
+/// Bounds of the results that are shortened.
 pub(super) struct MaskLimits {
     /// Tokens of the newest results that stay as they are.
     pub(super) newest: u64,
-    /// Whether what came of the last calls stays as it is, whatever it is.
+    /// `true` if the results of the last calls stay as they are, whatever their size.
     pub(super) but_last: bool,
     /// Tokens that must be won for it to be done.
     pub(super) least: u64,

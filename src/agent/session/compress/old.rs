@@ -1,4 +1,4 @@
-//! What is to be summed up: what a conversation begins with.
+//! The messages to summarize: the beginning of a conversation.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tandem_tools::shorten;
 /// The share of the conversation that stays as it is.
 const KEPT: u64 = 30;
 
-/// How many files that have what came before are named.
+/// Maximum number of transcript files that the model is told of.
 const WHOLE: usize = 20;
 
 /// The messages that a summary takes the place of.
@@ -22,7 +22,7 @@ pub(super) struct SummarizedMessages {
     messages: Vec<Arc<Message>>,
     /// Index in the log where each of them begins.
     indexes: Vec<usize>,
-    /// What was summed up before; they begin with it.
+    /// The result of the previous compression, with which these messages begin.
     pub(super) before: Option<Arc<Beginning>>,
 }
 
@@ -37,7 +37,7 @@ impl SummarizedMessages {
         is_more.then_some(old)
     }
 
-    /// What was not summed up before.
+    /// Returns the messages that no earlier summary covers.
     pub(super) fn news(&self) -> &[Arc<Message>] {
         self.messages.get(self.news_begin()..).unwrap_or_default()
     }
@@ -51,7 +51,7 @@ impl SummarizedMessages {
         conversation.indexes().get(self.messages.len()).copied()
     }
 
-    /// Whether a conversation begins with these very messages, none changed and none gone.
+    /// Returns whether a conversation begins with these very messages, none changed and none gone.
     pub(super) fn begins(&self, conversation: &MessageHistory) -> bool {
         let begins = conversation.messages().get(..self.messages.len());
         begins.is_some_and(|begins| {
@@ -64,9 +64,9 @@ impl SummarizedMessages {
         conversation.messages().get(self.messages.len()..).unwrap_or_default()
     }
 
-    /// What the user said, word for word, the newest of it as far as there is room (in tokens); and
-    /// how many messages of the user's are left out. The last is not among them if it is told again
-    /// because these messages end in the middle of its turn.
+    /// Returns the user's messages word for word, the newest as far as `room` (in tokens) allows,
+    /// and the number of those left out. The last message is not among them if the model is told it
+    /// again because these messages end in the middle of its turn.
     pub(super) fn said(&self, room: u64, in_turn: bool) -> (Vec<Quote>, usize) {
         let earlier = self.before.iter().flat_map(|before| before.quotes());
         let mut said: Vec<(Quote, Cow<'_, str>)> =

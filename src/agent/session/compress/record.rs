@@ -1,4 +1,4 @@
-//! What is known of a conversation without asking a model: told from the log.
+//! Facts of a conversation that the log tells without a model: files, todos, open calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,15 +15,15 @@ use tandem_tools::{Access, Content, Kind, Todo, ToolOutput};
 /// Files that are named, of each kind.
 const FILES: usize = 100;
 
-/// What the model is told in place of what came before.
+/// The beginning of a compressed conversation, as the log has it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Compressed {
-    /// What the model made of it.
+    /// The model's summary.
     pub snapshot: String,
     /// The user's messages that the model is told word for word, oldest first.
     pub said: Vec<Quote>,
-    /// How many messages of the user's before those are only in the snapshot.
+    /// Number of the user's earlier messages that are only in the snapshot.
     pub unsaid: usize,
     /// The files that have all of it, the oldest first: their names in the session's own directory.
     pub whole: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Compressed {
     pub before: u64,
     /// Tokens after, about.
     pub after: u64,
-    /// What the summary cost.
+    /// Tokens that the summary cost.
     pub usage: Usage,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn tokens(count: u64) -> String {
     }
 }
 
-/// What is known of a conversation from its events.
+/// Files, todos and open calls of a conversation, folded from its events.
 #[derive(Default)]
 pub(in crate::session) struct WorkRecord {
     /// Calls that have not ended.

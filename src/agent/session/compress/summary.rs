@@ -22,13 +22,14 @@ struct CharLimits {
     said: usize,
 }
 
-/// What the model is told that sums up.
+/// Limits on the messages that are given to the summarizing model.
 const SHORT: CharLimits = CharLimits { result: 2000, arguments: 1000, said: 8000 };
 
 /// Bytes of a summary at most.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// How often the model is told half as much, when it is to sum up and that is too much for it.
+/// Maximum number of retries, each with half as many tokens, when the messages exceed the model's
+/// limit.
 const SHORTER: usize = 3;
 
 /// The snapshot that the model has written, empty if it wrote none, and what it cost.
@@ -36,10 +37,10 @@ pub(super) type SummedUp = Result<(String, Usage), Error>;
 
 /// A summary that is to be written. It needs nothing of the session any more.
 pub(super) struct Writing {
-    /// What it is of.
+    /// Messages to summarize.
     pub(super) old: Arc<SummarizedMessages>,
     model: Arc<dyn Model>,
-    /// How many tokens the model can be told of it, about.
+    /// Estimated number of tokens that are left for these messages.
     room: u64,
 }
 
@@ -55,8 +56,8 @@ impl Writing {
         Ok(Self { old: Arc::new(old), model: session.answering(), room })
     }
 
-    /// What the model makes of it, told in so many tokens; in fewer, if that is too much for it: how
-    /// many it takes is not always known. `say` is told when the model is asked again.
+    /// Asks the model for a summary. Because the model's limit is not always known, asks again with
+    /// fewer tokens if there were too many. `say` is called before each retry.
     pub(super) async fn sum_up(&self, about: &str, say: impl Fn(Retry)) -> SummedUp {
         let mut room = self.room;
         for _ in 0..SHORTER {
@@ -71,7 +72,7 @@ impl Writing {
     }
 }
 
-/// What the model is asked, in about `room` tokens.
+/// Returns the prompt for the summary, of about `room` tokens.
 fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
     let mut text = String::new();
     if let Some(before) = &old.before {
@@ -138,7 +139,7 @@ async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp
     Err(Error::BadAnswer("the summary ended before it was whole".to_owned()))
 }
 
-/// What is between the tags, or all of it if there are none.
+/// Returns the text between the tags, or all of it if there are none.
 fn snapshot(text: &str) -> &str {
     let text = text.split_once(OPENS).map_or(text, |(_, text)| text);
     text.rsplit_once(CLOSES).map_or(text, |(text, _)| text).trim()

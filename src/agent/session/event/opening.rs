@@ -9,7 +9,7 @@ use crate::permission::Mode;
 /// Version of the format of events. Another one only if a program that knows this one would do harm.
 pub const FORMAT: u32 = 1;
 
-/// What a session begins with.
+/// Conditions under which a session begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionStarted {
     /// Version of the format of the events that follow: [`FORMAT`].

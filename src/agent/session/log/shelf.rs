@@ -18,7 +18,7 @@ pub(in crate::session) struct Shelf {
     end: u64,
 }
 
-/// Where an event is in the file.
+/// Offset and length of an event in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileSlice {
     offset: u64,
@@ -57,7 +57,7 @@ impl Shelf {
         Ok(places)
     }
 
-    /// What reads events, without the shelf.
+    /// Returns the file, to read events without the shelf.
     pub(super) fn file(&self) -> Option<Arc<File>> {
         self.file.clone()
     }

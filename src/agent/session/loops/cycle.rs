@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::session::event::ToolOutcome;
 use tandem_model::Call;
 
-/// How often something comes before it counts as a loop.
+/// Number of repetitions that count as a loop.
 const TIMES: usize = 5;
 
-/// How many calls it is made of at most.
+/// Maximum number of calls in a repeated sequence.
 const LENGTH: usize = 5;
 
 /// The last calls, each with its result, as hashes.
@@ -35,7 +35,7 @@ impl Cycle {
         (1..=LENGTH).find(|length| self.comes_again(*length))
     }
 
-    /// Whether the last calls are so many, five times.
+    /// Returns whether a sequence of this length ends the calls [`TIMES`] times in a row.
     fn comes_again(&self, length: usize) -> bool {
         let Some(begin) = self.last.len().checked_sub(length * TIMES) else { return false };
         (begin + length..self.last.len()).all(|at| self.last[at] == self.last[at - length])

@@ -10,7 +10,7 @@ use memchr::memmem;
 /// Bytes that come again.
 const CHUNK: usize = 50;
 
-/// How often they come before it counts as a loop.
+/// Number of repetitions that count as a loop.
 const TIMES: usize = 10;
 
 /// Bytes from one time to the next, at most.
@@ -29,7 +29,7 @@ const WORDS: usize = 3;
 /// Bytes of a line that tell what it is.
 const BEGINNING: usize = 24;
 
-/// What has been said so far, as far as that matters.
+/// The end of the text so far, as far as repetitions are looked for in it.
 #[derive(Default)]
 pub(super) struct Repetition {
     /// The prose since there was something else.
@@ -40,9 +40,9 @@ pub(super) struct Repetition {
     let_through: usize,
     /// The beginning of the line at hand, until it is known what it is.
     line: String,
-    /// What the line at hand is.
+    /// Kind of the current line.
     kind: Option<LineKind>,
-    /// What ends the code at hand.
+    /// Mark that ends the current code block.
     fence: Option<&'static str>,
 }
 
@@ -53,7 +53,7 @@ enum LineKind {
 }
 
 impl Repetition {
-    /// Whether the text, with this much more, says the same again and again.
+    /// Adds to the text, and returns whether it now repeats itself.
     pub(super) fn add(&mut self, more: &str) -> bool {
         more.split_inclusive('\n').any(|part| self.add_to_line(part))
     }
@@ -168,7 +168,7 @@ fn is_sentence(line: &str) -> bool {
     begins && line.ends_with(['.', '!', '?', '。', '！', '？']) && !line.ends_with("...")
 }
 
-/// Whether a line begins, or is in, something that is no prose.
+/// Returns whether a line begins, or is in, a block that is not prose.
 fn begins_block(text: &str) -> bool {
     let marked = |marks: &[char]| {
         text.strip_prefix(marks).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -187,7 +187,7 @@ fn begins_block(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Whether a text is a loop; however it is cut into pieces.
+    /// Checks whether a text is a loop, in whatever pieces it comes.
     #[track_caller]
     fn check(text: &str, expected: bool) {
         for size in [1, 7, 64, 1000, usize::MAX] {

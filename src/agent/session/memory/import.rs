@@ -8,7 +8,7 @@ use super::{hidden, text};
 use crate::session::at_path;
 use tandem_tools::workspace::Workspace;
 
-/// How deep imports may lie in each other.
+/// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 5;
 
 /// Files that one file may import, those in its imports included.
@@ -19,7 +19,7 @@ pub(super) struct Importer<'a> {
     pub(super) workspace: &'a Workspace,
     /// Real paths of the directories that it may import from.
     pub(super) allowed: &'a [PathBuf],
-    /// What `~` means.
+    /// The user's home directory, for `~`.
     pub(super) home: Option<&'a Path>,
     /// Bytes of text that there is still room for.
     pub(super) room: u64,

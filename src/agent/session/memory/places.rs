@@ -1,26 +1,26 @@
-//! Where what people have written for the model is looked for.
+//! Directories and names of memory files.
 
 use std::path::{Path, PathBuf};
 
 use tandem_tools::workspace::Workspace;
 
-/// What is read besides the first name that there is: other agents' files have that name too.
+/// Name that is read besides the first name found: other agents' files have it too.
 const ALSO: &str = "AGENTS.md";
 
-/// What the files are called, and which directories they are in.
+/// Names of memory files, and the directories to search.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// What the files are called. In each directory the first that there is counts, and
-    /// `AGENTS.md` if that is among these.
+    /// Names of the files. In each directory the first that exists counts, and `AGENTS.md` if that
+    /// is among these.
     pub names: Vec<String>,
     /// The user's own directories: what is there counts in every project. What the user wants
     /// remembered is added in the first.
     pub user: Vec<PathBuf>,
-    /// Where looking upwards ends at the latest.
+    /// Directory at which the search upwards ends at the latest.
     pub home: Option<PathBuf>,
-    /// What is in the directory at the top of a project: looking upwards ends there.
+    /// Names of files or directories that mark a project's top: the search upwards ends there.
     pub markers: Vec<String>,
-    /// Whether what is in the workspace's other roots counts as in the first.
+    /// `true` if files in the workspace's other roots count like those in the first.
     pub all_roots: bool,
     /// Bytes of a file at most, with what it imports.
     pub file_bytes: u64,
@@ -40,7 +40,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// What a file is called that is written now.
+    /// Returns the name that a new memory file gets.
     pub(super) fn name(&self) -> &str {
         self.names.first().map_or("GEMINI.md", String::as_str)
     }

@@ -1,9 +1,9 @@
-//! What is offered for the word at the cursor, and what is taken of it.
+//! Candidates for the word at the cursor, and the acceptance of one.
 
 use super::super::Ui;
 use super::super::complete::{self, Completable, FileIndex};
 
-/// How many files are offered from.
+/// Maximum number of files to choose from.
 const FILES: usize = 20_000;
 
 impl Ui {

@@ -1,4 +1,4 @@
-//! How the user logs in, or takes the demonstration instead.
+//! Login, or the demonstration in its place.
 
 use futures::FutureExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -22,11 +22,11 @@ pub(in super::super) struct Entering {
     _task: AbortOnDropHandle<()>,
 }
 
-/// How it goes.
+/// Progress of a login.
 pub(in super::super) enum LoginStep {
     /// A page has been opened at this address.
     Opened(String),
-    /// What is worth knowing of the key; or why there is none.
+    /// Note on the new key, or the reason for which there is none.
     Done(Result<String, String>),
 }
 
@@ -90,7 +90,8 @@ impl Ui {
         self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, LoginStage::Providers))
     }
 
-    /// How a key for the model can be given: for that which the demonstration stands in for.
+    /// Returns the login for the model's provider; for the model that the demonstration stands in
+    /// for.
     fn way_in(&self) -> Option<Login> {
         let chosen = self.state.offer.as_ref().and_then(|offer| offer.model.as_deref());
         if let Some(model) = chosen {

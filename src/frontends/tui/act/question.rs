@@ -1,4 +1,4 @@
-//! How the user answers a question.
+//! The user's answer to a question.
 
 use super::super::dialog::{DialogChoice, Scroll};
 use super::super::input::Input;
@@ -68,7 +68,7 @@ impl Ui {
         });
     }
 
-    /// What a question proposes in the user's editor; when it is saved, that is the answer.
+    /// Opens a question's proposal in the user's editor; saving it answers the question.
     async fn edit_proposal(&mut self) -> anyhow::Result<()> {
         let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
         let Some((path, text)) = dialog.proposal() else { return Ok(()) };

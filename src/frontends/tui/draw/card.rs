@@ -91,7 +91,7 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
     Line::from(spans)
 }
 
-/// Who decided, if that was asked; and what came of it, if nothing did.
+/// Returns who decided, if there was a question, and the outcome, if the call had no result.
 fn remark(card: &CallCard) -> String {
     let by = match &card.answer {
         Some((_, Some(by))) => format!(" by {by}"),

@@ -1,4 +1,4 @@
-//! What can be done here: all keys, or what matters on one screen.
+//! Help: all keys, or the essentials on one screen.
 
 use ratatui_core::text::{Line, Span};
 
@@ -12,7 +12,7 @@ pub(super) fn keys(columns: usize) -> Vec<Line<'static>> {
     HELP.iter().map(|row| key(row, columns)).collect()
 }
 
-/// What matters; `commands` are the names of all.
+/// Returns the essentials; `commands` are the names of all commands.
 pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
     let text =
         |text: &str| plain(text, &Margin::default(), ratatui_core::style::Style::new(), columns);

@@ -122,7 +122,7 @@ fn mark(offer: &LoginOffer, at: usize, key: char) -> (Margin, Style) {
     (Margin::mark(&format!("{mark}{key}  "), style), words)
 }
 
-/// How much is typed, not what.
+/// Returns a row that shows the length of the typed key, but not the key.
 fn typed(input: &Input, columns: usize) -> (Line<'static>, usize) {
     let label = "Key: ";
     let room = columns.saturating_sub(label.len() + 1);

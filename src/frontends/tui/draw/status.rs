@@ -75,7 +75,7 @@ fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
     Line::from(spans)
 }
 
-/// How full the model's memory is.
+/// Returns the share of the model's context that is used.
 fn context(used: u64, limit: Option<u64>) -> String {
     match limit.filter(|limit| *limit > 0) {
         Some(limit) => format!("context {} ({}%)", count(used), used * 100 / limit),

@@ -1,27 +1,27 @@
-//! How much of a text that still grows will stay as it is: that goes into the scrollback, and what
-//! is left to draw anew is never long.
+//! The part of a growing text that will not change any more: it goes into the scrollback, so that
+//! the part to draw anew is never long.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
 use super::{Growing, OPTIONS};
 
-/// What is longer is cut within a block, if it can be.
+/// Bytes past which a text is cut within a block, if possible.
 const LONG: usize = 2000;
 
 /// A table that is longer goes on with its head once more.
 const PAGE: usize = 8000;
 
-/// What is longer is cut anywhere.
+/// Bytes past which a text is cut anywhere.
 const MOST: usize = 16_000;
 
-/// Where a text that still grows can be cut.
+/// A place at which a growing text can be cut.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct CutPoint {
-    /// What is before this will not change.
+    /// Offset up to which the text will not change.
     pub(in super::super) at: usize,
-    /// What must be written before the rest, so that it is read as before.
+    /// Text to put before the rest, so that the rest is parsed as before.
     pub(in super::super) reopen: String,
-    /// How much of that has been shown.
+    /// Bytes of `reopen` that have been shown.
     pub(in super::super) context: usize,
     /// `true` if the rest goes on in the middle of a block.
     pub(in super::super) joined: bool,
@@ -33,7 +33,7 @@ pub(in super::super) struct CutPoint {
 struct OpenBlock {
     kind: BlockKind,
     start: usize,
-    /// Where the first thing in it begins.
+    /// Offset of the first content in the block.
     content: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ enum BlockKind {
     Other,
 }
 
-/// How much of a text will stay as it is, whatever comes.
+/// Returns the end of the part that will not change, whatever follows.
 pub(in super::super) fn settled(growing: &Growing) -> Option<CutPoint> {
     let (text, shown) = (readable(&growing.text), growing.context);
     let path = last_blocks(text);
@@ -94,7 +94,7 @@ fn last_blocks(text: &str) -> Vec<OpenBlock> {
     path
 }
 
-/// What a block is; none of what is in a line.
+/// Returns the kind of a block; `None` for inline elements.
 fn kind(tag: &Tag<'_>) -> Option<BlockKind> {
     Some(match tag {
         Tag::List(_) => BlockKind::List,
@@ -111,7 +111,7 @@ fn kind(tag: &Tag<'_>) -> Option<BlockKind> {
     })
 }
 
-/// Where the last block begins, the last item of a list, the last line of code.
+/// Cuts before the last block, the last item of a list or the last line of code.
 fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
     let first = path.first()?;
     if first.kind == BlockKind::Fence
@@ -128,7 +128,7 @@ fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
     }
 }
 
-/// Where a long block can be cut: between the blocks in it, or within the innermost.
+/// Cuts within a long block: between the blocks in it, or within the innermost.
 fn within(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let between = (1..path.len()).filter_map(|depth| {
         let (outer, block) = (&path[depth - 1], &path[depth]);
@@ -223,7 +223,8 @@ fn between_words(text: &str, start: usize, outer: &[OpenBlock], from: usize) -> 
     Some(CutPoint { at, context: before.len(), reopen, joined: true, apart: false })
 }
 
-/// What makes what follows be read as in these blocks: each of them, with a word in it.
+/// Returns text that opens these blocks, each with a word in it, so that the text after it is
+/// parsed as inside them.
 fn context(text: &str, blocks: &[OpenBlock]) -> String {
     let mut opened: Vec<(usize, String)> = Vec::new();
     for block in
@@ -241,7 +242,7 @@ fn context(text: &str, blocks: &[OpenBlock]) -> String {
     opened.into_iter().map(|(_, line)| line).collect()
 }
 
-/// What a line begins with that goes on with what begins here in another.
+/// Returns the prefix of a line that continues the element that begins at this offset.
 fn margin(text: &str, at: usize) -> String {
     let before = text[line_start(text, at)..at].chars();
     before.map(|c| if c == '>' || c == '\t' { c } else { ' ' }).collect()

@@ -45,7 +45,7 @@ impl TableBuilder {
         lines
     }
 
-    /// How wide each column may be: the widest give way first.
+    /// Returns the maximum width of each column: the widest are narrowed first.
     fn widths(&self, columns: usize) -> Vec<usize> {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let wanted = |column| {

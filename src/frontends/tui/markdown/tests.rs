@@ -1,4 +1,4 @@
-//! What Markdown looks like, and where it can be cut.
+//! Tests of rendered Markdown, and of the places at which it can be cut.
 
 use super::{last_code, render};
 

@@ -34,7 +34,7 @@ pub(super) struct SessionRequest {
 
 type Answer = Result<Box<RawValue>, CallError>;
 
-/// What is known at this end.
+/// State of the link to the session.
 pub(super) struct Link {
     agent: LocalAgent,
     open: OpenParams,
@@ -42,9 +42,9 @@ pub(super) struct Link {
     input_limit: Arc<AtomicU64>,
     /// The index of the entry that is to be told next.
     next: usize,
-    /// What has no answer yet, in order.
+    /// Requests without an answer, in order.
     asks: BTreeMap<u64, SessionRequest>,
-    /// How much was asked.
+    /// Number of requests so far.
     count: u64,
 }
 
@@ -211,7 +211,7 @@ fn read(entry: attach::LogEntry<Box<RawValue>>) -> Entry {
     Entry { index: entry.index, at: entry.at, event: Arc::new(event) }
 }
 
-/// What an error says to a person.
+/// Returns the message of an error for people.
 fn for_people(error: &tandem_wire::jsonrpc::Error) -> String {
     match error.details() {
         Some(details) if error.code == REFUSED => details.into_owned(),

@@ -23,7 +23,7 @@ use tandem_wire::attach::PATH;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
-/// How long it may take until the agent has taken a connection.
+/// Maximum time for the agent to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes on their way between the socket and the calls.
@@ -128,7 +128,7 @@ fn unreachable(err: &io::Error, agent: &LocalAgent) -> ConnectError {
     ConnectError::ForNow(format!("{agent} cannot be reached: {err}"))
 }
 
-/// What the answer to the first request means.
+/// Interprets the failure of the first request.
 fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> ConnectError {
     let tungstenite::Error::Http(response) = err else {
         let other =

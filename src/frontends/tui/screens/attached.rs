@@ -1,4 +1,4 @@
-//! What a terminal shows of a session that is elsewhere.
+//! Screens of a terminal that shows a session of another process.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What is shown to who is here for the first time: help, and the offer to log in.
+//! Screens for newcomers: help, and the offer to log in.
 
 use serde_json::json;
 

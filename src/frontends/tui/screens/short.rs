@@ -1,4 +1,4 @@
-//! What is shown in short, and how all of it is seen.
+//! Screens with shortened content, and with all of it.
 
 use serde_json::json;
 

@@ -1,21 +1,22 @@
-//! What the last row says, apart from what the events tell.
+//! Content of the status line, apart from what the events tell.
 
 use tandem_agent::session::Mode;
 
-/// What the status line says, apart from what the events tell.
+/// Content of the status line, apart from what the events tell.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct StatusInfo {
-    /// Who answers.
+    /// Name of the model.
     pub(in super::super) model: String,
-    /// How much is allowed without a question.
+    /// Approval mode: the calls that run without a question.
     pub(in super::super) mode: Mode,
-    /// Where the agent works.
+    /// The agent's working directory.
     pub(in super::super) workspace: String,
-    /// Where others can join, and how many connections they have: a client may have several.
+    /// Address at which others can join, and their number of connections: a client may have
+    /// several.
     pub(in super::super) a2a: Option<(String, usize)>,
-    /// Where the session is, if it is not of this process.
+    /// Place of the session, if it is not of this process.
     pub(in super::super) elsewhere: Option<Elsewhere>,
-    /// How many tokens the model can be told.
+    /// Maximum number of tokens that the model can be told.
     pub(in super::super) input_limit: Option<u64>,
 }
 
