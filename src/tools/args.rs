@@ -3,7 +3,7 @@
 use serde::de::{Deserialize as _, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
 
-use super::ToolError;
+use super::output::ToolError;
 use super::workspace::Respect;
 
 /// Reads a call's arguments. The error names the field.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Limits;
+use super::limits::Limits;
 use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
 use parking_lot::Mutex;

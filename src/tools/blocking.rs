@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::context::ToolContext;
 use super::off_thread::off_thread;
-use super::{ToolContext, ToolError};
+use super::output::ToolError;
 
 /// Runs work that reads the disk or computes for long. A cancel ends the wait at once; the work
 /// itself must look at the `cancel` of the context that it is given, which also fires when this

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blocking::blocking;
+use super::context::ToolContext;
+use super::host::Host;
+use super::invocation::{Invocation, Summary};
+use super::limits::Limits;
 use super::off_thread::{off_thread, to_the_end};
+use super::output::{Content, FileDiff, ToolError, ToolOutput};
 use super::preimages::{ContentId, FileChange, Preimage};
 use super::text::{self, TextFormat, Unencodable};
-use super::{
-    Content, FileDiff, Host, Invocation, Limits, Summary, ToolContext, ToolError, ToolOutput,
-};
 use super::{diff, files};
 
 /// A file before a change.

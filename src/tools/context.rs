@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Host;
 use super::background::Job;
+use super::host::Host;
 use super::preimages::FileChange;
 
 /// Context of a call: the host, and what belongs to the call alone.

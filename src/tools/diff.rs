@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use similar::{ChangeTag, TextDiff};
 
-use super::Limits;
+use super::limits::Limits;
 use super::text::normalise;
 use tandem_content::visible::visible;
 

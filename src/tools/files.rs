@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 pub use self::disk::{Disk, read, write};
-use super::ToolError;
+use super::output::ToolError;
 
 /// Contents of files. Paths are real ones that the workspace has resolved, or those of kept output.
 ///

@@ -11,16 +11,17 @@ use ignore::DirEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{self, FilterArgs};
+use super::args::{self, FilterArgs, parse};
 use super::blocking::{Deadline, blocking};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::limits::Limits;
+use super::output::{ToolError, ToolOutput};
 use super::pattern::GlobPattern;
 use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::{LABEL_CHARS, PathTarget};
-use super::{
-    Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    parse,
-};
+use super::tool::{Kind, Tool, ToolSpec};
 
 /// Files that changed since then come first.
 const RECENT: Duration = Duration::from_hours(24);

@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::args::parse;
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{Content, Source, ToolError, ToolOutput};
 use super::plain::plain;
 use super::shorten::one_line;
+use super::tool::{Kind, Tool, ToolSpec};
 use super::web_fetch::marked;
-use super::{
-    Access, Content, Invocation, Kind, Source, Summary, Tool, ToolContext, ToolError, ToolOutput,
-    ToolSpec, parse,
-};
 
 /// Characters of a query, of a title and of an address.
 const QUERY: usize = 2000;

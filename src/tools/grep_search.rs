@@ -19,15 +19,17 @@ use serde_json::{Value, json};
 use self::hunt::{Hits, hunt};
 use self::lines::LineQuery;
 use self::report::{SearchSummary, report};
+use super::args;
+use super::args::parse;
 use super::blocking::{Deadline, blocking};
+use super::context::ToolContext;
 use super::files::FileKind;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{ToolError, ToolOutput};
 use super::shorten::one_line;
 use super::target::{LABEL_CHARS, PathTarget};
+use super::tool::{Kind, Tool, ToolSpec};
 use super::workspace::Respect;
-use super::{
-    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
-    parse,
-};
 
 /// Matches, if the model does not say how many.
 const MATCHES: usize = 100;

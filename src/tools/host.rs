@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use super::background::Background;
 use super::files::{Disk, Files};
+use super::limits::Limits;
 use super::off_thread::off_thread;
+use super::output::ToolError;
 use super::outputs::Outputs;
 use super::preimages::Preimages;
 use super::scratch::Scratch;
 use super::terminals::Terminals;
 use super::workspace::Workspace;
-use super::{Limits, ToolError};
 
 /// Files, commands and limits of one session. Two sessions in two folders share nothing of them:
 /// each host is made from the settings of its own folder.

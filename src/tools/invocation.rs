@@ -6,7 +6,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use super::{FileDiff, ToolContext, ToolError, ToolOutput};
+use super::context::ToolContext;
+use super::output::{FileDiff, ToolError, ToolOutput};
 
 /// A call that is ready to run.
 pub struct Invocation {

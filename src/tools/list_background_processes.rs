@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{
-    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{ToolError, ToolOutput};
+use super::tool::{Kind, Tool, ToolSpec};
 
 /// The tool.
 pub(super) struct ListBackgroundProcesses;

@@ -9,13 +9,17 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{self, FilterArgs};
+use super::args::{self, FilterArgs, parse};
 use super::blocking::blocking;
+use super::context::ToolContext;
+use super::invocation::Invocation;
+use super::limits::Limits;
+use super::output::{ToolError, ToolOutput};
 use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::PathTarget;
+use super::tool::{Kind, Tool, ToolSpec};
 use super::workspace::Respect;
-use super::{Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse};
 
 /// The tool.
 pub(super) struct ListDirectory;

@@ -4,7 +4,7 @@ use std::{io, panic};
 
 use tokio::task::JoinHandle;
 
-use super::ToolError;
+use super::output::ToolError;
 
 /// Runs work that must not be left half done: it goes on when this future is dropped.
 pub(super) async fn to_the_end<T: Send + 'static>(

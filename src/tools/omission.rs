@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::ToolError;
+use super::output::ToolError;
 
 /// Longer lines say more than a placeholder does.
 const LONGEST: usize = 120;

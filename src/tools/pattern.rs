@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder};
 
-use super::ToolError;
 use super::blocking::Deadline;
+use super::output::ToolError;
 use super::target::ignored;
 use super::workspace::{Respect, Workspace};
 

@@ -8,11 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::args;
+use super::args::parse;
 use super::background::Job;
-use super::{
-    Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    args, parse,
-};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{Content, ToolError, ToolOutput};
+use super::tool::{Kind, Tool, ToolSpec};
 
 /// Lines that are read if nothing is said.
 const LINES: usize = 100;

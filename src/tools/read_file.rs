@@ -9,14 +9,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::excerpt::{Excerpt, LineSpan};
+use super::args::parse;
 use super::blocking::{blocking, stoppable};
+use super::context::ToolContext;
 use super::files::FileKind;
+use super::invocation::Invocation;
+use super::limits::Limits;
+use super::output::{Content, ToolError, ToolOutput};
 use super::target::PathTarget;
+use super::tool::{Kind, Tool, ToolSpec};
 use super::workspace::Respect;
-use super::{
-    Content, Invocation, Kind, Limits, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, args,
-    parse, text,
-};
+use super::{args, text};
 use tandem_content::media::Media;
 
 /// Bytes of an SVG image that are given as text.

@@ -8,15 +8,15 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use self::find::{LinesOfFile, Plan, PlannedFile, ReadManyArgs, plan};
-use super::args::FilterArgs;
+use super::args::{FilterArgs, parse};
 use super::blocking::{blocking, stoppable};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{Content, ToolError, ToolOutput};
 use super::read_file::excerpt::{Excerpt, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
-use super::{
-    Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    parse,
-};
+use super::tool::{Kind, Tool, ToolSpec};
 use tandem_content::media::Media;
 
 /// Characters of the patterns in a label.

@@ -11,12 +11,14 @@ use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
 use self::strategies::{EditRequest, ExpectedCount, NoMatch, Strategy};
-use super::Access;
+use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
-use super::{
-    Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolSpec, omission, parse, text,
-};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::ToolError;
+use super::tool::{Kind, Tool, ToolSpec};
+use super::{omission, text};
 
 /// Characters of the texts that a label shows.
 const LABEL: usize = 30;

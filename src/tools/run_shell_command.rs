@@ -12,14 +12,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use super::args;
+use super::args::parse;
 use super::background::JobState;
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::limits::Limits;
+use super::output::{Content, ToolError, ToolOutput};
 use super::shell_output::OutputBuffer;
 use super::shorten::shorten;
 use super::terminals::RunningCommand;
-use super::{
-    Access, Content, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
-    ToolSpec, args, parse,
-};
+use super::tool::{Kind, Tool, ToolSpec};
 
 /// Between two updates of the live output.
 const SHOW_EVERY: Duration = Duration::from_millis(300);

@@ -7,13 +7,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::args::parse;
 use super::blocking::blocking;
+use super::context::ToolContext;
+use super::files;
+use super::invocation::{Access, Invocation, Summary};
 use super::off_thread::off_thread;
+use super::output::{FileDiff, ToolError, ToolOutput};
 use super::shorten::one_line;
-use super::{
-    Access, FileDiff, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput,
-    ToolSpec, files, parse,
-};
+use super::tool::{Kind, Tool, ToolSpec};
 
 /// Bytes of the file at most.
 const MAX_BYTES: u64 = 256 * 1024;

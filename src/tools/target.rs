@@ -4,11 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::context::ToolContext;
 use super::files::FileKind;
+use super::invocation::{Access, Summary};
 use super::off_thread::off_thread;
+use super::output::ToolError;
 use super::shorten::one_line;
 use super::workspace::Respect;
-use super::{Access, Summary, ToolContext, ToolError};
 use tandem_content::visible::visible_line;
 
 /// Characters of a path or pattern in a label.

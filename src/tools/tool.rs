@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Access, Invocation, ToolContext, ToolError};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation};
+use super::output::ToolError;
 
 /// A tool that the model can call.
 #[async_trait]

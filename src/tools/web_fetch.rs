@@ -17,12 +17,14 @@ use serde_json::{Value, json};
 use self::get::WebClient;
 pub use self::get::WebSetup;
 use self::read::PageContent;
+use super::args;
+use super::args::parse;
 use super::blocking::blocking;
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{Content, ToolError, ToolOutput};
 use super::shorten::one_line;
-use super::{
-    Access, Content, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    args, parse,
-};
+use super::tool::{Kind, Tool, ToolSpec};
 use tandem_content::media::Media;
 
 /// Addresses of one call at most, and how many of them are read at once.

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use ignore::{DirEntry, WalkBuilder};
 
 pub(super) use self::ignores::Ignores;
-use super::ToolError;
+use super::output::ToolError;
 use super::secrets::Secrets;
 
 /// Bytes of a path at most; as many as Linux takes.

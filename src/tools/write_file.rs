@@ -4,12 +4,14 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
-use super::{
-    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
-    omission, parse, text,
-};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{ToolError, ToolOutput};
+use super::tool::{Kind, Tool, ToolSpec};
+use super::{omission, text};
 
 /// The tool.
 pub(super) struct WriteFile;

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    Access, Content, Invocation, Kind, Summary, Todo, TodoStatus, Tool, ToolContext, ToolError,
-    ToolOutput, ToolSpec, parse,
-};
+use super::args::parse;
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{Content, Todo, TodoStatus, ToolError, ToolOutput};
+use super::tool::{Kind, Tool, ToolSpec};
 
 pub(super) struct WriteTodos;
 

@@ -6,8 +6,8 @@ use super::policy::{
     Effect, Policy, PolicyRequest, Rank, Rule, RuleName, Ruling, Situation, Subject,
 };
 use super::risk::{self, Environment};
-use super::scope::Always;
-use super::{Mode, Question, Scope, Verdict};
+use super::scope::{Always, Scope};
+use super::{Mode, Question, Verdict};
 use tandem_tools::secrets::Secrets;
 use tandem_tools::{Access, Hints};
 

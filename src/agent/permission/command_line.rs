@@ -7,8 +7,8 @@ use std::path::Path;
 use super::check::{Check, PLAN, ask, denied, nothing};
 use super::policy::{Effect, Rank, RuleName, Ruling, Subject};
 use super::risk::{self, AssessedCommand, Risk};
-use super::scope::{program, remembered};
-use super::{Mode, Question, Scope, Verdict};
+use super::scope::{Scope, program, remembered};
+use super::{Mode, Question, Verdict};
 use tandem_shell::brief;
 
 /// Verdict on one command.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, Scope};
+use super::Mode;
+use super::scope::Scope;
 
 /// An answer that counts from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 pub(super) use self::shelf::Shelf;
 use self::shelf::{FileSlice, size};
-use super::Event;
+use super::event::Event;
 use parking_lot::Mutex;
 
 /// Milliseconds since the beginning of 1970, UTC.

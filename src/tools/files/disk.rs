@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::pending_file::PendingFile;
 use super::{FileKind, Files, changed, too_large};
-use crate::ToolError;
 use crate::off_thread::off_thread;
+use crate::output::ToolError;
 
 /// The disk of this machine.
 pub struct Disk;

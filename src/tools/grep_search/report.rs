@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use super::hunt::Hits;
 use super::lines::{FileLine, FileMatches};
+use crate::limits::Limits;
+use crate::output::ToolOutput;
 use crate::shorten::one_line;
 use crate::target::LABEL_CHARS;
 use crate::workspace::Workspace;
-use crate::{Limits, ToolOutput};
 
 /// A search, for the report.
 pub(super) struct SearchSummary {

@@ -2,7 +2,7 @@
 
 use memchr::memchr_iter;
 
-use crate::Limits;
+use crate::limits::Limits;
 
 /// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";

@@ -11,14 +11,15 @@ use serde::Deserialize;
 
 use crate::args::{self, FilterArgs};
 use crate::blocking::{Deadline, blocking};
+use crate::context::ToolContext;
 use crate::files::FileKind;
+use crate::output::ToolError;
 use crate::pattern::GlobPattern;
 use crate::read_file::excerpt::LineSpan;
 use crate::shorten::one_line;
 use crate::smallest::Smallest;
 use crate::target::{LABEL_CHARS, PathTarget};
 use crate::workspace::Respect;
-use crate::{ToolContext, ToolError};
 
 /// Names of files that nobody wants to read who does not ask for them: made by programs, or no
 /// text.

@@ -10,8 +10,8 @@ use reqwest::header::{
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
-use super::super::Limits;
 use super::pace::Pace;
+use crate::limits::Limits;
 use tandem_net::{self as net, Lookup, Reach};
 
 /// Content types in the order of preference.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::shorten::one_line;
 use super::super::smallest::Smallest;
-use super::{Ignores, Respect, Workspace};
+use super::ignores::Ignores;
+use super::{Respect, Workspace};
 
 /// Entries that are named of one directory: one that is full must not hide the others.
 const PER_DIRECTORY: usize = 60;

@@ -1,6 +1,6 @@
 //! Variables that a command is given, or that a line sets.
 
-use super::Risk;
+use super::assessed::Risk;
 use tandem_shell::{Command, brief, variables};
 
 /// Returns the risk of a command's assignments, and the first variable that counts.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Risk;
+use super::assessed::Risk;
 use super::cwd::Cwd;
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{Command, Word, brief};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Risk;
+use super::assessed::Risk;
 use super::cwd::Cwd;
 use tandem_shell::options::value;
 use tandem_shell::{Command, Direction, Word, brief, reading};

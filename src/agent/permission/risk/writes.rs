@@ -1,7 +1,8 @@
 //! Files that commands write, by redirections or because they are given them.
 
+use super::assessed::Risk;
 use super::cwd::Cwd;
-use super::{Risk, sensitive};
+use super::sensitive::sensitive;
 use tandem_shell::options::value;
 use tandem_shell::{Direction, Dynamic, Redirect, Word, brief};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Compressed, Quote};
+use super::record::{Compressed, Quote};
 use crate::session::conversation::BY_THE_AGENT;
 use tandem_model::{Assistant, Message, Part};
 use tandem_tools::TodoStatus;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::session::Decision;
+use crate::session::decision::Decision;
 use crate::session::event::{Answer, CallStarted, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::{Entry, Millis};
 
