@@ -42,11 +42,11 @@ use std::sync::atomic::AtomicU64;
 use self::call::ProgressAt;
 pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
 use self::compress::UnderWay;
-pub use self::compress::{Compressed, Masked, Quote};
 pub use self::decision::Decision;
 pub use self::event::{
-    Answer, CallStarted, Caller, ClientName, Event, FORMAT, Origin, PromptPart, PromptTags,
-    PushConfig, SessionStarted, StopReason, TaskEvent, ToolOutcome, TurnId, UnknownEvent,
+    Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptPart,
+    PromptTags, PushConfig, Quote, SessionStarted, StopReason, TaskEvent, ToolOutcome, TurnId,
+    UnknownEvent,
 };
 pub use self::fill::{PromptPiece, Template};
 use self::gate::Gate;

@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::compress::{self, Compressed};
-use super::event::{Event, PromptPart, StopReason};
+use super::compress;
+use super::event::{Compressed, Event, PromptPart, StopReason};
 use super::fill::{Template, fill};
 use super::memory::MemoryFile;
 use super::undo::{self, CallChange, Selection, Undo};

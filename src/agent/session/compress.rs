@@ -2,10 +2,10 @@
 //! user's own words and the newest messages stay as they are.
 
 mod background;
-mod beginning;
+pub(super) mod beginning;
 mod mask;
 mod old;
-mod record;
+pub(super) mod record;
 mod summary;
 
 use std::sync::Arc;
@@ -14,16 +14,11 @@ use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::background::UnderWay;
-pub(super) use self::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
-pub use self::mask::Masked;
-pub(super) use self::mask::masked;
 use self::mask::{MaskLimits, mask};
 use self::old::SummarizedMessages;
-pub(super) use self::record::WorkRecord;
-pub use self::record::{Compressed, Quote};
 use self::summary::{SummedUp, Writing};
 use super::Session;
-use super::event::Event;
+use super::event::{Compressed, Event};
 use tandem_model::{self as model, Message};
 
 /// The share of the window that the user's earlier words may have.

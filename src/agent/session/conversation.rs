@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compress::{BEGINNING, Beginning, Compressed, Masked, masked, prompt_again};
+use super::compress::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
+use super::event::{Compressed, Masked};
 use tandem_model::{Message, Usage, tokens};
 use tandem_tools::outputs::Outputs;
-
-/// Prefix of messages that the agent inserts where the protocol allows only the user's.
-pub(super) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
 
 /// The messages, oldest first.
 #[derive(Clone, Default)]
@@ -156,3 +154,19 @@ impl MessageHistory {
 
 /// Index of a message that is made of no event of its own: before that of any other.
 const BY_NO_EVENT: usize = 0;
+
+/// Returns the message with masked results replaced; `None` if it has none.
+fn masked(message: &Message, short: &mut HashMap<&str, &Masked>) -> Option<Message> {
+    let Message::Results(results) = message else { return None };
+    if !results.iter().any(|result| short.contains_key(&*result.call)) {
+        return None;
+    }
+    let mut results = results.clone();
+    for result in &mut results {
+        if let Some(short) = short.remove(&*result.call) {
+            result.text.clone_from(&short.text);
+            result.media.clear();
+        }
+    }
+    Some(Message::Results(results))
+}

@@ -4,6 +4,7 @@
 //! never renamed, removed or used for something else, a new field has `#[serde(default)]`, and an
 //! event that this version does not know is an [`Event::Unknown`], kept and written again as it was.
 
+mod compressed;
 mod opening;
 mod task;
 mod unknown;
@@ -15,12 +16,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::compress::{Compressed, Masked};
 use crate::permission::{Mode, Question, Scope};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
 use tandem_tools::preimages::FileChange;
 use tandem_tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
+pub(super) use self::compressed::tokens;
+pub use self::compressed::{Compressed, Masked, Quote};
 pub use self::opening::{FORMAT, SessionStarted};
 pub use self::task::{PushConfig, TaskEvent};
 pub use self::unknown::UnknownEvent;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::cycle::Cycle;
 use self::repetition::Repetition;
-use super::conversation::BY_THE_AGENT;
+use super::compress::beginning::BY_THE_AGENT;
 use super::decision::Decision;
 use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
 use super::{Session, call};

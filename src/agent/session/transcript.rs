@@ -6,11 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::compress::{BEGINNING, Compressed, Masked, WorkRecord};
+use super::compress::beginning::MESSAGES as BEGINNING;
+use super::compress::record::WorkRecord;
 use super::conversation::MessageHistory;
 use super::decision::Decision;
 use super::event::{
-    Answer, CallStarted, Caller, Event, PromptPart, StopReason, ToolOutcome, TurnId,
+    Answer, CallStarted, Caller, Compressed, Event, Masked, PromptPart, StopReason, ToolOutcome,
+    TurnId,
 };
 use super::log::Reader;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};

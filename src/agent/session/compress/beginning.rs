@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::record::{Compressed, Quote};
-use crate::session::conversation::BY_THE_AGENT;
+use crate::session::event::{Compressed, Quote};
 use tandem_model::{Assistant, Message, Part};
 use tandem_tools::TodoStatus;
 use tandem_tools::outputs::{CAN_READ, Outputs};
 use tandem_tools::shorten;
+
+/// Prefix of messages that the agent inserts where the protocol allows only the user's.
+pub(in crate::session) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
 
 /// Number of messages at the beginning of a compressed conversation.
 pub(in crate::session) const MESSAGES: usize = 2;

@@ -1,13 +1,10 @@
 //! Old results of calls that take much room: the model is told their beginning and end, and a file
 //! that has the rest. It costs nothing, and often is all that a long conversation needs.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::session::Session;
-use crate::session::event::Event;
+use crate::session::event::{Event, Masked};
 use tandem_model::{Message, ToolResult, tokens};
 
 /// Characters from which on a result takes much room.
@@ -15,15 +12,6 @@ const BULKY: usize = 4000;
 
 /// Characters of it that the model is still told.
 const LEFT: usize = 500;
-
-/// A result that is told in short from now on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Masked {
-    /// The call that it is of.
-    pub call: String,
-    /// Text that replaces the result.
-    pub text: String,
-}
 
 /// Bounds of the results that are shortened.
 pub(super) struct MaskLimits {
@@ -76,23 +64,4 @@ fn bulky<'a>(messages: &'a [Arc<Message>], reach: &MaskLimits) -> Vec<&'a ToolRe
         }
     }
     found
-}
-
-/// A message with what is told in short in its place, if anything in it is.
-pub(in crate::session) fn masked(
-    message: &Message,
-    short: &mut HashMap<&str, &Masked>,
-) -> Option<Message> {
-    let Message::Results(results) = message else { return None };
-    if !results.iter().any(|result| short.contains_key(&*result.call)) {
-        return None;
-    }
-    let mut results = results.clone();
-    for result in &mut results {
-        if let Some(short) = short.remove(&*result.call) {
-            result.text.clone_from(&short.text);
-            result.media.clear();
-        }
-    }
-    Some(Message::Results(results))
 }

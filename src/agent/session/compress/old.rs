@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
-use super::record::Quote;
 use super::summary::whole;
 use crate::session::Session;
 use crate::session::conversation::MessageHistory;
+use crate::session::event::Quote;
 use tandem_model::{Message, tokens};
 use tandem_tools::shorten;
 

@@ -1,73 +1,15 @@
 //! Facts of a conversation that the log tells without a model: files, todos, open calls.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::session::event::{CallStarted, Event, ToolOutcome};
-use tandem_model::Usage;
+use crate::session::event::{CallStarted, Compressed, Event, ToolOutcome};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{Access, Content, Kind, Todo, ToolOutput};
 
 /// Files that are named, of each kind.
 const FILES: usize = 100;
-
-/// The beginning of a compressed conversation, as the log has it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Compressed {
-    /// The model's summary.
-    pub snapshot: String,
-    /// The user's messages that the model is told word for word, oldest first.
-    pub said: Vec<Quote>,
-    /// Number of the user's earlier messages that are only in the snapshot.
-    pub unsaid: usize,
-    /// The files that have all of it, the oldest first: their names in the session's own directory.
-    pub whole: Vec<String>,
-    /// The files that calls have changed, each once, the last change last.
-    pub changed: Vec<String>,
-    /// The files that calls have read and not changed.
-    pub read: Vec<String>,
-    /// The todo list.
-    pub todos: Vec<Todo>,
-    /// Index in the log: messages that begin there or later stay as they are.
-    pub from: usize,
-    /// Tokens before, about.
-    pub before: u64,
-    /// Tokens after, about.
-    pub after: u64,
-    /// Tokens that the summary cost.
-    pub usage: Usage,
-}
-
-/// A message of the user's that the log has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Quote {
-    /// Index in the log where the message begins.
-    pub at: usize,
-    /// Number of characters that it is cut to, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chars: Option<usize>,
-}
-
-impl fmt::Display for Compressed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, after) = (tokens(self.before), tokens(self.after));
-        write!(f, "context compressed from {before} to {after} tokens")
-    }
-}
-
-/// `812`, `41k`, `1.2M`.
-pub(super) fn tokens(count: u64) -> String {
-    match count {
-        0..1000 => count.to_string(),
-        1000..1_000_000 => format!("{}k", (count + 500) / 1000),
-        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
-    }
-}
 
 /// Files, todos and open calls of a conversation, folded from its events.
 #[derive(Default)]
@@ -140,7 +82,7 @@ fn touch(files: &mut Vec<PathBuf>, file: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Compressed, tokens};
+    use crate::session::event::{Compressed, tokens};
 
     #[test]
     fn sizes_are_easy_to_read() {

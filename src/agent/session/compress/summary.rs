@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 
+use super::CompressError;
 use super::beginning::words;
 use super::old::SummarizedMessages;
-use super::{CompressError, record};
 use crate::session::Session;
-use crate::session::event::Event;
+use crate::session::event::{self, Event};
 use tandem_model::{
     Assistant, Chunk, Error, FinishReason, Message, Model, Part, Prompt, Retry, ToolResult, Usage,
     tokens,
@@ -50,7 +50,7 @@ impl Writing {
         let old = SummarizedMessages::of(session.transcript.lock().conversation())
             .ok_or(CompressError::Nothing)?;
         let size = session.size();
-        let notice = format!("Compressing the conversation of {} tokens", record::tokens(size));
+        let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
         session.log.append(Event::Notice(notice));
         let room = session.input_limit().map_or(size, |window| window * 6 / 10);
         Ok(Self { old: Arc::new(old), model: session.answering(), room })

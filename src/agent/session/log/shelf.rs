@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::Event;
+use crate::session::event::Event;
 use tandem_tools::scratch::Scratch;
 
 /// A file of events, each as JSON. It has no name, and is gone with the session.
