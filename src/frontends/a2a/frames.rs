@@ -60,12 +60,12 @@ impl Frames {
     pub(super) fn of(
         &self,
         place: (usize, Dialect),
-        make: impl FnOnce() -> Vec<Frame>,
+        new: impl FnOnce() -> Vec<Frame>,
     ) -> Arc<[Frame]> {
         if let Some(made) = self.0.lock().by_place.get(&place) {
             return Arc::clone(made);
         }
-        let made: Arc<[Frame]> = make().into();
+        let made: Arc<[Frame]> = new().into();
         let size = size(&made);
         let mut kept = self.0.lock();
         kept.bytes += size;

@@ -10,15 +10,11 @@ use super::contexts::Contexts;
 use super::dialect::Dialect;
 use super::requests::ListTasks;
 use tandem_agent::session::{Millis, TurnId};
-use tandem_wire::a2a::{Error, Task};
+use tandem_wire::a2a::Task;
 
-/// A page of tasks.
-pub(super) async fn tasks(
-    contexts: &Contexts,
-    request: &ListTasks,
-    dialect: Dialect,
-) -> Result<Value, Error> {
-    let found = found(contexts, request, dialect).await?;
+/// Returns a page of tasks.
+pub(super) async fn tasks(contexts: &Contexts, request: &ListTasks, dialect: Dialect) -> Value {
+    let found = found(contexts, request, dialect).await;
     let page = found.iter().skip(request.from).take(request.size).map(|(context, turn, _)| {
         let mut task = context.task(*turn, Some(request.history));
         if !request.artifacts {
@@ -29,22 +25,19 @@ pub(super) async fn tasks(
     let tasks: Vec<Task> = page.collect();
     let after = request.from.saturating_add(tasks.len());
     let next = if after < found.len() { after.to_string() } else { String::new() };
-    Ok(json!({
+    json!({
         "tasks": tasks.iter().map(|task| dialect.task(task)).collect::<Vec<_>>(),
         "nextPageToken": next,
         "pageSize": request.size,
         "totalSize": found.len(),
-    }))
+    })
 }
 
+/// A task, by its context and turn, and the time of its last change.
 type ListedTask = (Arc<Context>, Option<TurnId>, Millis);
 
 /// Returns all tasks that fit, newest first.
-async fn found(
-    contexts: &Contexts,
-    request: &ListTasks,
-    dialect: Dialect,
-) -> Result<Vec<ListedTask>, Error> {
+async fn found(contexts: &Contexts, request: &ListTasks, dialect: Dialect) -> Vec<ListedTask> {
     let mut found: Vec<ListedTask> = Vec::new();
     for context in contexts.all() {
         if request.context.as_ref().is_some_and(|id| *id != context.id) {
@@ -66,5 +59,5 @@ async fn found(
             && request.after.is_none_or(|after| *at >= after.as_millisecond())
     });
     found.sort_by(|(_, a_turn, a), (_, b_turn, b)| (b, b_turn).cmp(&(a, a_turn)));
-    Ok(found)
+    found
 }

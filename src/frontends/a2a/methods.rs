@@ -108,9 +108,10 @@ impl Server {
             Method::Subscribe => {
                 self.subscribe(&Subscribe::read(&params)?, caller, dialect).map(Reply::Stream)
             }
-            Method::List => list::tasks(&self.contexts, &ListTasks::read(&params)?, dialect)
-                .await
-                .map(|found| value(&found)),
+            Method::List => {
+                let request = ListTasks::read(&params)?;
+                Ok(value(&list::tasks(&self.contexts, &request, dialect).await))
+            }
             Method::SetPush => {
                 self.set_push(&SetPush::read(&params)?, dialect).map(|found| value(&found))
             }

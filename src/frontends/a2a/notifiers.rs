@@ -8,22 +8,22 @@ use parking_lot::Mutex;
 use tandem_agent::session::{Session, TaskEvent};
 use tandem_wire::a2a::Error;
 
-/// How many configurations a session may have.
+/// Maximum number of push configurations of a session.
 const MOST: usize = 32;
 
-/// What notifies, by task and configuration: one for each configuration of one session. What a
-/// configuration says is in the session's log.
+/// Running notifiers of one session, by task and configuration. The configurations themselves are
+/// in the session's log.
 #[derive(Default)]
 pub(super) struct Push(pub(super) Mutex<HashMap<String, AbortOnDropHandle<()>>>);
 
 impl Push {
-    /// How many notify; each holds its session.
+    /// Returns the number of notifiers that run; each holds its session.
     pub(super) fn len(&self) -> usize {
         self.0.lock().values().filter(|notifies| !notifies.is_finished()).count()
     }
 
-    /// Whether there is room for another of that key, if need be in place of those whose task has
-    /// ended.
+    /// Checks that there is room for another of that key, if need be in place of those whose task
+    /// has ended.
     pub(super) fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {
         let mut configs = self.0.lock();
         if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {

@@ -1,4 +1,4 @@
-//! Who wants to be called back when something has happened in a task (RFC 2.1).
+//! Push notifications: configurations of their receivers, and the tasks that notify these (RFC 2.1).
 
 use std::sync::Arc;
 

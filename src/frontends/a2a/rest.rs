@@ -92,7 +92,7 @@ async fn page(server: &Server, query: &str) -> Response {
     };
     let size = given("pageSize").map_or(Ok(PAGE), |size| size.parse());
     let Some(size) = size.ok().filter(|size| (1..=LARGEST_PAGE).contains(size)) else {
-        return bad(&format!("`pageSize` must be 1 to {}", LARGEST_PAGE));
+        return bad(&format!("`pageSize` must be 1 to {LARGEST_PAGE}"));
     };
     let mut contexts = server.contexts.all();
     if contexts.is_empty() {
