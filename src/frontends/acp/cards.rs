@@ -1,7 +1,7 @@
-//! The calls that an editor is shown, each under the id that the editor gives it.
+//! Cards of tool calls in an editor, each under the id that the editor gives it.
 //!
-//! The id comes in the editor's answer to `pushToolCall` or `requestToolCallConfirmation`. A
-//! small task a call waits for it; what happens before it is known is shown when it is.
+//! The id comes in the editor's answer to `pushToolCall` or `requestToolCallConfirmation`. One small
+//! task per call waits for the id; updates that come before it are shown when it is known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tandem_wire::acp::{
 };
 use tandem_wire::rpc::{CallError, Peer};
 
-/// The calls that have not ended.
+/// Cards of the calls that have not ended.
 pub(super) struct Cards {
     session: Arc<Session>,
     peer: Peer,
@@ -31,12 +31,13 @@ pub(super) struct Cards {
     open: HashMap<String, Arc<Mutex<Card>>>,
 }
 
-/// One call.
+/// Card of one call.
 #[derive(Default)]
 struct Card {
-    /// The editor's id for it, once it has said it.
+    /// The editor's id for the call, once known.
     id: Option<ToolCallId>,
-    /// The editor's user said no: it shows that by itself, and wants no update.
+    /// `true` if the editor's user rejected the call: the editor shows that by itself, and is sent no
+    /// update.
     declined: bool,
     /// End of the call, if that came before the id.
     end: Option<Arc<Event>>,
@@ -50,14 +51,14 @@ impl Cards {
 
     /// Shows a call that begins; `own`: in a turn that came from this editor.
     pub(super) fn start(&mut self, started: &CallStarted, own: bool) {
-        // An editor that comes late is shown what is open, and then reads of it.
+        // A late editor is shown open calls at once, and reads of them again in the log.
         if self.open.contains_key(&started.call.id) {
             return;
         }
         let card = Arc::default();
         self.open.insert(started.call.id.clone(), Arc::clone(&card));
         match &started.question {
-            // Of what somebody else has answered already, only what comes of it is shown.
+            // A question that is answered already is shown as a call.
             Some(question) if self.session.asks(&started.call.id) => {
                 self.ask(started, question, card, own);
             }
@@ -73,7 +74,7 @@ impl Cards {
         }
     }
 
-    /// Shows how a call ended: now, or when the editor says under which id.
+    /// Shows the end of a call: now, or when the editor's id is known.
     pub(super) fn finish(&mut self, call: &str, end: &Arc<Event>) {
         let Some(card) = self.open.remove(call) else { return };
         let mut card = card.lock();
@@ -96,7 +97,7 @@ impl Cards {
                     card.lock().identified(id, &peer);
                     Ok(())
                 }
-                // It hung up; what it asked for goes on.
+                // The editor hung up; its turns go on.
                 Err(CallError::Gone) => Ok(()),
                 Err(error) => Err(error.to_string()),
             };
@@ -112,18 +113,18 @@ impl Cards {
             confirmation: confirmation(started, question),
             locations: locations(&started.summary.locations),
         };
-        let asked = self.peer.call(REQUEST_TOOL_CALL_CONFIRMATION, &params);
+        let reply = self.peer.call(REQUEST_TOOL_CALL_CONFIRMATION, &params);
         let (session, peer) = (Arc::clone(&self.session), self.peer.clone());
         let (call, question) = (started.call.id.clone(), question.clone());
         let origin = self.origin.clone();
         tokio::spawn(async move {
-            let (answer, id) = read_answer(asked.await, &question);
-            // No answer is one, for the turn that this editor began; others go on without it.
+            let (answer, id) = read_answer(reply.await, &question);
+            // For a turn that this editor began, no answer counts as one; others go on without it.
             if id.is_none() && !own {
                 return;
             }
             let declined = matches!(answer.decision(), Decision::Reject(_) | Decision::CancelTurn);
-            // Somebody else may have been faster, or the turn has ended: then the log says so.
+            // Another front end may have been faster, or the turn has ended: the log shows that.
             if let Err(error) = session.answer(&call, answer, origin) {
                 tracing::debug!(call, ?error, "the editor's answer does not count");
             }
@@ -172,7 +173,7 @@ fn read_answer(
         Ok(RequestToolCallConfirmationResponse { id: None, .. }) => {
             (Answer::Unclear("it has no `id` for the call".to_owned()), None)
         }
-        // Nobody is left to ask.
+        // The editor has hung up.
         Err(CallError::Gone) => (Answer::Cancel, None),
         Err(error) => (Answer::Unclear(error.to_string()), None),
     }
@@ -181,8 +182,8 @@ fn read_answer(
 fn read_outcome(outcome: &Value, question: &Question) -> Answer {
     use ToolCallConfirmationOutcome as Outcome;
     // A name alone: an object would be read as one too.
-    let known = outcome.is_string().then(|| serde_json::from_value(outcome.clone()).ok());
-    match known.flatten() {
+    let outcome_name = outcome.is_string().then(|| serde_json::from_value(outcome.clone()).ok());
+    match outcome_name.flatten() {
         Some(Outcome::Allow) => Answer::Once { edited: None },
         Some(Outcome::AlwaysAllow) => always(question, |_| true),
         Some(Outcome::AlwaysAllowTool) => always(question, |scope| matches!(scope, Scope::Tool(_))),
@@ -200,8 +201,8 @@ fn read_outcome(outcome: &Value, question: &Question) -> Answer {
     }
 }
 
-/// "Always", in the first scope that fits, else the narrowest; this once where nothing can be
-/// remembered.
+/// Returns "always" for the first scope that fits, else for the narrowest; "once" if there is no
+/// scope.
 fn always(question: &Question, fits: impl Fn(&Scope) -> bool) -> Answer {
     let fitting = question.scopes.iter().find(|scope| fits(scope));
     match fitting.or(question.scopes.first()) {

@@ -1,6 +1,7 @@
-//! Calls as ACP 0.0.9 has them: icons, questions, contents.
+//! Translation of calls into ACP 0.0.9: icons, questions, contents.
 //!
-//! Every character is shown of what a person approves; what came of a call is prose.
+//! A proposal is shown with every character visible, because a person approves it; a result is shown
+//! as prose.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -15,7 +16,7 @@ use tandem_wire::acp::{
     ToolCallLocation, ToolCallStatus, UpdatePlanParams,
 };
 
-/// The icon of a kind of tool.
+/// Returns the icon of a kind of tool.
 pub(super) fn icon(kind: Kind) -> Icon {
     match kind {
         Kind::Read | Kind::Find => Icon::FileSearch,
@@ -123,12 +124,12 @@ pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallCo
     }
 }
 
-/// Live output.
+/// Returns the content of a running call.
 pub(super) fn live(output: &str) -> ToolCallContent<'_> {
     markdown(fence(&visible_prose(output), ""))
 }
 
-/// The todo list as a plan, which has fewer states: what is cancelled is not part of it.
+/// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
 pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
     let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
     let entries = entries.map(|todo| PlanEntry {
@@ -190,7 +191,7 @@ fn markdown<'a>(markdown: impl Into<Cow<'a, str>>) -> ToolCallContent<'a> {
     ToolCallContent::Markdown { markdown: markdown.into() }
 }
 
-/// Plain text as Markdown: in a fence longer than any in the text.
+/// Returns plain text as Markdown: in a fence longer than any in the text.
 fn fence(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

@@ -1,23 +1,22 @@
 //! An editor drives the session over the Agent Client Protocol 0.0.9.
 //!
-//! [`serve`] answers the editor's calls; `view` shows it what happens, and answers each
-//! `sendUserMessage` when all of its turn has been shown.
+//! [`serve`] answers the editor's calls; `view` shows the editor the session's events, and answers
+//! each `sendUserMessage` when all of its turn has been shown.
 
 mod cards;
 mod content;
 mod servers;
 mod view;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::view::View;
+use self::view::{Client, View};
 use parking_lot::Mutex;
 use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
 use tandem_wire::acp::{
@@ -27,7 +26,7 @@ use tandem_wire::acp::{
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
 
-/// Gets hold of credentials; the error says what to do. Ends when that is complete.
+/// Action that obtains credentials; the error tells the user what to do.
 pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Session and credentials that an editor is served with.
@@ -40,8 +39,8 @@ pub struct Service {
     pub authenticate: Authenticate,
 }
 
-/// Serves one editor until it hangs up and all that it asked for is answered. An error says that
-/// nobody reads the answers any more.
+/// Serves one editor until it hangs up and all its requests are answered. An error means that nobody
+/// reads the answers any more.
 pub async fn serve(
     service: Service,
     input: impl AsyncRead + Unpin,
@@ -52,12 +51,7 @@ pub async fn serve(
     let view_ended = CancellationToken::new();
     let ended = view_ended.clone();
     let served = rpc::serve(input, output, options, |peer| {
-        let client = Arc::new(Client {
-            origin,
-            replies: Mutex::default(),
-            plans: AtomicBool::new(false),
-            silenced: Mutex::default(),
-        });
+        let client = Arc::new(Client::new(origin));
         let view = View::new(&session, peer, Arc::clone(&client));
         let guard = ended.drop_guard();
         let task = tokio::spawn(async move {
@@ -69,21 +63,9 @@ pub async fn serve(
     });
     tokio::select! {
         served = served => served,
-        // It only ends by a panic.
+        // The view ends by a panic only.
         () = view_ended.cancelled() => Err(anyhow::anyhow!("the editor can be shown no more")),
     }
-}
-
-/// State of the connection that the handler and the view share.
-struct Client {
-    /// Origin of the editor's prompts and answers.
-    origin: Origin,
-    /// The prompts that are not answered yet.
-    replies: Mutex<HashMap<TurnId, Responder>>,
-    /// `true` if the editor knows `updatePlan`.
-    plans: AtomicBool,
-    /// The turn that the editor cancelled last: no more of its text is sent.
-    silenced: Mutex<Option<TurnId>>,
 }
 
 /// One editor, as the session's user.
@@ -132,20 +114,20 @@ impl Editor {
         self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
         let is_authenticated = self.session.ready().is_ok();
         responder.send(Ok(InitializeResponse { protocol_version: VERSION, is_authenticated }));
-        // Not before: nothing is to be in the way of the answer.
-        let brought = servers::brought(&params.context_servers, &self.session, &self.client.origin);
-        self.session.add_servers(brought);
+        // After the answer, which nothing may delay.
+        let servers = servers::configs(&params.context_servers, &self.session, &self.client.origin);
+        self.session.add_servers(servers);
         self.session.start_servers();
     }
 
-    /// Begins a turn. The view answers, when it has ended and all of it has been shown.
+    /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
     fn send_user_message(&self, params: Params<'_>, responder: Responder) {
         let params: SendUserMessageParams = match params.parse() {
             Ok(params) => params,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        let nameless = |chunk: &_| matches!(chunk, UserMessageChunk::Path(path) if path.is_empty());
-        if let Some(n) = params.chunks.iter().position(nameless) {
+        let is_empty = |chunk: &_| matches!(chunk, UserMessageChunk::Path(path) if path.is_empty());
+        if let Some(n) = params.chunks.iter().position(is_empty) {
             let error = Error::invalid_params(format_args!("`chunks[{n}].path`: it is empty"));
             return responder.send(Err::<(), _>(error));
         }
@@ -172,7 +154,7 @@ impl Editor {
         *turn = Some(begun);
     }
 
-    /// Ends the editor's own turn, or else whatever turn runs. Answered before the turn's prompt.
+    /// Ends the editor's own turn, or else the running one. Answered before the turn's prompt.
     fn cancel_send_message(&self, responder: Responder) {
         let own = self.turn.lock().filter(|turn| self.client.replies.lock().contains_key(turn));
         let Some(turn) = own.or_else(|| self.session.running()) else {

@@ -6,9 +6,9 @@ use tandem_agent::session::{Origin, Program, ServerConfig, ServerReach, Session}
 use tandem_net::Reach;
 use tandem_wire::acp::ContextServer;
 
-/// The servers among the parameters of `initialize`. Of one that cannot be read it is said why
-/// wherever servers are listed.
-pub(super) fn brought(servers: &Value, session: &Session, origin: &Origin) -> Vec<ServerConfig> {
+/// Returns the configurations of the servers among the parameters of `initialize`. The list of
+/// servers shows why one cannot be read.
+pub(super) fn configs(servers: &Value, session: &Session, origin: &Origin) -> Vec<ServerConfig> {
     let from = origin.to_string();
     let servers = servers.as_object().into_iter().flatten();
     servers

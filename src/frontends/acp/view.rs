@@ -1,14 +1,15 @@
-//! Shows an editor what happens in a session: reads the log, in order, at the editor's pace.
+//! Shows an editor the events of a session: reads the log, in order, at the editor's pace.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Client;
 use super::cards::Cards;
 use super::content::plan;
+use parking_lot::Mutex;
 use tandem_agent::session::{
-    CallStarted, CallStep, Content, Entry, Event, ModelError, Projection, Reader, Session,
+    CallStarted, CallStep, Content, Entry, Event, ModelError, Origin, Projection, Reader, Session,
     StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Watching, explain_stop,
     origin_label,
 };
@@ -18,7 +19,7 @@ use tandem_wire::acp::{
     UPDATE_PLAN,
 };
 use tandem_wire::jsonrpc::Error;
-use tandem_wire::rpc::{PACKET, Peer};
+use tandem_wire::rpc::{PACKET, Peer, Responder};
 
 /// Number of unwritten bytes from which on the view stops reading the log.
 const HIGH_WATER: usize = 64 * 1024;
@@ -33,6 +34,27 @@ enum Voice {
     Thought,
 }
 
+/// State of the connection that the handler and the view share.
+pub(super) struct Client {
+    /// Origin of the editor's prompts and answers.
+    pub(super) origin: Origin,
+    /// The prompts that are not answered yet.
+    pub(super) replies: Mutex<HashMap<TurnId, Responder>>,
+    /// `true` if the editor knows `updatePlan`.
+    pub(super) plans: AtomicBool,
+    /// The turn that the editor cancelled last: no more of its text is sent.
+    pub(super) silenced: Mutex<Option<TurnId>>,
+}
+
+impl Client {
+    pub(super) fn new(origin: Origin) -> Self {
+        let (replies, plans, silenced) =
+            (Mutex::default(), AtomicBool::new(false), Mutex::default());
+        Self { origin, replies, plans, silenced }
+    }
+}
+
+/// Reader of the session's log that shows it to the editor.
 pub(super) struct View {
     session: Arc<Session>,
     peer: Peer,
@@ -50,7 +72,7 @@ impl View {
         Self {
             session: Arc::clone(session),
             cards: Cards::new(session, &peer, client.origin.clone()),
-            // What was before is not this editor's.
+            // Earlier events are not this editor's.
             log: session.events(session.position()),
             projection: Projection::default(),
             todos: Vec::new(),
@@ -64,8 +86,8 @@ impl View {
     pub(super) async fn run(mut self) {
         let open = self.session.questions();
         self.projection = Projection::joining(&open);
-        for asked in open {
-            self.cards.start(&asked, false);
+        for call in open {
+            self.cards.start(&call, false);
         }
         loop {
             let entry = self.log.next_entry().await;
@@ -97,7 +119,7 @@ impl View {
             }
             UpdateKind::Retry { retry, restarts } => {
                 self.say(Voice::Thought, &format!("**{retry}**\n"));
-                // What the editor has shown cannot be taken back.
+                // The editor cannot take back what is shown.
                 if *restarts && !silenced {
                     self.say(Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }
@@ -108,8 +130,8 @@ impl View {
             UpdateKind::Call(started, step) => self.call(update.turn, started, *step, entry),
             UpdateKind::TurnStarted => self.quote(update.turn),
             UpdateKind::TurnFinished(reason) => self.end(update.turn, reason),
-            // This version of the protocol has no way to show these; what people are to know of
-            // a command, it says itself.
+            // This version of the protocol has no way to show these; a command prints what people
+            // need to know.
             UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
@@ -168,7 +190,7 @@ impl View {
         turn.is_some() && turn == *self.client.silenced.lock()
     }
 
-    /// The text, with what follows it in the log if the editor is behind.
+    /// Returns the text, joined with the text that follows in the log if the editor is behind.
     fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
         while self.peer.backlog() >= PACKET && joined.len() < TEXT {
