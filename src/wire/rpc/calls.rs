@@ -78,7 +78,7 @@ impl Calls {
                 tracing::warn!(?id, method, %error, "the peer refused a request");
             }
             (None, Err(error)) => {
-                tracing::debug!(?id, method, %error, "the peer refused a request")
+                tracing::debug!(?id, method, %error, "the peer refused a request");
             }
             (None, Ok(_)) => tracing::trace!(?id, "a response that nobody waits for"),
         }

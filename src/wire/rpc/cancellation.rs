@@ -53,9 +53,10 @@ impl Cancellations {
     pub(super) fn cancel(&self, id: &str) {
         let token = self.0.lock().get(id).map(|entry| entry.token.clone());
         // Without the lock: tasks that wait for the token may be woken here.
-        match token {
-            Some(token) => token.cancel(),
-            None => tracing::debug!(id, "the request to cancel is not open"),
+        if let Some(token) = token {
+            token.cancel();
+        } else {
+            tracing::debug!(id, "the request to cancel is not open");
         }
     }
 }
