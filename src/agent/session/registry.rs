@@ -201,7 +201,9 @@ impl Sessions {
             now.saturating_duration_since(loaded.last_use.at()) >= idle
         };
         let unloaded: Vec<_> = self.loaded.lock().extract_if(|_, loaded| is_idle(loaded)).collect();
-        unloaded.iter().for_each(|(_, loaded)| loaded.end());
+        for (_, loaded) in &unloaded {
+            loaded.end();
+        }
     }
 
     /// Unloads the session that was abandoned first, if nobody uses it. Returns `false` if there is
