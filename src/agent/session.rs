@@ -37,11 +37,10 @@ mod undo;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use self::call::ProgressAt;
 pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
-use self::compress::UnderWay;
+use self::compress::Compression;
 pub use self::decision::Decision;
 pub use self::event::{
     Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptPart,
@@ -156,10 +155,7 @@ pub struct Session {
     host: Arc<Host>,
     max_rounds: usize,
     upkeep: Upkeep,
-    /// How many tokens the conversation has when it is compressed next, if it is long by then.
-    compress_again: AtomicU64,
-    /// What of the conversation is being summed up beside the turns.
-    summary: UnderWay,
+    compression: Compression,
     /// Held while the mode is looked up and then changed.
     mode_changes: Mutex<()>,
     max_session_rounds: Option<usize>,
@@ -216,8 +212,7 @@ impl Session {
             host,
             max_rounds: parts.max_rounds,
             upkeep: parts.upkeep,
-            compress_again: AtomicU64::new(0),
-            summary: UnderWay::default(),
+            compression: Compression::default(),
             mode_changes: Mutex::default(),
             state: Mutex::new(StateReader::new(log.read(0))),
             max_session_rounds: parts.max_session_rounds,

@@ -9,11 +9,11 @@ pub(super) mod record;
 mod summary;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::background::UnderWay;
+use self::background::UnderWay;
 use self::mask::{MaskLimits, mask};
 use self::old::SummarizedMessages;
 use self::summary::{SummedUp, Writing};
@@ -32,6 +32,15 @@ const NEWEST: u64 = 50_000;
 
 /// Sentinel: automatic compression is off.
 const DISABLED: u64 = u64::MAX;
+
+/// State of a session's compression.
+#[derive(Default)]
+pub(super) struct Compression {
+    /// Number of tokens from which on the conversation is compressed next, if it is long by then.
+    next_size: AtomicU64,
+    /// The summary of earlier messages that is being written beside the turns.
+    pub(super) summary: UnderWay,
+}
 
 /// Why a conversation is as long as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,12 +79,12 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
     let newest = NEWEST.min(window / 5);
     let done = if is_under_way {
         // Nothing is told in short meanwhile: the summary would be of what is not told any more.
-        if !is_nearly_full && !session.summary.is_there() {
+        if !is_nearly_full && !session.compression.summary.is_there() {
             return false;
         }
         finish(session, cancel).await
     } else {
-        if size < threshold.max(session.compress_again.load(Ordering::Relaxed))
+        if size < threshold.max(session.compression.next_size.load(Ordering::Relaxed))
             || mask(session, MaskLimits { newest, but_last: true, least: size / 5 }).await
         {
             return false;
@@ -83,7 +92,7 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
         match Writing::begin(session) {
             Ok(writing) if is_nearly_full => write(session, &writing, "", cancel).await,
             Ok(writing) => {
-                session.summary.begin(writing);
+                session.compression.summary.begin(writing);
                 return false;
             }
             Err(why) => Err(why),
@@ -98,12 +107,12 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
             session.log.append(Event::Notice(notice));
             mask(session, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
             if why == CompressError::Useless {
-                session.compress_again.store(DISABLED, Ordering::Relaxed);
+                session.compression.next_size.store(DISABLED, Ordering::Relaxed);
                 return false;
             }
         }
     }
-    session.compress_again.store(grown(size, window), Ordering::Relaxed);
+    session.compression.next_size.store(grown(size, window), Ordering::Relaxed);
     false
 }
 
@@ -142,7 +151,7 @@ pub(super) async fn compress(
     about: &str,
     cancel: &CancellationToken,
 ) -> Result<Arc<Compressed>, CompressError> {
-    session.summary.give_up();
+    session.compression.summary.give_up();
     let writing = Writing::begin(session)?;
     write(session, &writing, about, cancel).await
 }
@@ -166,11 +175,15 @@ async fn finish(
     session: &Session,
     cancel: &CancellationToken,
 ) -> Result<Arc<Compressed>, CompressError> {
-    if !session.summary.is_there() {
+    if !session.compression.summary.is_there() {
         session.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
-    cancel.run_until_cancelled(session.summary.there()).await.ok_or(CompressError::Cancelled)?;
-    let (old, summed_up) = session.summary.take().await.ok_or(CompressError::Cancelled)?;
+    cancel
+        .run_until_cancelled(session.compression.summary.there())
+        .await
+        .ok_or(CompressError::Cancelled)?;
+    let (old, summed_up) =
+        session.compression.summary.take().await.ok_or(CompressError::Cancelled)?;
     take_effect(session, &old, summed_up).await
 }
 
@@ -178,7 +191,7 @@ async fn finish(
 /// change the conversation, and they run one after the other: the answer stays true for the turn
 /// that asks.
 fn is_under_way(session: &Session) -> bool {
-    session.summary.is_for(session.transcript.lock().conversation())
+    session.compression.summary.is_for(session.transcript.lock().conversation())
 }
 
 /// Puts a summary in the place of what it is of. What came after that stays as it is.
@@ -208,7 +221,7 @@ async fn take_effect(
     let again = window.map_or(0, |window| grown(short.after, window));
     let short = Arc::new(short);
     session.log.append(Event::Compressed(Arc::clone(&short)));
-    session.compress_again.store(again, Ordering::Relaxed);
+    session.compression.next_size.store(again, Ordering::Relaxed);
     // The beginning is new anyway: what people have written, all of it, is in it.
     session.begin_anew();
     Ok(short)
@@ -218,8 +231,8 @@ impl Session {
     /// The conversation is another one, or another model's: what failed may work now, and what is
     /// under way is not for it.
     pub(super) fn compress_as_ever(&self) {
-        self.summary.give_up();
-        self.compress_again.store(0, Ordering::Relaxed);
+        self.compression.summary.give_up();
+        self.compression.next_size.store(0, Ordering::Relaxed);
     }
 }
 

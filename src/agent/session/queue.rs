@@ -195,7 +195,7 @@ impl Session {
         drop(turns);
         self.servers.close();
         self.host.background.end();
-        self.summary.end();
+        self.compression.summary.end();
     }
 
     /// Returns whether the turn that runs was asked for by another agent.
