@@ -142,6 +142,20 @@ impl Default for Upkeep {
     }
 }
 
+/// Parts of a session that decide if a call runs.
+struct Approvals {
+    /// The policy, with the approval mode and what the user said always to allow.
+    permissions: Arc<Permissions>,
+    /// Held while the mode is looked up and then changed.
+    mode_changes: Mutex<()>,
+    /// The user's consent to what the project's own settings would run.
+    consent: Arc<Consent>,
+    /// The questions that wait for an answer.
+    questions: Questions,
+    /// Calls that need no question, but must be shown before they run.
+    gate: Gate,
+}
+
 /// A live conversation.
 pub struct Session {
     id: String,
@@ -156,15 +170,10 @@ pub struct Session {
     max_rounds: usize,
     upkeep: Upkeep,
     compression: Compression,
-    /// Held while the mode is looked up and then changed.
-    mode_changes: Mutex<()>,
     max_session_rounds: Option<usize>,
     /// What people have not been told yet.
     notices: Mutex<Vec<String>>,
-    permissions: Arc<Permissions>,
-    consent: Arc<Consent>,
-    questions: Questions,
-    gate: Gate,
+    approvals: Approvals,
     progress: ProgressAt,
     /// The ids of calls that are not in the log yet, and of those that were dropped on the way there.
     reserved: Mutex<HashSet<String>>,
@@ -190,11 +199,8 @@ impl Session {
         log.append(Event::SessionStarted(Arc::new(started)));
         let session = Arc::new(Self {
             id,
-            gate: Gate::default(),
             progress: ProgressAt::default(),
             reserved: Mutex::default(),
-            consent: parts.consent,
-            questions: Questions::default(),
             transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&host.outputs))),
             turns: Mutex::default(),
             model: Mutex::new(parts.model),
@@ -208,12 +214,17 @@ impl Session {
             )),
             tools: Toolbox::new(parts.tools, servers, Arc::clone(&permissions)),
             servers: parts.servers,
-            permissions,
+            approvals: Approvals {
+                permissions,
+                mode_changes: Mutex::default(),
+                consent: parts.consent,
+                questions: Questions::default(),
+                gate: Gate::default(),
+            },
             host,
             max_rounds: parts.max_rounds,
             upkeep: parts.upkeep,
             compression: Compression::default(),
-            mode_changes: Mutex::default(),
             state: Mutex::new(StateReader::new(log.read(0))),
             max_session_rounds: parts.max_session_rounds,
             notices: Mutex::new(parts.notices),
@@ -256,17 +267,17 @@ impl Session {
 
     /// Answers the question about a call; the first answer counts.
     pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
-        self.questions.answer(call, answer, by)
+        self.approvals.questions.answer(call, answer, by)
     }
 
     /// The calls that are asked about now, in no order.
     pub fn questions(&self) -> Vec<Arc<CallStarted>> {
-        self.questions.open_now()
+        self.approvals.questions.open_now()
     }
 
     /// Whether the question about a call still waits for its answer.
     pub fn asks(&self, call: &str) -> bool {
-        self.questions.is_open(call)
+        self.approvals.questions.is_open(call)
     }
 
     /// From now on, as long as the guard lives, a call that needs no question runs in turns of this
@@ -279,14 +290,14 @@ impl Session {
     fn gate(&self, call: &str) -> gate::Shown {
         let turns = self.turns.lock();
         match &turns.running {
-            Some(running) => self.gate.open(call, &running.origin),
+            Some(running) => self.approvals.gate.open(call, &running.origin),
             None => gate::Shown::already(),
         }
     }
 
     /// Tells that a call is shown to the user; or why it cannot be, and then it does not run.
     pub fn shown(&self, call: &str, shown: Result<(), String>) {
-        self.gate.pass(call, shown);
+        self.approvals.gate.pass(call, shown);
     }
 
     /// All events from the index `from` on, past and to come.
@@ -330,22 +341,22 @@ impl Session {
 
     /// How much is allowed without a question.
     pub fn mode(&self) -> Mode {
-        self.permissions.mode()
+        self.approvals.permissions.mode()
     }
 
     /// Which modes there can be.
     pub fn modes(&self) -> Vec<Mode> {
-        self.permissions.modes().collect()
+        self.approvals.permissions.modes().collect()
     }
 
     /// The policy.
     pub fn permissions(&self) -> &Arc<Permissions> {
-        &self.permissions
+        &self.approvals.permissions
     }
 
     /// Whether what the project's own settings would run may be used.
     pub fn consent(&self) -> &Arc<Consent> {
-        &self.consent
+        &self.approvals.consent
     }
 
     /// How many tokens the model is told, about; without what calls that still run will say.

@@ -175,7 +175,7 @@ async fn check(
         (Caller::Prompt, Access::ReadFiles { .. }) if !session.runs_for_agent() => &Access::Read,
         (_, access) => access,
     };
-    let permissions = Arc::clone(&session.permissions);
+    let permissions = Arc::clone(&session.approvals.permissions);
     if !matches!(access, Access::Execute { .. }) {
         return permissions.check(&tool.request(args, access), &Environment::default());
     }
@@ -203,7 +203,7 @@ pub(super) async fn ask(
     cancel: &CancellationToken,
 ) -> Option<Answer> {
     let call = asked.call.id.clone();
-    let answer = session.questions.open(Arc::clone(&asked));
+    let answer = session.approvals.questions.open(Arc::clone(&asked));
     session.log.append(Event::CallStarted(asked));
     let answer = tokio::select! {
         biased;
@@ -211,7 +211,7 @@ pub(super) async fn ask(
         () = cancel.cancelled() => None,
     };
     if cancel.is_cancelled() {
-        session.questions.withdraw();
+        session.approvals.questions.withdraw();
     }
     session.log.append(Event::QuestionClosed { call, answer: answer.clone() });
     // What is said after the cancel does not count.
@@ -240,7 +240,7 @@ pub(super) async fn permitted(
 /// Writes an answer down; people are told where, or why not.
 async fn save(session: &Session, scope: Scope) {
     session.allow_always(scope.clone());
-    let permissions = Arc::clone(&session.permissions);
+    let permissions = Arc::clone(&session.approvals.permissions);
     let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
     let notice = match saved {
         Ok(Ok(file)) => {

@@ -195,7 +195,7 @@ impl CommandTurn<'_> {
         reloaded.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
         if self.session.servers.holds() {
             // What is to be agreed to may be something else now.
-            self.session.consent.look_again();
+            self.session.approvals.consent.look_again();
         }
         self.session.start_servers();
         self.session.servers.settled().await;
@@ -216,7 +216,7 @@ impl CommandTurn<'_> {
     /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
     /// why that counts only for this session.
     pub async fn trust_folder(&self, yes: bool) -> Result<(), String> {
-        let kept = self.session.consent.answer(yes).await;
+        let kept = self.session.approvals.consent.answer(yes).await;
         if yes {
             self.session.servers.release();
             self.session.servers.settled().await;

@@ -17,13 +17,13 @@ use tandem_tools::{Access, Kind, Summary, ToolOutput};
 
 /// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
-    let Some(status) = cancel.run_until_cancelled(session.consent.status()).await else {
+    let Some(status) = cancel.run_until_cancelled(session.approvals.consent.status()).await else {
         return false;
     };
     if status != ConsentStatus::Pending {
         return false;
     }
-    let started = question(session, &session.consent.executables());
+    let started = question(session, &session.approvals.consent.executables());
     let id = started.call.id.clone();
     let answer = call::ask(session, started, cancel).await;
     let outcome = take(session, answer, cancel).await;
@@ -68,9 +68,9 @@ async fn take(
     let permitted = call::permitted(session, answer.as_ref(), cancel).await;
     let yes = permitted.is_ok();
     match answer.as_ref().map(Answer::decision) {
-        Some(Decision::Nobody(_)) => session.consent.settle(false),
+        Some(Decision::Nobody(_)) => session.approvals.consent.settle(false),
         Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
-            if let Err(why) = session.consent.answer(yes).await {
+            if let Err(why) = session.approvals.consent.answer(yes).await {
                 let notice = format!("The answer counts for this session: {why}.");
                 session.log.append(Event::Notice(notice));
             }

@@ -46,9 +46,10 @@ pub(super) async fn fill(
 ) -> Option<Result<Vec<Part>, String>> {
     let not_run = |why: String| Some(Err(format!("`/{}` was not run: {why}", template.command)));
     if let Some(needed) = &template.needs {
-        session.consent.look_again();
+        session.approvals.consent.look_again();
         consent::ask(session, cancel).await;
-        let agreed = session.consent.given() && session.consent.executables().contains(needed);
+        let agreed = session.approvals.consent.given()
+            && session.approvals.consent.executables().contains(needed);
         if cancel.is_cancelled() {
             return None;
         }

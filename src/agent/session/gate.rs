@@ -75,14 +75,14 @@ pub struct Watching(Arc<Session>, Origin);
 
 impl Watching {
     pub(super) fn new(session: &Arc<Session>, origin: Origin) -> Self {
-        session.gate.watching.lock().push(origin.clone());
+        session.approvals.gate.watching.lock().push(origin.clone());
         Self(Arc::clone(session), origin)
     }
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let gate = &self.0.gate;
+        let gate = &self.0.approvals.gate;
         let mut watching = gate.watching.lock();
         if let Some(at) = watching.iter().position(|origin| *origin == self.1) {
             watching.swap_remove(at);

@@ -44,7 +44,7 @@ impl LoopDetector {
     /// Nothing yet. Nothing at all counts if the settings, or the user, say so.
     pub(super) fn new(session: &Session) -> Self {
         let counts = session.upkeep.detect_loops
-            && !session.permissions.allowed().contains(&Scope::Repetition);
+            && !session.approvals.permissions.allowed().contains(&Scope::Repetition);
         Self {
             calls: Cycle::default(),
             text: Repetition::default(),
@@ -197,7 +197,7 @@ fn question(session: &Session, found: &Loop) -> Arc<CallStarted> {
             why: "the model has been told, and goes on".to_owned(),
             rules: vec![RuleName::BuiltIn("repetition".to_owned())],
             commands: Vec::new(),
-            scopes: session.permissions.offered(vec![Scope::Repetition]),
+            scopes: session.approvals.permissions.offered(vec![Scope::Repetition]),
             can_save: false,
         }),
     })

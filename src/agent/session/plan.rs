@@ -24,7 +24,7 @@ impl Session {
     /// Changes how much is allowed without a question. What is being asked stays asked. An error
     /// says why the mode cannot be.
     pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
-        let _one_at_a_time = self.mode_changes.lock();
+        let _one_at_a_time = self.approvals.mode_changes.lock();
         self.change_mode(mode, None)
     }
 
@@ -39,7 +39,7 @@ impl Session {
 
     /// Begins plan mode; whether that was not on.
     pub(super) fn begin_plan(&self) -> Result<bool, String> {
-        let _one_at_a_time = self.mode_changes.lock();
+        let _one_at_a_time = self.approvals.mode_changes.lock();
         let mode = self.mode();
         if mode == Mode::Plan {
             return Ok(false);
@@ -51,7 +51,7 @@ impl Session {
     /// Goes back to the mode that plan mode was begun in, if a command has begun it and nobody has
     /// changed the mode since; which one.
     pub(super) fn end_plan(&self) -> Result<Option<Mode>, String> {
-        let _one_at_a_time = self.mode_changes.lock();
+        let _one_at_a_time = self.approvals.mode_changes.lock();
         let before = self.state(|state| state.before_plan);
         if let Some(mode) = before {
             self.change_mode(mode, None)?;
@@ -60,7 +60,7 @@ impl Session {
     }
 
     fn change_mode(&self, mode: Mode, before_plan: Option<Mode>) -> Result<(), String> {
-        self.permissions.set_mode(mode)?;
+        self.approvals.permissions.set_mode(mode)?;
         self.log.append(Event::ModeChanged { mode, before_plan });
         Ok(())
     }

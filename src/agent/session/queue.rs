@@ -153,10 +153,10 @@ impl Session {
     pub fn expire(&self, call: &str, waited: Duration) -> bool {
         let mut turns = self.turns.lock();
         let Some(running) = &mut turns.running else { return false };
-        let expired = self.questions.expire(call, || running.cancel.cancel());
+        let expired = self.approvals.questions.expire(call, || running.cancel.cancel());
         if expired {
             running.unanswered = Some(waited);
-            self.questions.withdraw();
+            self.approvals.questions.withdraw();
         }
         expired
     }
@@ -168,7 +168,7 @@ impl Session {
 
     fn cancel_running(&self, running: &Pending) {
         running.cancel.cancel();
-        self.questions.withdraw();
+        self.approvals.questions.withdraw();
     }
 
     /// Cancels every turn and lets none start; MCP servers are let go, and what runs in the

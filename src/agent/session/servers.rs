@@ -25,7 +25,8 @@ impl Session {
         if !self.servers.holds() {
             return;
         }
-        let (consent, servers) = (Arc::clone(&self.consent), Arc::downgrade(&self.servers));
+        let (consent, servers) =
+            (Arc::clone(&self.approvals.consent), Arc::downgrade(&self.servers));
         tokio::spawn(async move {
             if consent.settled().await
                 && let Some(servers) = servers.upgrade()
@@ -53,7 +54,7 @@ impl Session {
     /// Waits for servers that are getting ready. That has an end, also if they have none.
     pub(super) async fn await_servers(&self, cancel: &CancellationToken) {
         self.servers.start();
-        if self.consent.given() {
+        if self.approvals.consent.given() {
             self.servers.release();
         }
         let settled = async {

@@ -176,12 +176,12 @@ impl Session {
     /// Allows from now on what the user said always to allow.
     pub(super) fn allow_always(&self, scope: Scope) {
         self.log.append(Event::AlwaysAllowed { scope: scope.clone() });
-        self.permissions.allow(scope);
+        self.approvals.permissions.allow(scope);
     }
 
     /// Takes back what the user said always to allow.
     pub(super) fn remove_always(&self, scope: Scope) {
-        self.permissions.disallow(&scope);
+        self.approvals.permissions.disallow(&scope);
         self.log.append(Event::AlwaysRemoved { scope });
     }
 }

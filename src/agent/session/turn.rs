@@ -43,13 +43,13 @@ pub(super) async fn run(
 /// Has the rules read that people have written, if they have not been; what is wrong with them is
 /// said then.
 async fn read_rules(session: &Session) {
-    let permissions = Arc::clone(&session.permissions);
+    let permissions = Arc::clone(&session.approvals.permissions);
     if !permissions.is_loaded() {
         let load = tokio::task::spawn_blocking(move || permissions.loaded());
         // A fault is met again when something is checked, and then denies that.
         drop(load.await);
     }
-    for notice in session.permissions.news() {
+    for notice in session.approvals.permissions.news() {
         session.log.append(Event::Notice(notice));
     }
 }
