@@ -88,51 +88,51 @@ pub use tandem_tools::{
 };
 use tandem_tools::{Host, Tool};
 
-/// What a session is made of.
+/// Parts of a new session.
 pub struct Parts {
-    /// Who answers.
+    /// The model that answers.
     pub model: Arc<dyn Model>,
-    /// Who else could.
+    /// The other models, by id.
     pub models: Arc<dyn Models>,
-    /// What people have written for the model.
+    /// Memory files that people have written for the model.
     pub memory: Memory,
-    /// What a prompt can be but something for the model.
+    /// The slash commands.
     pub commands: Arc<dyn Commands>,
-    /// What it may call.
+    /// The built-in tools.
     pub tools: Vec<Arc<dyn Tool>>,
-    /// What else it may call: what MCP servers offer.
+    /// The MCP servers, whose tools the model may call too.
     pub servers: Arc<Hub>,
     /// The files, the commands and their limits.
     pub host: Host,
-    /// How much is allowed without a question.
+    /// The approval mode to begin with.
     pub mode: Mode,
-    /// What else the policy begins with.
+    /// The policy's saved rules, secrets and options.
     pub policy: permission::PolicySetup,
-    /// Whether what the project's own settings would run may be used.
+    /// The user's consent to what the project's own settings would run.
     pub consent: Arc<Consent>,
-    /// How often the model may be asked in one turn.
+    /// Maximum number of requests to the model in one turn.
     pub max_rounds: usize,
-    /// How a conversation is kept from growing beyond use.
+    /// Bounds on the growth of the conversation.
     pub upkeep: Upkeep,
-    /// How often it may be asked at all, if there is an end to that.
+    /// Maximum number of requests to the model in the session; `None` sets no limit.
     pub max_session_rounds: Option<usize>,
-    /// What people should know from the beginning: they are told in the first turn.
+    /// Notices that people are shown in the first turn.
     pub notices: Vec<String>,
-    /// Says which day it is, for the model.
+    /// Returns the current day, for the model.
     pub today: Today,
 }
 
-/// Says which day it is.
+/// Returns the current day.
 pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
 
-/// How a conversation is kept from growing beyond use.
+/// Bounds on the growth of a conversation.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
-    /// The share of the model's window, from 0 to 1, from which on it is compressed.
+    /// Share of the model's window, from 0 to 1, from which on the conversation is compressed.
     pub compress_at: f64,
-    /// Whether a model that repeats itself is told, and then stopped.
+    /// `true` if a model that repeats itself is told, and then stopped.
     pub detect_loops: bool,
-    /// Bytes of the log that are kept in memory; what is older is in a file.
+    /// Bytes of the log that stay in memory; older events are in a file.
     pub log_bytes: usize,
 }
 
@@ -171,13 +171,13 @@ pub struct Session {
     upkeep: Upkeep,
     compression: Compression,
     max_session_rounds: Option<usize>,
-    /// What people have not been told yet.
+    /// Notices that people have not been shown yet.
     notices: Mutex<Vec<String>>,
     approvals: Approvals,
     progress: ProgressAt,
     /// The ids of calls that are not in the log yet, and of those that were dropped on the way there.
     reserved: Mutex<HashSet<String>>,
-    /// All that has happened; the only state that lasts.
+    /// All events; the only state that lasts.
     log: Log,
     state: Mutex<StateReader>,
     transcript: Mutex<Transcript>,
@@ -185,7 +185,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// An empty conversation.
+    /// Makes a session with an empty conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
         let host = Arc::new(parts.host);
         let shelf = Shelf::new(Arc::clone(&host.scratch), parts.upkeep.log_bytes);
@@ -234,22 +234,22 @@ impl Session {
         session
     }
 
-    /// The session's id, which no other session of any process has.
+    /// Returns the session's id, which no other session of any process has.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Writes down what a front end with tasks must know later.
+    /// Records an event of a front end with tasks.
     pub fn record(&self, event: TaskEvent) {
         self.log.append(Event::Task(event));
     }
 
-    /// Whether a model can be called, as far as is known without the network.
+    /// Checks that the model can be called, as far as is known without the network.
     pub fn ready(&self) -> Result<(), model::Error> {
         self.answering().ready()
     }
 
-    /// Whether a prompt is a command, which may need no model at all.
+    /// Returns `true` if a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
         command::is_one(self, prompt)
     }
@@ -260,7 +260,7 @@ impl Session {
         !self.is_command(prompt) && command::unknown(self, prompt).is_none()
     }
 
-    /// The commands that only this session has, as they are now. May read files.
+    /// Returns the commands that only this session has now. May read files.
     pub fn own_commands(&self) -> Vec<SessionCommand> {
         self.commands.of_session(self)
     }
@@ -270,12 +270,12 @@ impl Session {
         self.approvals.questions.answer(call, answer, by)
     }
 
-    /// The calls that are asked about now, in no order.
+    /// Returns the calls whose question is open, in no order.
     pub fn questions(&self) -> Vec<Arc<CallStarted>> {
         self.approvals.questions.open_now()
     }
 
-    /// Whether the question about a call still waits for its answer.
+    /// Returns `true` if the question about a call still waits for its answer.
     pub fn asks(&self, call: &str) -> bool {
         self.approvals.questions.is_open(call)
     }
@@ -295,17 +295,18 @@ impl Session {
         }
     }
 
-    /// Tells that a call is shown to the user; or why it cannot be, and then it does not run.
+    /// Reports that a call is shown to the user, or the reason why it cannot be: then it does not
+    /// run.
     pub fn shown(&self, call: &str, shown: Result<(), String>) {
         self.approvals.gate.pass(call, shown);
     }
 
-    /// All events from the index `from` on, past and to come.
+    /// Returns a reader of all events from the index `from` on, past and to come.
     pub fn events(&self, from: usize) -> Reader {
         self.log.read(from)
     }
 
-    /// The id of the model that answers.
+    /// Returns the id of the model that answers.
     pub fn model(&self) -> String {
         self.answering().id().to_owned()
     }
@@ -314,52 +315,52 @@ impl Session {
         Arc::clone(&self.model.lock())
     }
 
-    /// What the model may call.
+    /// Returns the tools that the model may call.
     pub fn tools(&self) -> Arc<[ToolDeclaration]> {
         self.tools.declarations()
     }
 
-    /// The directories that the session works in; the first is the one it starts in.
+    /// Returns the directories that the session works in; the first is the one it starts in.
     pub fn roots(&self) -> &[PathBuf] {
         self.host.workspace.roots()
     }
 
-    /// Whether a directory that a client names is one of those, or below one. The error says not.
+    /// Checks that a directory that a client names is one of the roots, or below one.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
         self.host.workspace.holds(directory)
     }
 
-    /// A path (real) as people are shown it: without the directory that the session starts in.
+    /// Returns a (real) path as people are shown it: without the directory that the session starts in.
     pub fn relative(&self, path: &Path) -> String {
         self.host.workspace.relative(path)
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub fn position(&self) -> usize {
         self.log.len()
     }
 
-    /// How much is allowed without a question.
+    /// Returns the approval mode.
     pub fn mode(&self) -> Mode {
         self.approvals.permissions.mode()
     }
 
-    /// Which modes there can be.
+    /// Returns the approval modes that the policy allows.
     pub fn modes(&self) -> Vec<Mode> {
         self.approvals.permissions.modes().collect()
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn permissions(&self) -> &Arc<Permissions> {
         &self.approvals.permissions
     }
 
-    /// Whether what the project's own settings would run may be used.
+    /// Returns the user's consent to what the project's own settings would run.
     pub fn consent(&self) -> &Arc<Consent> {
         &self.approvals.consent
     }
 
-    /// How many tokens the model is told, about; without what calls that still run will say.
+    /// Returns the estimated prompt size in tokens, without the results of calls that still run.
     fn size(&self) -> u64 {
         let beside = || {
             let tools = self.tools.declarations();
@@ -369,17 +370,17 @@ impl Session {
         self.transcript.lock().size(beside)
     }
 
-    /// The commands that run in the background.
+    /// Returns the commands that run in the background.
     pub fn background(&self) -> &Background {
         &self.host.background
     }
 
-    /// How many tokens the model can be told, if that is known.
+    /// Returns the model's input limit in tokens, if it is known.
     pub fn input_limit(&self) -> Option<u64> {
         self.answering().input_limit()
     }
 
-    /// What prompts can mention: at most `most` files of the workspace, none that is ignored, and
+    /// Returns what prompts can mention: at most `most` files of the workspace, none that is ignored, and
     /// the resources that MCP servers list (`server:uri`). Walks the disk.
     pub fn mentionable(&self, most: usize) -> Vec<String> {
         let mut names = mention::files(&self.host.workspace, most);
@@ -387,7 +388,7 @@ impl Session {
         names
     }
 
-    /// The call, under an id that no other call of the session has.
+    /// Returns the call, under an id that no other call of the session has.
     fn unique(&self, mut call: Call) -> Call {
         let mut reserved = self.reserved.lock();
         self.state(|state| {
