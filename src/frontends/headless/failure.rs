@@ -1,4 +1,4 @@
-//! Why a prompt came to nothing, and the exit code that says so.
+//! Failure of a prompt, and its exit code.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ const SIGNALLED: i32 = 128;
 /// The number of SIGINT.
 const INTERRUPT: i32 = 2;
 
-/// Why a prompt came to nothing. Names and codes are those of Gemini CLI.
+/// Failure of a prompt. Names and codes are those of Gemini CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// There is no key, or it is not accepted.
     NotAuthenticated(String),
-    /// The input makes no prompt.
+    /// The input is no prompt.
     Input(String),
     /// The model was to be asked more often than is allowed.
     TurnLimit(String),
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> i32 {
         match self {
             Self::NotAuthenticated(_) => 41,
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// A name for programs.
+    /// Returns the failure's name for programs.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::NotAuthenticated(_) => "FatalAuthenticationError",

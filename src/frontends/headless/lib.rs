@@ -4,63 +4,24 @@
 //! others have joined the session: a question is answered with a refusal that tells the model so.
 
 mod failure;
-mod json;
+mod format;
 mod notes;
 mod question;
 mod stats;
-mod stream;
-mod text;
 
 use std::io::{self, Write};
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 pub use self::failure::Failure;
-use self::json::Json;
+pub use self::format::Format;
+use self::format::Printer;
 use self::notes::Notes;
-use self::stream::Stream;
-use self::text::Text;
 use tandem_agent::session::{
     Answer, CallStep, Origin, Projection, PromptPart, Session, StopReason, TurnId, Update,
     UpdateKind, explain_stop,
 };
-
-/// Format of standard output.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Format {
-    /// The model's text, as it comes.
-    #[default]
-    Text,
-    /// One JSON object at the end.
-    Json,
-    /// A JSON object a line, as things happen.
-    StreamJson,
-}
-
-impl Format {
-    const ALL: [(&'static str, Self); 3] =
-        [("text", Self::Text), ("json", Self::Json), ("stream-json", Self::StreamJson)];
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|(_, format)| *format).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("must be one of {}", names.join(", "))
-        })
-    }
-}
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(Self::ALL.iter().find(|(_, it)| it == self).map_or("", |(name, _)| name))
-    }
-}
 
 /// Options of a run.
 pub struct Options {
@@ -100,7 +61,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
     let mut log = session.events(session.position());
     let mut projection = Projection::default();
     let mut view = View {
-        shape: Shape::new(options.format, session.id(), &session.model()),
+        printer: Printer::new(options.format, session.id(), &session.model()),
         notes: Notes::new(outputs.notes, options.progress),
         answer: outputs.answer,
         session,
@@ -131,7 +92,7 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
     let Outputs { mut answer, notes } = outputs;
     // There is no session, and still an id for programs that want one.
     let id = uuid::Uuid::now_v7().to_string();
-    let end = Shape::new(format, &id, "").end(Some(failure));
+    let end = Printer::new(format, &id, "").end(Some(failure));
     Notes::new(notes, false).failed(failure);
     write(&mut answer, &end).await
 }
@@ -143,14 +104,14 @@ struct View<'a, W> {
     /// Why the prompt's command did not work, if so.
     failed: Option<String>,
     options: Options,
-    shape: Shape,
+    printer: Printer,
     notes: Notes<'a>,
     answer: W,
 }
 
 impl<W: AsyncWrite + Unpin> View<'_, W> {
     async fn show(&mut self, update: &Update<'_>, projection: &Projection) -> io::Result<()> {
-        let shown = self.shape.update(update, projection);
+        let shown = self.printer.update(update, projection);
         write(&mut self.answer, &shown).await?;
         if let UpdateKind::Call(started, CallStep::Started) = &update.kind
             && let Some(question) = &started.question
@@ -174,7 +135,7 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
     async fn end(mut self, reason: &StopReason) -> io::Result<Option<Failure>> {
         let failure = Failure::of(reason, self.options.signal.get().copied());
         let failure = failure.or(self.failed.take().map(Failure::Other));
-        let end = self.shape.end(failure.as_ref());
+        let end = self.printer.end(failure.as_ref());
         write(&mut self.answer, &end).await?;
         if let Some(failure) = &failure {
             self.notes.failed(failure);
@@ -182,42 +143,6 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
             self.notes.told(&why);
         }
         Ok(failure)
-    }
-}
-
-/// Writer of one of the formats.
-enum Shape {
-    Text(Text),
-    Json(Box<Json>),
-    Stream(Box<Stream>),
-}
-
-impl Shape {
-    fn new(format: Format, id: &str, model: &str) -> Self {
-        match format {
-            Format::Text => Self::Text(Text::default()),
-            Format::Json => Self::Json(Box::new(Json::new(id, model))),
-            Format::StreamJson => Self::Stream(Box::new(Stream::new(id, model))),
-        }
-    }
-
-    fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
-        match self {
-            Self::Text(text) => text.update(&update.kind),
-            Self::Json(json) => {
-                json.update(update, projection);
-                String::new()
-            }
-            Self::Stream(stream) => stream.update(update, projection),
-        }
-    }
-
-    fn end(self, failure: Option<&Failure>) -> String {
-        match self {
-            Self::Text(text) => text.end(),
-            Self::Json(json) => json.end(failure),
-            Self::Stream(stream) => stream.end(failure),
-        }
     }
 }
 

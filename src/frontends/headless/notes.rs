@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::Failure;
+use super::failure::Failure;
 use super::question::allowing;
 use tandem_agent::session::{
     CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry,

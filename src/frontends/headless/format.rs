@@ -1,0 +1,258 @@
+//! Formats of standard output.
+
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+use tandem_agent::session::{
+    CallStep, LastAnswer, Millis, Projection, ToolOutcome, Update, UpdateKind, explain_retry,
+};
+use tandem_content::visible::{escaped_json, visible_prose};
+
+use super::failure::Failure;
+use super::stats::Stats;
+
+/// Format of standard output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The model's text, as it comes.
+    #[default]
+    Text,
+    /// One JSON object at the end.
+    Json,
+    /// A JSON object a line, as things happen.
+    StreamJson,
+}
+
+impl Format {
+    const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("json", Self::Json), ("stream-json", Self::StreamJson)];
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("must be one of {}", names.join(", "))
+        })
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(Self::ALL.iter().find(|(_, it)| it == self).map_or("", |(name, _)| name))
+    }
+}
+
+/// Printer of one of the formats.
+pub(super) enum Printer {
+    Text(Text),
+    Json(Box<Json>),
+    Stream(Box<Stream>),
+}
+
+impl Printer {
+    pub(super) fn new(format: Format, id: &str, model: &str) -> Self {
+        match format {
+            Format::Text => Self::Text(Text::default()),
+            Format::Json => Self::Json(Box::new(Json::new(id, model))),
+            Format::StreamJson => Self::Stream(Box::new(Stream::new(id, model))),
+        }
+    }
+
+    pub(super) fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
+        match self {
+            Self::Text(text) => text.update(&update.kind),
+            Self::Json(json) => {
+                json.update(update, projection);
+                String::new()
+            }
+            Self::Stream(stream) => stream.update(update, projection),
+        }
+    }
+
+    pub(super) fn end(self, failure: Option<&Failure>) -> String {
+        match self {
+            Self::Text(text) => text.end(),
+            Self::Json(json) => json.end(failure),
+            Self::Stream(stream) => stream.end(failure),
+        }
+    }
+}
+
+/// The format `text`: the model's text, as it comes.
+#[derive(Default)]
+pub(super) struct Text {
+    /// `true` if a line has begun and not ended.
+    in_line: bool,
+}
+
+impl Text {
+    fn update(&mut self, update: &UpdateKind<'_>) -> String {
+        match update {
+            UpdateKind::Text(text) | UpdateKind::Output(text) => {
+                let text = visible_prose(text);
+                if !text.is_empty() {
+                    self.in_line = !text.ends_with('\n');
+                }
+                text.into_owned()
+            }
+            // What was printed cannot be taken back.
+            UpdateKind::Retry { retry, restarts: true } => {
+                format!("{}\n{}\n\n", self.end_line(), visible_prose(&retry.interruption()))
+            }
+            UpdateKind::AnswerFinished(_) | UpdateKind::Retry { .. } => self.end_line(),
+            _ => String::new(),
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.end_line()
+    }
+
+    fn end_line(&mut self) -> String {
+        let end = if self.in_line { "\n" } else { "" };
+        self.in_line = false;
+        end.to_owned()
+    }
+}
+
+/// The format `json`: one object at the end, of Gemini CLI's shape.
+pub(super) struct Json {
+    id: String,
+    stats: Stats,
+    answer: LastAnswer,
+    /// Output of a command.
+    output: String,
+}
+
+impl Json {
+    fn new(id: &str, model: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            stats: Stats::new(model),
+            answer: LastAnswer::default(),
+            output: String::new(),
+        }
+    }
+
+    fn update(&mut self, update: &Update<'_>, projection: &Projection) {
+        self.stats.update(update, projection);
+        self.answer.apply(&update.kind);
+        if let UpdateKind::Output(text) = update.kind {
+            self.output.push_str(text);
+        }
+    }
+
+    fn end(self, failure: Option<&Failure>) -> String {
+        let answer = self.answer.text;
+        let mut result = json!({
+            "session_id": self.id,
+            "response": if answer.is_empty() { self.output } else { answer },
+            "stats": self.stats.full(),
+        });
+        if let Some(failure) = failure {
+            result["error"] = json!({
+                "type": failure.name(),
+                "message": failure.to_string(),
+                "code": failure.code(),
+            });
+        }
+        format!("{}\n", escaped_json(&format!("{result:#}")))
+    }
+}
+
+/// The format `stream-json`: an object a line as events happen, of Gemini CLI's shape.
+pub(super) struct Stream {
+    id: String,
+    model: String,
+    stats: Stats,
+    /// When the last thing happened.
+    at: Option<Millis>,
+}
+
+impl Stream {
+    fn new(id: &str, model: &str) -> Self {
+        Self { id: id.to_owned(), model: model.to_owned(), stats: Stats::new(model), at: None }
+    }
+
+    fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
+        self.stats.update(update, projection);
+        self.at = Some(update.at);
+        match &update.kind {
+            UpdateKind::TurnQueued(_) => {
+                self.line("init", json!({ "session_id": self.id, "model": self.model }))
+            }
+            UpdateKind::TurnStarted => {
+                let turn = update.turn.and_then(|turn| projection.turn(turn));
+                let prompt = turn.map_or("", |turn| &turn.prompt);
+                self.line("message", json!({ "role": "user", "content": prompt }))
+            }
+            UpdateKind::Text(text) | UpdateKind::Output(text) => {
+                let message = json!({ "role": "assistant", "content": text, "delta": true });
+                self.line("message", message)
+            }
+            UpdateKind::Retry { retry, restarts } => self.warning(&explain_retry(retry, *restarts)),
+            UpdateKind::Note { text, .. } => self.warning(text),
+            UpdateKind::Call(started, CallStep::Started) => {
+                let call = &started.call;
+                let using = json!({
+                    "tool_name": call.name,
+                    "tool_id": call.id,
+                    "parameters": call.args,
+                });
+                self.line("tool_use", using)
+            }
+            UpdateKind::Call(started, CallStep::Finished(outcome)) => {
+                self.line("tool_result", result(&started.call.id, outcome))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn end(self, failure: Option<&Failure>) -> String {
+        let stats = self.stats.brief();
+        let result = match failure {
+            None => json!({ "status": "success", "stats": stats }),
+            Some(failure) => json!({
+                "status": "error",
+                "error": { "type": failure.name(), "message": failure.to_string() },
+                "stats": stats,
+            }),
+        };
+        self.line("result", result)
+    }
+
+    fn warning(&self, message: &str) -> String {
+        self.line("error", json!({ "severity": "warning", "message": message }))
+    }
+
+    fn line(&self, r#type: &str, fields: Value) -> String {
+        let at = self.at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+        let at = at.unwrap_or_else(jiff::Timestamp::now);
+        let mut line = json!({ "type": r#type, "timestamp": format!("{at:.3}") });
+        if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+            line.extend(fields);
+        }
+        format!("{}\n", escaped_json(&line.to_string()))
+    }
+}
+
+/// Returns the result of a call.
+fn result(call: &str, outcome: &ToolOutcome) -> Value {
+    let (kind, message) = match outcome {
+        ToolOutcome::Done(output) => {
+            return json!({ "tool_id": call, "status": "success", "output": output.text });
+        }
+        ToolOutcome::Failed(error) => (error.kind.as_str(), error.message.as_str()),
+        ToolOutcome::Rejected => ("rejected", "The call was not allowed."),
+        ToolOutcome::Cancelled => ("cancelled", "The call was cancelled."),
+        ToolOutcome::Interrupted => {
+            ("interrupted", "The agent was stopped before the call had ended.")
+        }
+    };
+    let error = json!({ "type": kind, "message": message });
+    json!({ "tool_id": call, "status": "error", "output": message, "error": error })
+}
