@@ -23,17 +23,17 @@ use tandem_settings::{Origin, Override};
 #[derive(Parser)]
 #[command(name = "tandem", version, disable_version_flag = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to do instead of serving an editor.
+    /// Subcommand to run instead of serving an editor.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// How the agent works.
+    /// Options of the agent.
     #[command(flatten)]
     pub(crate) agent: Agent,
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) log_file: Option<PathBuf>,
-    /// Log what happens, in detail, unless the environment says what to log. In a terminal the logs
-    /// go to a file, which is named
+    /// Log in detail, unless TANDEM_LOG or RUST_LOG is set. In a terminal the logs go to a file,
+    /// whose path is printed
     #[arg(short, long, global = true)]
     pub(crate) debug: bool,
     /// Print version
@@ -41,64 +41,63 @@ pub(crate) struct Cli {
     version: Option<bool>,
 }
 
-/// What to do instead of serving an editor. What a command takes is put together when it is given.
+/// Subcommand. Its arguments are built only when it is given.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
-        /// Whose: gemini, openai, anthropic, ollama
+        /// The provider: gemini, openai, anthropic or ollama
         #[arg(long, value_name = "NAME", default_value_t)]
         provider: Provider,
     },
     /// Forget a provider's stored key
     Logout {
-        /// Whose: gemini, openai, anthropic, ollama
+        /// The provider: gemini, openai, anthropic or ollama
         #[arg(long, value_name = "NAME", default_value_t)]
         provider: Provider,
     },
     /// Serve other agents and tools over A2A, without an editor
     Serve(Box<Serve>),
-    /// Watch and drive, in this terminal, a session of a tandem that runs elsewhere on this machine:
-    /// one that was started with --a2a-port, or `tandem serve`
+    /// Attach this terminal to a session of another tandem on this machine: one started with
+    /// --a2a-port, or `tandem serve`
     Attach(Attach),
-    /// Show what is set, and where
+    /// Show all settings and their origins
     Config(Config),
-    /// Play a record of a conversation against an agent, and say where it answers otherwise
+    /// Replay a recorded conversation against an agent, and report where its answers differ
     ///
-    /// The client's lines are sent one after the other, each when all lines of the agent that stand
-    /// before it in the record have come. The agent must write the same lines in the same order,
-    /// compared as JSON: the order of keys does not count, and its requests may have other ids, which
-    /// the client's answers then have too. When the record ends, the client hangs up, and the agent
-    /// must end with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
+    /// The client's lines are sent one after the other, each after all lines of the agent that precede
+    /// it in the record. The agent must write the same lines in the same order, compared as JSON: the
+    /// order of keys does not count, and its requests may have other ids, which the client's answers
+    /// then have too. After the last line the client closes the connection, and the agent must end
+    /// with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
     Replay(Replay),
 }
 
-/// A record to play, and against whom. The agent really runs the commands of the record's script: play
+/// Record to replay, and the agent to replay it against. The agent really runs the commands of the record's script: play
 /// only records that you trust.
 #[derive(Args)]
 pub(crate) struct Replay {
-    /// What --record has written, or a file of fixtures/acp. Paths in a record are compared as they
-    /// are, so play it where it was made; one that begins with a setup brings its workspace
+    /// A file written by --record, or one of fixtures/acp. Paths in a record are compared as they
+    /// are, so replay it where it was made; one that begins with a setup brings its workspace
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Write the lines of both sides: > from the client, < from the agent
     #[arg(long)]
     pub(crate) show: bool,
-    /// How long each line of the agent may take
+    /// Maximum time for each line of the agent
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// The agent to play against [default: this program, as the record's setup says, else with
-    /// --acp]. {script} stands for the file of what its model says, in the form that --model
-    /// replay:FILE takes
+    /// The agent to replay against [default: this program, as the record's setup says, else with
+    /// --acp]. {script} stands for the file of its model's answers, as --model replay:FILE takes it
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) agent: Vec<String>,
 }
 
-/// Which session a terminal attaches to.
+/// Session that a terminal attaches to.
 #[derive(Args)]
 pub(crate) struct Attach {
-    /// The port, or the address as the agent says it
+    /// The port, or the address that the agent prints
     #[arg(value_name = "PORT", value_parser = port)]
     pub(crate) port: u16,
     /// The session's id, or its beginning, if there are several
@@ -110,23 +109,23 @@ pub(crate) struct Attach {
     /// The token in this file, if the agent wants one; or `TANDEM_A2A_TOKEN`
     #[arg(long, value_name = "FILE")]
     pub a2a_token_file: Option<PathBuf>,
-    /// Change a limit; may be repeated. What counts here is line-bytes
+    /// Change a limit; may be repeated. Only line-bytes has an effect here
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,
 }
 
-/// What is set, and where.
+/// Options of `tandem config`.
 #[derive(Args)]
 pub(crate) struct Config {
     /// Write one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// With what, and how freely.
+    /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: Work,
 }
 
-/// How the agent works for an editor, or for one prompt.
+/// Options of the agent for an editor, a terminal or one prompt.
 #[derive(Args)]
 pub(crate) struct Agent {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
@@ -134,7 +133,7 @@ pub(crate) struct Agent {
     /// --experimental-zed-integration
     #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
     pub(crate) acp: bool,
-    /// With what, and how freely.
+    /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: Work,
     /// The first prompt: in a terminal the conversation goes on from there, anywhere else it is run
@@ -144,9 +143,9 @@ pub(crate) struct Agent {
     /// The first prompt of a conversation in the terminal
     #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["acp", "prompt"])]
     pub(crate) prompt_interactive: Option<String>,
-    /// Run one prompt and end: the answer goes to standard output. What comes on standard input, if
-    /// that is no terminal, is put before it. Nobody is asked: what needs a question is refused,
-    /// unless others can join and answer (--a2a-port)
+    /// Run one prompt and exit: the answer goes to standard output. Standard input, unless it is a
+    /// terminal, is put before the prompt. A tool call that needs a question is refused, unless
+    /// others can join and answer (--a2a-port)
     #[arg(
         short,
         long,
@@ -156,8 +155,8 @@ pub(crate) struct Agent {
         group = "one_prompt"
     )]
     pub(crate) prompt: Option<String>,
-    /// What -p writes: text, json (one object at the end), stream-json (an object a line, as things
-    /// happen)
+    /// Output format of -p: text, json (one object at the end), stream-json (one object a line, as
+    /// events happen)
     #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
     pub(crate) output_format: Format,
     /// More directories that the agent may work in
@@ -166,16 +165,16 @@ pub(crate) struct Agent {
     /// Write every line of the connection into a file, as JSON Lines
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) record: Option<PathBuf>,
-    /// How long what was asked for may still take when standard input has ended; and when a signal
-    /// comes while others have joined (--a2a-port), unless another comes
+    /// Maximum time for running work after standard input has ended; also after a signal while
+    /// others have joined (--a2a-port), unless a second signal comes
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, conflicts_with = "prompt")]
     pub(crate) drain_timeout: Duration,
-    /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any that
-    /// is free; it is said on standard error, or in the terminal's last row). Other users of this
-    /// machine can reach the port too: see --a2a-token-file
+    /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any free
+    /// port, printed on standard error or in the terminal's last row). Other users of this machine
+    /// can reach the port too: see --a2a-token-file
     #[arg(long, value_name = "PORT")]
     pub a2a_port: Option<u16>,
-    /// Who may use the port.
+    /// Access over A2A.
     #[command(flatten)]
     pub a2a: A2a,
 }
@@ -183,30 +182,30 @@ pub(crate) struct Agent {
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// The port, on 127.0.0.1; 0 takes any that is free, and says which on standard error. Other
-    /// users of this machine can reach it too: see --a2a-token-file
+    /// The port, on 127.0.0.1; 0: any free port, printed on standard error. Other users of this
+    /// machine can reach it too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
     pub(crate) port: u16,
-    /// The directories that sessions may work in or below: each client says where; who does not
-    /// say works in the first [default: the working directory]
+    /// The directories that sessions may work in or below. A client that names none works in the
+    /// first [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace_root: Vec<PathBuf>,
-    /// Let clients ask for sessions in which nothing is asked (`autoExecute`)
+    /// Let clients start sessions that run every tool without a question (`autoExecute`)
     #[arg(long)]
     pub(crate) allow_auto_execute: bool,
-    /// How long what runs may still take when a signal comes; another signal ends it at once. Less
-    /// than what ends the process by force may wait, often 30 seconds
+    /// Maximum time for running work after a signal; a second signal ends it at once. Set it below
+    /// the time after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub(crate) drain_timeout: Duration,
-    /// With what, and how freely.
+    /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Who may use the port.
+    /// Access over A2A.
     #[command(flatten)]
     pub a2a: A2a,
 }
 
-/// Who may reach the agent over A2A, and whom it may reach.
+/// Access to the agent over A2A, and the addresses that it may call.
 #[derive(Args)]
 pub(crate) struct A2a {
     /// Serve only those who send the token in this file (`Authorization: Bearer ...`, or `?token=`
@@ -222,7 +221,7 @@ pub(crate) struct A2a {
     pub a2a_private_servers: bool,
 }
 
-/// With what, and how freely, the agent works.
+/// Model, permissions and limits of the agent.
 #[derive(Args, Clone)]
 pub(crate) struct Work {
     /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
@@ -230,12 +229,12 @@ pub(crate) struct Work {
     /// and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
     pub(crate) model: Option<String>,
-    /// How much the model thinks, if it can be told: a level such as LOW, MEDIUM or HIGH [default:
-    /// the model's own]
+    /// The thinking level, for models that have one, such as LOW, MEDIUM or HIGH [default: the
+    /// model's own]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<String>,
-    /// What needs no question: default (reading), `auto_edit` (also changing files), yolo
-    /// (everything), plan (reading, and all else is refused) [default: default]
+    /// The tools that run without a question: default (reading), `auto_edit` (also changing files),
+    /// yolo (all), plan (reading; all others are refused) [default: default]
     #[arg(long, value_name = "MODE")]
     pub(crate) approval_mode: Option<Mode>,
     /// The same as --approval-mode yolo
@@ -250,7 +249,7 @@ pub(crate) struct Work {
     /// Tools, or beginnings of commands, that need no question: `run_shell_command(git status)`
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub(crate) allowed_tools: Vec<String>,
-    /// Trust the workspace, this time: what its own settings say counts
+    /// Trust the workspace for this run: its own settings count
     #[arg(long)]
     pub(crate) skip_trust: bool,
     /// Use no MCP servers but these
@@ -263,47 +262,47 @@ pub(crate) struct Work {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem                                in a terminal: ask there; ? shows the keys
-  tandem 'why does the test fail?'      the same, and this is asked first
+  tandem                                a session in the terminal; ? shows the keys
+  tandem 'why does the test fail?'      the same, beginning with this prompt
   tandem --a2a-port 41242               the same, and other agents may join the session
-  tandem --acp                          what an editor's settings would run
+  tandem --acp                          the command for an editor's settings
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
-  tandem replay --show FILE             play a record of --record again, and compare
+  tandem replay --show FILE             replay a record of --record, and compare
   tandem login                          store a Gemini API key
   tandem --model ollama:qwen3:8b        a model of this machine
-  tandem --model replay -y < FILE       play the demonstration to messages in a file; the source
+  tandem --model replay -y < FILE       run the demonstration for messages in a file; the source
                                         has one: fixtures/acp/hello.ndjson
 
 Environment:
-  GEMINI_API_KEY, GOOGLE_API_KEY        the key; before one that was stored with `tandem login`
-  GEMINI_MODEL                          the model, if --model does not say; also in your `.env`
-  GOOGLE_GEMINI_BASE_URL                a gateway in place of Google's server
+  GEMINI_API_KEY, GOOGLE_API_KEY        the key; wins over one stored with `tandem login`
+  GEMINI_MODEL                          the model, unless --model is given; also in your `.env`
+  GOOGLE_GEMINI_BASE_URL                a gateway instead of Google's server
   GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
   ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
                                         ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
-  ANTHROPIC_BASE_URL                    a gateway in place of Anthropic's server
+  ANTHROPIC_BASE_URL                    a gateway instead of Anthropic's server
   OPENAI_API_KEY                        the key for models like openai:gpt-5
   OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
-  OLLAMA_HOST                           where Ollama is [http://127.0.0.1:11434]
+  OLLAMA_HOST                           Ollama's address [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere
-  TANDEM_A2A_TOKEN                      who may use the A2A port: those who send this
-  BROWSER                               what opens the page that asks for a key
-  TANDEM_CONFIG_DIR                     where the key, models.json and the history of prompts
-                                        are [~/.config/tandem]
-  TANDEM_STATE_DIR                      where files are kept for /restore, and output that is too
-                                        long, as long as the session lives
+  TANDEM_A2A_TOKEN                      token that clients of the A2A port must send
+  BROWSER                               program that opens the page that asks for a key
+  TANDEM_CONFIG_DIR                     directory of the key, models.json and the history of
+                                        prompts [~/.config/tandem]
+  TANDEM_STATE_DIR                      directory of file versions for /restore and of long
+                                        output, while the session lives
                                         [~/.local/state/tandem]
-  TANDEM_LOG, RUST_LOG                  what is logged: error, warn (default), info, debug, trace,
-                                        or of a part of the program: tandem::rpc=trace
+  TANDEM_LOG, RUST_LOG                  log level: error, warn (default), info, debug, trace, or
+                                        that of a part of the program: tandem::rpc=trace
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]
   NO_COLOR                              no colours in logs and in the terminal
 ";
 
-/// Whether arguments that cannot be read ask for one prompt to be run.
+/// Returns `true` if invalid arguments ask for one prompt to be run.
 pub(crate) fn wants_prompt() -> bool {
     std::env::args_os().skip(1).any(|arg| {
         let arg = arg.to_string_lossy();
@@ -338,12 +337,12 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 }
 
 impl Agent {
-    /// Whether one prompt is run and no more, even in a terminal.
+    /// Returns `true` if one prompt is run and no more, even in a terminal.
     pub(crate) fn one_prompt(&self) -> bool {
         self.prompt.is_some() || self.output_format != Format::default()
     }
 
-    /// What is asked first.
+    /// Returns the first prompt.
     pub(crate) fn first_prompt(&self) -> Option<String> {
         let query = (!self.query.is_empty()).then(|| self.query.join(" "));
         [&self.prompt, &self.prompt_interactive].into_iter().find_map(Clone::clone).or(query)
@@ -351,7 +350,7 @@ impl Agent {
 }
 
 impl Work {
-    /// What the flags say that settings can say too.
+    /// Returns the flags that override settings.
     pub(crate) fn given(&self) -> Vec<Override> {
         let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
         let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
@@ -394,7 +393,8 @@ fn port(text: &str) -> Result<u16, String> {
     let address = address.split('/').next().unwrap_or_default();
     let (host, port) = address.rsplit_once(':').unwrap_or(("localhost", address));
     if !["localhost", "127.0.0.1", "[::1]"].contains(&host) {
-        return Err("only an agent of this machine can be attached to".to_owned());
+        return Err("only an agent on this machine can be attached to: use a port, such as 41242"
+            .to_owned());
     }
     let port = port.parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| "must be a port, such as 41242, or http://127.0.0.1:41242/".to_owned())

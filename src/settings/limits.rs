@@ -150,7 +150,7 @@ impl FromStr for Change {
         let (name, value) = change.split_once('=').ok_or("must be NAME=VALUE")?;
         let named = NAMED.iter().find(|named| named.name == name).ok_or_else(|| {
             let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
-            format!("there is no limit {name:?}; there are {}", names.join(", "))
+            format!("unknown limit {name:?}; known limits: {}", names.join(", "))
         })?;
         let value = value.parse().map_err(|_| format!("{value:?} is not a whole number"))?;
         if value == 0 {
@@ -204,22 +204,22 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "rounds",
-        what: "how often the model is asked in one turn",
+        what: "requests to the model in one turn",
         field: Field::Count(|limits| &mut limits.rounds),
     },
     Named {
         name: "model-attempts",
-        what: "how often a request to the model is tried",
+        what: "attempts of a request to the model",
         field: Field::Times(|limits| &mut limits.model.retry.attempts),
     },
     Named {
         name: "model-connect-seconds",
-        what: "how long connecting to the model may take",
+        what: "connecting to the model",
         field: Field::Seconds(|limits| &mut limits.model.connect_timeout),
     },
     Named {
         name: "model-idle-seconds",
-        what: "how long the model may say nothing",
+        what: "silence of the model",
         field: Field::Seconds(|limits| &mut limits.model.idle),
     },
     Named {
@@ -269,27 +269,27 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "search-seconds",
-        what: "how long a search may take",
+        what: "a search",
         field: Field::Seconds(|limits| &mut limits.tools.search_time),
     },
     Named {
         name: "web-bytes",
-        what: "what one call reads of the web",
+        what: "bytes that one call reads of the web",
         field: Field::Count(|limits| &mut limits.tools.web_bytes),
     },
     Named {
         name: "web-seconds",
-        what: "how long reading one address may take",
+        what: "reading one web address",
         field: Field::Seconds(|limits| &mut limits.tools.web_time),
     },
     Named {
         name: "web-requests",
-        what: "how often one host of the web is asked within a minute",
+        what: "requests to one web host within a minute",
         field: Field::Count(|limits| &mut limits.tools.web_requests),
     },
     Named {
         name: "shell-idle-seconds",
-        what: "how long a command may be silent",
+        what: "silence of a command",
         field: Field::Seconds(|limits| &mut limits.tools.shell_idle),
     },
     Named {
@@ -314,22 +314,22 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "mcp-start-seconds",
-        what: "how long an MCP server may take to be ready",
+        what: "start of an MCP server",
         field: Field::Seconds(|limits| &mut limits.mcp.start),
     },
     Named {
         name: "mcp-wait-seconds",
-        what: "how long a prompt waits for MCP servers",
+        what: "wait of a prompt for MCP servers",
         field: Field::Seconds(|limits| &mut limits.mcp.wait),
     },
     Named {
         name: "mcp-call-seconds",
-        what: "how long an MCP server may say nothing to a call",
+        what: "silence of an MCP server during a call",
         field: Field::Seconds(|limits| &mut limits.mcp.call),
     },
     Named {
         name: "mcp-login-seconds",
-        what: "how long a login to an MCP server may take",
+        what: "a login to an MCP server",
         field: Field::Seconds(|limits| &mut limits.mcp.login),
     },
     Named {
@@ -344,7 +344,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "mcp-instructions-chars",
-        what: "what one MCP server tells the model about itself",
+        what: "instructions of one MCP server for the model",
         field: Field::Count(|limits| &mut limits.mcp.instructions_chars),
     },
     Named {
@@ -389,22 +389,22 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "a2a-head-seconds",
-        what: "how long the head of a request may take",
+        what: "receiving the head of a request",
         field: Field::Seconds(|limits| &mut limits.a2a.head_time),
     },
     Named {
         name: "a2a-stuck-seconds",
-        what: "how long a client may take nothing it is sent",
+        what: "time that a client may read nothing it is sent",
         field: Field::Seconds(|limits| &mut limits.a2a.patience),
     },
     Named {
         name: "a2a-ping-seconds",
-        what: "how long a WebSocket is silent before a ping",
+        what: "silence of a WebSocket before a ping",
         field: Field::Seconds(|limits| &mut limits.a2a.ping),
     },
     Named {
         name: "a2a-pong-seconds",
-        what: "how long the answer to a ping may take",
+        what: "wait for the answer to a ping",
         field: Field::Seconds(|limits| &mut limits.a2a.pong),
     },
     Named {
@@ -414,12 +414,12 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "session-idle-seconds",
-        what: "how long a session lives that nobody uses",
+        what: "life of a session that nobody uses",
         field: Field::Seconds(|limits| &mut limits.a2a.session_idle),
     },
     Named {
         name: "question-seconds",
-        what: "how long `tandem serve` waits for an answer",
+        what: "wait of `tandem serve` for an answer",
         field: Field::Seconds(|limits| &mut limits.a2a.question),
     },
 ];
@@ -462,7 +462,7 @@ mod tests {
     fn a_wrong_change_says_what_is_right() {
         let wrong = |change, why| check(change, Err::<fn(&Limits) -> bool, _>(why));
         wrong("line-bytes", "NAME=VALUE");
-        wrong("lines=1", "there are line-bytes, stdin-bytes");
+        wrong("lines=1", "known limits: line-bytes, stdin-bytes");
         wrong("line-bytes=many", "not a whole number");
         wrong("line-bytes=0", "at least 1");
     }

@@ -208,7 +208,7 @@ async fn what_cannot_be_attached_to_is_said() {
     let seen = terminal.until("code 1");
     assert!(seen.contains(&format!("tandem: nothing listens on 127.0.0.1:{free}")), "{seen}");
     terminal.agent("", "attach http://example.org:41242");
-    terminal.until("only an agent of this machine can be attached to");
+    terminal.until("only an agent on this machine can be attached to");
     terminal.agent("", "attach x");
     terminal.until("must be a port");
     let other = TcpListener::bind("127.0.0.1:0").unwrap();

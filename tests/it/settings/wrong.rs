@@ -79,7 +79,7 @@ fn only_the_wrong_value_does_not_count() {
     assert_eq!(settings.limits, [("rounds".to_owned(), 7)].into());
     let remarks = settings.remarks().join("\n");
     assert_eq!(settings.remarks().len(), 3, "{remarks}");
-    assert!(remarks.contains("there is no limit \"round\"; there are line-bytes"), "{remarks}");
+    assert!(remarks.contains("unknown limit \"round\"; known limits: line-bytes"), "{remarks}");
 }
 
 #[test]
