@@ -93,7 +93,7 @@ struct CommandRequest<'a> {
 /// Why a path and arguments are no command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathError {
-    /// There is no such command.
+    /// Unknown command. `/help` lists the commands.
     Unknown(String),
     /// It takes other arguments, or needs a sub-command.
     Usage(String),
@@ -150,7 +150,7 @@ impl Registry {
         }
         let found = self.find(&path).ok_or_else(|| {
             let names = list(self.commands.iter().map(|command| format!("`/{}`", command.name)));
-            PathError::Unknown(format!("There is no command `{path}`. There are: {names}."))
+            PathError::Unknown(format!("Unknown command `{path}`. Known commands: {names}."))
         })?;
         if !found.args.is_empty() {
             return Err(PathError::Unknown(found.no_such_sub_command()));
@@ -205,7 +205,7 @@ impl Commands for Registry {
                 return custom::run(&found, args);
             }
             let found = self.server_prompt(turn.session(), prompt);
-            let (command, args) = found.ok_or("There is no such command.")?;
+            let (command, args) = found.ok_or("Unknown command. `/help` lists the commands.")?;
             return prompts::run(&command, args, turn).await;
         };
         let run = found.check()?;
@@ -233,7 +233,7 @@ impl ParsedCommand<'_> {
             && let Some(missing) = command.arguments.iter().find(|argument| argument.is_required)
         {
             let usage = command.usage(path);
-            return Err(format!("{usage}\n\nWhat is missing: {}.", missing.description));
+            return Err(format!("{usage}\n\nMissing: {}.", missing.description));
         }
         if !args.is_empty() && command.arguments.is_empty() && !command.sub_commands.is_empty() {
             return Err(self.no_such_sub_command());

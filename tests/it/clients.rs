@@ -91,7 +91,7 @@ async fn every_kind_of_tool_is_shown() {
         (
             "no_such_tool",
             json!({}),
-            &["push Hammer no_such_tool", "Error There is no tool `no_such_tool`."],
+            &["push Hammer no_such_tool", "Error Unknown tool `no_such_tool`."],
         ),
     ];
     for (name, args, expected) in cases {

@@ -173,11 +173,11 @@ async fn help_lists_every_command_with_what_it_takes() {
             "clear"
         ]
     );
-    contains(&stage.output("/help memory add").await, &["`/memory add TEXT`", "TEXT: what is"]);
+    contains(&stage.output("/help memory add").await, &["`/memory add TEXT`", "TEXT: the text"]);
     contains(&stage.output("/help /model").await, &["- `/model show`", "- `/model set ID`"]);
     let restore = stage.output("/help restore").await;
     contains(&restore, &["`/restore [CALL]`", "\n\n- `/restore list`", "- `/restore turn N`"]);
-    contains(&stage.output("/help nonsense").await, &["There is no command `/nonsense`"]);
+    contains(&stage.output("/help nonsense").await, &["Unknown command `/nonsense`"]);
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_command_that_is_used_wrongly_says_how_it_is_used() {
     let memory = stage.output("/memory").await;
     contains(&memory, &["`/memory` needs one of these", "- `/memory add TEXT`: ", "refresh`"]);
     contains(&stage.output("/memory lose").await, &["`/memory` has no `lose`", "- `/memory show`"]);
-    contains(&stage.output("/memory add").await, &["`/memory add TEXT`", "What is missing: what"]);
+    contains(&stage.output("/memory add").await, &["`/memory add TEXT`", "Missing: the text"]);
     contains(&stage.output("/model set  ").await, &["`/model set ID`", "the model's id"]);
     let clear = stage.output("/clear the table").await;
     assert_eq!(clear, "`/clear` takes no arguments; nothing was done.");

@@ -248,8 +248,8 @@ async fn wrong_arguments_are_said_and_nothing_is_changed() {
     let stage = Stage::new(vec![writes(&[("w1", "a", "one\n")])]);
     stage.say("first").await;
     for (prompt, answer) in [
-        ("/restore w9", "There is no such change."),
-        ("/restore turn 9", "There is no such change."),
+        ("/restore w9", "Unknown change."),
+        ("/restore turn 9", "Unknown change."),
         ("/restore turn nine", "`nine` is not the number of a turn."),
     ] {
         let said = stage.say(prompt).await;

@@ -4,7 +4,7 @@ use super::{Command, CommandReply};
 
 pub(super) const COMMAND: Command = Command {
     name: "clear",
-    description: "let the model forget the conversation so far",
+    description: "clear the conversation so far for the model",
     arguments: &[],
     sub_commands: &[],
     asks_model: false,

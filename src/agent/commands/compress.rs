@@ -4,10 +4,10 @@ use super::{Argument, Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "compress",
-    description: "let the model sum up the conversation so far, and go on from that",
+    description: "summarize the conversation so far, and continue from the summary",
     arguments: &[Argument {
         name: "about",
-        description: "what the summary is to be about above all",
+        description: "the topic that the summary should focus on",
         is_required: false,
     }],
     sub_commands: &[],

@@ -157,7 +157,7 @@ pub(super) fn run(found: &CommandFile, args: &str) -> Result<CommandReply, Strin
 
 pub(super) const COMMAND: Command = Command {
     name: "commands",
-    description: "your own commands: the files that they are in, and what is wrong with them",
+    description: "your own commands: their files, and errors in them",
     arguments: &[],
     sub_commands: &[],
     asks_model: false,

@@ -5,7 +5,7 @@ use crate::session::Commands as _;
 
 pub(super) const COMMAND: Command = Command {
     name: "help",
-    description: "which commands there are, or how one is used",
+    description: "list the commands, or show the usage of one",
     arguments: &[Argument {
         name: "command",
         description: "the command's name",
@@ -33,7 +33,7 @@ fn help(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     }
     let found = request.registry.find(&asked).filter(|found| found.args.is_empty());
     let found = found.ok_or_else(|| {
-        format!("There is no command `{asked}`. There are:\n\n{}", command_lines("", commands))
+        format!("Unknown command `{asked}`. Known commands:\n\n{}", command_lines("", commands))
     })?;
     if found.command.run.is_none() {
         return Ok(CommandReply::Say(command_lines(&found.path, found.command.sub_commands)));

@@ -5,7 +5,7 @@ use tandem_model::Part;
 
 pub(super) const COMMAND: Command = Command {
     name: "init",
-    description: "let the model study the project and write GEMINI.md, which it is told from then on",
+    description: "let the model study the project and write GEMINI.md, its instructions from then on",
     arguments: &[],
     sub_commands: &[],
     asks_model: true,

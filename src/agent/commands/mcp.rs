@@ -16,7 +16,7 @@ pub(super) const COMMAND: Command = Command {
     sub_commands: &[
         Command {
             name: "list",
-            description: "the servers, how it stands with each, and what it offers",
+            description: "the servers, with the status, tools, prompts and resources of each",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -24,7 +24,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "desc",
-            description: "the same, with what each tool does",
+            description: "the same, with the description of each tool",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -32,7 +32,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "schema",
-            description: "the same, with what each tool takes",
+            description: "the same, with the arguments of each tool",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -45,7 +45,7 @@ pub(super) const COMMAND: Command = Command {
                 SERVER,
                 Argument {
                     name: "address",
-                    description: "where the browser ended up, if it could not come back by itself",
+                    description: "the address that the browser was sent to, if it could not return by itself",
                     is_required: false,
                 },
             ],
@@ -63,7 +63,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "reload",
-            description: "read the settings again and reach the servers anew, or one of them",
+            description: "reload the settings and reconnect the servers, or one of them",
             arguments: &[Argument { is_required: false, ..SERVER }],
             sub_commands: &[],
             asks_model: false,
@@ -99,8 +99,8 @@ enum ToolDetail {
     Schemas,
 }
 
-const NONE: &str = "There are no MCP servers. They are named under `mcpServers` in \
-    `settings.json`; an editor may bring some, too.";
+const NONE: &str = "No MCP servers are configured. Add them under `mcpServers` in \
+    `settings.json`, or in your editor.";
 
 async fn list(request: CommandRequest<'_>, detail: ToolDetail) -> Result<CommandReply, String> {
     let servers = request.turn.servers().await;

@@ -5,12 +5,12 @@ use crate::session::MemoryFile;
 
 pub(super) const COMMAND: Command = Command {
     name: "memory",
-    description: "what is written down for the model, in GEMINI.md and AGENTS.md files",
+    description: "the memory files: GEMINI.md and AGENTS.md, with instructions for the model",
     arguments: &[],
     sub_commands: &[
         Command {
             name: "show",
-            description: "what the model is told of it",
+            description: "the content that the model is told",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -20,7 +20,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "list",
-            description: "the files that it is in",
+            description: "the paths of the memory files",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -30,10 +30,10 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "add",
-            description: "write something into your own file, for every project",
+            description: "add a line to your own memory file, for every project",
             arguments: &[Argument {
                 name: "text",
-                description: "what is to be remembered",
+                description: "the text to remember",
                 is_required: true,
             }],
             sub_commands: &[],
@@ -42,7 +42,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "refresh",
-            description: "read the files again",
+            description: "reload the memory files",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -57,8 +57,8 @@ pub(super) const COMMAND: Command = Command {
     run: None,
 };
 
-const NOTHING: &str = "Nothing is written down: there is no GEMINI.md or AGENTS.md, of yours or of \
-    the project. `/init` writes one for the project, `/memory add` one for you.";
+const NOTHING: &str = "No memory files were found: neither you nor the project has a GEMINI.md or \
+    AGENTS.md. `/init` writes one for the project, `/memory add` one for you.";
 
 fn show(files: &[MemoryFile]) -> String {
     if files.is_empty() {
@@ -68,7 +68,7 @@ fn show(files: &[MemoryFile]) -> String {
         let path = file.path.display();
         match &file.content {
             Ok(text) => format!("**{path}**\n\n{text}"),
-            Err(why) => format!("**{path}** is not told to the model: {why}"),
+            Err(why) => format!("**{path}** is not sent to the model: {why}"),
         }
     };
     files.iter().map(part).collect::<Vec<_>>().join("\n\n---\n\n")
@@ -82,7 +82,7 @@ fn list(files: &[MemoryFile]) -> String {
         let path = file.path.display();
         match &file.content {
             Ok(text) => format!("- `{path}`: {} characters\n", text.chars().count()),
-            Err(why) => format!("- `{path}`: not told to the model: {why}\n"),
+            Err(why) => format!("- `{path}`: not sent to the model: {why}\n"),
         }
     };
     format!("The model is told what these say:\n\n{}", files.iter().map(line).collect::<String>())
@@ -90,7 +90,7 @@ fn list(files: &[MemoryFile]) -> String {
 
 async fn add(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     if request.args.trim_matches(['-', ' ']).is_empty() {
-        return Err("There is nothing in it to remember.".to_owned());
+        return Err("Nothing was added: the text is empty.".to_owned());
     }
     let file = request.turn.remember(request.args).await;
     let file = file.map_err(|why| format!("Nothing was added: {why}"))?;

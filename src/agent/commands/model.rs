@@ -4,12 +4,12 @@ use super::{Argument, Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "model",
-    description: "which model answers",
+    description: "show or change the model",
     arguments: &[],
     sub_commands: &[
         Command {
             name: "show",
-            description: "the model that answers, and those that are known",
+            description: "the current model, and all known models",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -17,7 +17,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "set",
-            description: "let another model answer from now on, with the same conversation",
+            description: "switch to another model within the same conversation",
             arguments: &[Argument {
                 name: "id",
                 description: "the model's id, as for `--model`",
@@ -40,7 +40,7 @@ async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         format!("- `{id}`{mark}\n")
     });
     let lines: String = lines.collect();
-    Ok(CommandReply::Say(format!("The model is `{current}`. Known are:\n\n{lines}")))
+    Ok(CommandReply::Say(format!("The model is `{current}`. Known models:\n\n{lines}")))
 }
 
 async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -7,15 +7,12 @@ use super::{Argument, Command, CommandReply, CommandRequest};
 use crate::permission::consent::ConsentStatus;
 use crate::permission::{Permissions, Saved, Scope};
 
-const YES: Argument = Argument {
-    name: "yes or no",
-    description: "yes (what is meant if it is left out), or no",
-    is_required: false,
-};
+const YES: Argument =
+    Argument { name: "yes or no", description: "yes (the default), or no", is_required: false };
 
 pub(super) const COMMAND: Command = Command {
     name: "permissions",
-    description: "what needs no question: answers that were \"always\", rules, this folder",
+    description: "calls that need no question: \"always\" answers, rules, this folder",
     arguments: &[],
     sub_commands: &[
         Command {
@@ -28,7 +25,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "remove",
-            description: "take an \"always\" back",
+            description: "remove an \"always\" answer",
             arguments: &[Argument {
                 name: "number",
                 description: "its number in the list",
@@ -40,7 +37,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "trust",
-            description: "whether what this folder's own settings would run may be used",
+            description: "allow or refuse commands and servers from this folder's own settings",
             arguments: &[YES],
             sub_commands: &[],
             asks_model: false,
@@ -48,7 +45,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "reload",
-            description: "read the files of rules again",
+            description: "reload the rule files",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -97,7 +94,7 @@ fn written(permissions: &Permissions) -> String {
     let mut text = format!("The approval mode is `{}`.\n", permissions.mode());
     let answered = answered(permissions);
     if answered.is_empty() {
-        text.push_str("\nNothing was answered with \"always\".\n");
+        text.push_str("\nNo question was answered with \"always\".\n");
     } else {
         text.push_str("\n**Always** (`/permissions remove N` takes it back):\n\n");
     }
@@ -132,15 +129,17 @@ fn written(permissions: &Permissions) -> String {
 
 async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let number: usize = request.args.parse().map_err(|_| {
-        format!("`{}` is no number. `/permissions` shows the numbers.", request.args)
+        format!("`{}` is not a number. `/permissions` shows the numbers.", request.args)
     })?;
     let permissions = Arc::clone(request.turn.session().permissions());
     let removed = blocking(move || {
         let at = number.checked_sub(1);
         let answer = at.and_then(|at| answered(&permissions).into_iter().nth(at));
-        let answer = answer.ok_or(format!("There is no number {number}."))?;
+        let answer = answer.ok_or(format!(
+            "No \"always\" answer has the number {number}. `/permissions` shows the numbers."
+        ))?;
         if let Answered::Saved(saved) = &answer {
-            permissions.unsave(saved).map_err(|why| format!("It is still there: {why}."))?;
+            permissions.unsave(saved).map_err(|why| format!("It was not removed: {why}."))?;
         }
         Ok(answer)
     });

@@ -4,11 +4,11 @@ use super::{Command, CommandReply, CommandRequest};
 
 pub(super) const COMMAND: Command = Command {
     name: "plan",
-    description: "plan first: nothing but reading is allowed, and nothing else asked about",
+    description: "plan mode: only reading is allowed, everything else is refused without a question",
     arguments: &[],
     sub_commands: &[Command {
         name: "off",
-        description: "go back to the mode that it was begun in",
+        description: "return to the mode before plan mode",
         arguments: &[],
         sub_commands: &[],
         asks_model: false,

@@ -132,11 +132,9 @@ fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, Strin
     let missing = prompt.arguments.iter().find(|it| it.required && !args.contains_key(&it.name));
     match missing {
         Some(argument) if argument.description.is_empty() => {
-            Err(format!("What is missing: {}.", argument.name))
+            Err(format!("Missing: {}.", argument.name))
         }
-        Some(argument) => {
-            Err(format!("What is missing: {}, {}.", argument.name, argument.description))
-        }
+        Some(argument) => Err(format!("Missing: {}, {}.", argument.name, argument.description)),
         None => Ok(args),
     }
 }
@@ -208,8 +206,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        check("", Err("What is missing: file"));
-        check("--how=x", Err("What is missing: file"));
+        check("", Err("Missing: file"));
+        check("--how=x", Err("Missing: file"));
         check("'a", Err("A quote is not closed"));
         check("--file=a --how=b c", Err("`c` is one argument too many"));
     }

@@ -17,7 +17,7 @@ const TURN: Argument = Argument {
 
 pub(super) const COMMAND: Command = Command {
     name: "restore",
-    description: "put a file back as it was before a call changed it; without CALL, list them",
+    description: "restore a file from before a call changed it; without CALL, list the changes",
     arguments: &[Argument {
         name: "call",
         description: "the call, as `/restore list` has it",
@@ -26,7 +26,7 @@ pub(super) const COMMAND: Command = Command {
     sub_commands: &[
         Command {
             name: "list",
-            description: "the changes of files that can be taken back",
+            description: "the file changes that can be undone",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -34,7 +34,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "turn",
-            description: "take back all changes of a turn",
+            description: "undo all changes of a turn",
             arguments: &[TURN],
             sub_commands: &[],
             asks_model: false,
@@ -47,7 +47,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "since",
-            description: "take back all changes of a turn and of those after it",
+            description: "undo all changes of a turn and of the turns after it",
             arguments: &[TURN],
             sub_commands: &[],
             asks_model: false,
@@ -118,7 +118,7 @@ async fn restore(
 ) -> Result<CommandReply, String> {
     let came = request.turn.restore(selection).await?;
     if came.is_empty() {
-        return Err("There is no such change. `/restore list` has those that there are.".to_owned());
+        return Err("Unknown change. `/restore list` shows all changes.".to_owned());
     }
     let line = |(change, result): &(CallChange, Result<(), String>)| {
         let file = request.turn.session().relative(&change.path);

@@ -13,11 +13,11 @@ const PID: Argument =
 
 pub(super) const COMMAND: Command = Command {
     name: "shells",
-    description: "the commands that run in the background; what one of them has written",
+    description: "the commands that run in the background, or the output of one",
     arguments: &[PID],
     sub_commands: &[Command {
         name: "stop",
-        description: "end one of them, with all that it has started",
+        description: "stop a background command and all processes that it started",
         arguments: &[Argument { is_required: true, ..PID }],
         sub_commands: &[],
         asks_model: false,
@@ -54,7 +54,7 @@ fn find(request: &CommandRequest<'_>) -> Result<Arc<Job>, String> {
     let pid = request.args.parse().ok();
     let job = pid.and_then(|pid| request.turn.session().background().find(pid));
     job.ok_or_else(|| {
-        format!("There is no `{}`. `/shells` has those that there are.", request.args)
+        format!("Unknown background command `{}`. `/shells` lists them.", request.args)
     })
 }
 

@@ -136,7 +136,8 @@ pub(super) async fn as_needed(
         Some(Ok(_)) => return Some(true),
         Some(Err(CompressError::Cancelled)) => return None,
         Some(Err(why)) => {
-            let notice = format!("The conversation is too long, and could not be summed up: {why}");
+            let notice =
+                format!("The conversation is too long, and could not be summarized: {why}");
             session.log.append(Event::Notice(notice));
         }
         None => {}

@@ -48,9 +48,10 @@ fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
         summary: Summary::new(format!("Use what the settings in {folder} would run")),
         access: Access::Other { description },
         question: Some(Question {
-            why: "nobody has said to trust what this folder's own settings run; `/permissions \
-                trust` changes the answer"
-                .to_owned(),
+            why:
+                "this folder's own settings are not trusted yet; `/permissions trust` changes the \
+                answer"
+                    .to_owned(),
             rules: vec![RuleName::BuiltIn("unknown-folder".to_owned())],
             commands: Vec::new(),
             scopes: Vec::new(),

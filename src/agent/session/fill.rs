@@ -54,8 +54,8 @@ pub(super) async fn fill(
             return None;
         }
         if !agreed {
-            let why = "its folder's own files name it, it runs commands, and nobody has said to trust \
-                them (`/permissions trust`).";
+            let why = "it runs commands, and its folder's own files are not trusted yet \
+                (`/permissions trust`).";
             return not_run(why.to_owned());
         }
     }

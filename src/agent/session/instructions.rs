@@ -76,7 +76,7 @@ impl Instructions {
         let new = known.files.iter().filter(|file| !before.contains(file));
         let untold = new.filter_map(|file| {
             let why = file.content.as_ref().err()?;
-            Some(format!("{} is not told to the model: {why}", file.path.display()))
+            Some(format!("{} is not sent to the model: {why}", file.path.display()))
         });
         let untold = untold.collect();
         let Some(system) = known.system.clone() else {

@@ -77,7 +77,7 @@ impl Memory {
 
     /// Adds a line to the user's own file; which file that is. What it says otherwise is kept.
     pub(super) fn add(&self, fact: &str) -> Result<PathBuf, String> {
-        let file = self.user_file().ok_or("Nobody knows where your home directory is.")?;
+        let file = self.user_file().ok_or("Your home directory is unknown: set `HOME`.")?;
         add_memory(&file, fact).map_err(|err| err.message)?;
         Ok(file)
     }

@@ -56,10 +56,10 @@ impl Toolbox {
     /// Returns the error for the model when it calls a tool that does not exist.
     pub(super) fn unknown(&self, name: &str) -> String {
         if let Some(why) = self.servers.missing(name) {
-            return format!("There is no tool `{name}` now. {why}");
+            return format!("The tool `{name}` is unavailable now. {why}");
         }
         let known: Vec<_> = self.known().specs.iter().map(|spec| spec.name.clone()).collect();
-        format!("There is no tool `{name}`. There are: {}.", known.join(", "))
+        format!("Unknown tool `{name}`. Known tools: {}.", known.join(", "))
     }
 
     /// Returns the tool declarations for the model, always in the same order.

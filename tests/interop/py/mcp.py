@@ -181,7 +181,7 @@ async def prompts(way):
         same((await agent.prompt('/args-prompt --city="Rome" --state=Lazio')).text, 'sunny', 'named')
         same((await agent.prompt('/args-prompt Rome Lazio')).text, 'sunny', 'in order')
         missing = (await agent.prompt('/args-prompt')).text
-        must('What is missing: city' in missing, missing)
+        must('Missing: city' in missing, missing)
         same((await agent.prompt('/resource-prompt Text 3')).text, 'a resource', 'resource-prompt')
 
 

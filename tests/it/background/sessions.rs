@@ -148,7 +148,7 @@ async fn people_see_them_and_stop_them() {
     }
     let shown = stage.says(&format!("/shells {}", job.pid)).await;
     assert!(shown.ends_with("`echo hello; cat go`\n\n    hello\n"), "{shown}");
-    assert!(stage.says("/shells 1").await.starts_with("There is no `1`."));
+    assert!(stage.says("/shells 1").await.starts_with("Unknown background command `1`."));
     let stopped = stage.says(&format!("/shells stop {}", job.pid)).await;
     assert_eq!(stopped, format!("{} was stopped.", job.pid));
     until_told(&stage.session).await;

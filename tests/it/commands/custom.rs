@@ -209,7 +209,7 @@ async fn what_an_unknown_project_would_run_is_agreed_to_first() {
     let asked = questions(&read);
     assert!(asked.len() == 1 && asked[0].starts_with("Use what the settings in"), "{asked:?}");
     assert!(
-        text(&read).contains("nobody has said to trust them (`/permissions trust`)"),
+        text(&read).contains("its folder's own files are not trusted yet (`/permissions trust`)"),
         "{read:?}"
     );
 

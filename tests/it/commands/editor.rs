@@ -21,7 +21,7 @@ fn project() -> Setup {
 async fn a_command_is_answered_in_the_editor_and_so_is_an_unknown_one() {
     let mut agent = project().start();
     for (prompt, expected) in [
-        ("/help memory", "- `/memory show`: what the model is told of it\n"),
+        ("/help memory", "- `/memory show`: the content that the model is told\n"),
         ("/nonsense", "Unknown command `/nonsense`."),
         ("exit", "`exit` is not sent to the model."),
         ("/etc/hosts: what is it?", "The model says so."),

@@ -35,8 +35,8 @@ async fn without_such_files_nothing_is_told() {
     let stage = Stage::new(vec![says("hi")]);
     stage.turn("hello").await;
     assert!(!stage.system().contains("written down"), "{}", stage.system());
-    contains(&stage.output("/memory show").await, &["Nothing is written down"]);
-    contains(&stage.output("/memory list").await, &["Nothing is written down"]);
+    contains(&stage.output("/memory show").await, &["No memory files were found"]);
+    contains(&stage.output("/memory list").await, &["No memory files were found"]);
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn adding_keeps_what_is_there_the_link_and_the_permissions() {
 #[tokio::test]
 async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     let stage = Stage::new(vec![]);
-    contains(&stage.output("/memory add - -").await, &["nothing in it to remember"]);
+    contains(&stage.output("/memory add - -").await, &["the text is empty"]);
     fs::create_dir(stage.home.path().join(".gemini")).unwrap();
     fs::write(stage.user_file(), b"\xff\xfe").unwrap();
     contains(&stage.output("/memory add x").await, &["Nothing was added: ", "is not UTF-8"]);
@@ -141,7 +141,10 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
         memory: Memory::new(Places::default(), |_| true),
         ..parts
     });
-    contains(&homeless.output("/memory add x").await, &["Nothing was added: Nobody knows"]);
+    contains(
+        &homeless.output("/memory add x").await,
+        &["Nothing was added: Your home directory is unknown"],
+    );
 }
 
 /// What people are told when the model is first asked, and what it is told.
@@ -151,9 +154,9 @@ async fn not_told(stage: &Stage, why: &str) {
         Event::Notice(notice) => Some(notice.clone()),
         _ => None,
     });
-    contains(&notice.unwrap(), &["GEMINI.md is not told to the model: ", why]);
+    contains(&notice.unwrap(), &["GEMINI.md is not sent to the model: ", why]);
     assert!(!stage.system().contains("Context from"), "{}", stage.system());
-    contains(&stage.output("/memory list").await, &["not told to the model", why]);
+    contains(&stage.output("/memory list").await, &["not sent to the model", why]);
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn show_names_the_model_and_those_that_are_known() {
     let (stage, _, _) = stage();
     for prompt in ["/model", "/model show"] {
         let shown = stage.output(prompt).await;
-        assert_eq!(shown, "The model is `spy`. Known are:\n\n- `other`\n- `spy` (this one)\n");
+        assert_eq!(shown, "The model is `spy`. Known models:\n\n- `other`\n- `spy` (this one)\n");
     }
 }
 

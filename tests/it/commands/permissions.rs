@@ -26,7 +26,10 @@ async fn what_is_allowed_is_listed_with_where_it_is_from() {
     let place = Place::new().with("home/.gemini/policies/a.toml", RULES);
     let policy = setup(&place);
     let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
-    contains(&stage.output("/permissions").await, &["mode is `default`", "Nothing was answered"]);
+    contains(
+        &stage.output("/permissions").await,
+        &["mode is `default`", "No question was answered"],
+    );
     let permissions = Arc::clone(stage.session.permissions());
     permissions.allow(Scope::Commands(vec!["cargo test".to_owned()]));
     permissions.save(Scope::Tool("x".to_owned())).unwrap();
@@ -57,8 +60,11 @@ async fn what_was_always_allowed_is_taken_back_by_its_number() {
     assert!(permissions.loaded().saved.is_empty());
     contains(&stage.output("/permissions remove 1").await, &["Not always", "all edits"]);
     assert!(permissions.allowed().is_empty());
-    contains(&stage.output("/permissions remove 1").await, &["There is no number 1."]);
-    contains(&stage.output("/permissions remove x").await, &["`x` is no number."]);
+    contains(
+        &stage.output("/permissions remove 1").await,
+        &["No \"always\" answer has the number 1."],
+    );
+    contains(&stage.output("/permissions remove x").await, &["`x` is not a number."]);
     contains(&stage.output("/permissions undo").await, &["`/permissions` has no `undo`."]);
 }
 

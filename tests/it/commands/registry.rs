@@ -28,12 +28,12 @@ fn unknown(path: &[&str], expected: &str) {
 
 #[test]
 fn a_path_to_nothing_is_unknown() {
-    unknown(&["nonsense"], "There is no command `/nonsense`. There are: `/help`, ");
-    unknown(&[], "There is no command `/`.");
-    unknown(&["", ""], "There is no command `/`.");
+    unknown(&["nonsense"], "Unknown command `/nonsense`. Known commands: `/help`, ");
+    unknown(&[], "Unknown command `/`.");
+    unknown(&["", ""], "Unknown command `/`.");
     unknown(&["memory", "lose"], "`/memory` has no `lose`. It has:\n\n- `/memory show`");
     unknown(&["stats", "more"], "`/stats` has no sub-commands, and so no `more`.");
-    unknown(&["Stats"], "There is no command `/Stats`.");
+    unknown(&["Stats"], "Unknown command `/Stats`.");
 }
 
 #[track_caller]
@@ -48,7 +48,7 @@ fn usage(path: &[&str], args: &str, expected: &str) {
 fn a_command_that_is_used_wrongly_is_told_from_an_unknown_one() {
     usage(&["memory"], "", "`/memory` needs one of these");
     usage(&["memory"], "lose", "`/memory` has no `lose`");
-    usage(&["memory", "add"], "", "What is missing: what is to be remembered.");
+    usage(&["memory", "add"], "", "Missing: the text to remember.");
     usage(&["clear"], "all", "`/clear` takes no arguments");
 }
 

@@ -181,7 +181,9 @@ async fn a_tool_that_has_gone_is_said_to_have() {
     let stage = Stage::new("s", "plain", answers);
     stage.turn().await;
     let error = error(&stage.turn().await);
-    assert!(error.contains("There is no tool `mcp_s_gone` now. The MCP server `s` is ready"));
+    assert!(
+        error.contains("The tool `mcp_s_gone` is unavailable now. The MCP server `s` is ready")
+    );
 }
 
 #[tokio::test]

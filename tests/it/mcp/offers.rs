@@ -37,7 +37,7 @@ async fn a_prompt_is_a_command() {
     stage.follow(turn, &ONCE).await;
     assert_eq!(stage.told.lock().unwrap().last().unwrap(), "user: Review b.rs well.");
     let usage = "`/review --file=… [--how=…]`: Reviews a file. (MCP server `s`)";
-    assert_eq!(stage.command("/review").await, format!("{usage}\n\nWhat is missing: file, which."));
+    assert_eq!(stage.command("/review").await, format!("{usage}\n\nMissing: file, which."));
     assert!(stage.command("/help").await.contains(usage));
     assert_eq!(stage.command("/help review").await, usage);
 }
@@ -165,7 +165,7 @@ async fn the_settings_are_read_again() {
         let names = fs::read_to_string(&file).unwrap_or_default();
         names.split_whitespace().map(|name| server(&place, name, "plain")).collect()
     });
-    assert!(stage.command("/mcp").await.starts_with("There are no MCP servers."));
+    assert!(stage.command("/mcp").await.starts_with("No MCP servers are configured."));
     fs::write(home.path().join("names"), "a b").unwrap();
     let list = stage.command("/mcp reload").await;
     assert!(list.starts_with("**a**: ready") && list.contains("\n**b**: ready"), "{list}");

@@ -44,7 +44,7 @@ async fn servers_can_be_left_out() {
     let excluded = json!({ "mcp": { "excluded": ["s"] } });
     let servers: Value = json!({ "mcpServers": { "s": { "command": fixture(), "trust": true } }, "mcp": excluded["mcp"] });
     let said = said(echoes().file(USER, &servers.to_string())).await;
-    assert!(said.contains("There is no tool"), "{said}");
+    assert!(said.contains("Unknown tool"), "{said}");
 }
 
 #[tokio::test]

@@ -100,5 +100,5 @@ async fn it_is_there_only_for_those_who_have_a_key() {
     assert!(!tools(without.clone()).await.contains("google_web_search"));
     let (update, _) = shown(&without).await;
     let shown = update["content"]["markdown"].as_str().unwrap();
-    assert!(shown.starts_with("There is no tool `google_web_search`."), "{shown}");
+    assert!(shown.starts_with("Unknown tool `google_web_search`."), "{shown}");
 }
