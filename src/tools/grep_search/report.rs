@@ -96,7 +96,7 @@ fn notes(hits: &Hits, left_out: usize, search: &SearchSummary, limits: &Limits) 
     if left_out > 0 {
         notes.push(format!(
             "The matches in the last {left_out} file(s) are not or not all shown: the answer \
-             would be longer than {} characters. SearchSummary for less, or with names_only.",
+             would be longer than {} characters. Search for less, or with names_only.",
             limits.output_chars
         ));
     }

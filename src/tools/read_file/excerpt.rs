@@ -90,7 +90,7 @@ impl Excerpt {
         let search = match cut {
             0 => String::new(),
             _ => format!(
-                " LineSpan of more than {} characters ({cut} here) end in `{CUT}`; to see what is in \
+                " Lines of more than {} characters ({cut} here) end in `{CUT}`; to see what is in \
                  the rest of them, search the file with grep_search.",
                 limits.line_chars
             ),
