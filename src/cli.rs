@@ -32,7 +32,7 @@ pub(crate) struct Cli {
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) log_file: Option<PathBuf>,
-    /// Log in detail, unless TANDEM_LOG or RUST_LOG is set. In a terminal the logs go to a file,
+    /// Log in detail, unless `TANDEM_LOG` or `RUST_LOG` is set. In a terminal the logs go to a file,
     /// whose path is printed
     #[arg(short, long, global = true)]
     pub(crate) debug: bool,

@@ -245,10 +245,10 @@ impl Making {
         let included: Vec<_> =
             agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
         let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
-        let make = move |_: &SessionRequest| {
-            let more = settings.context.include_directories.iter().chain(&included);
-            let more: Vec<_> = more.cloned().collect();
-            let workspace = Workspace::new(making.directory(), &more);
+        let maker = move |_: &SessionRequest| {
+            let settings_first = settings.context.include_directories.iter().chain(&included);
+            let directories: Vec<_> = settings_first.cloned().collect();
+            let workspace = Workspace::new(making.directory(), &directories);
             let mode = settings.general.default_approval_mode;
             workspace
                 .context("cannot work in that directory")
@@ -256,7 +256,7 @@ impl Making {
                 .map_err(|err| format!("{err:#}"))
         };
         let limits = SessionLimits { loaded: 1, idle: None };
-        let sessions = Sessions::new(Arc::new(make), limits);
+        let sessions = Sessions::new(Arc::new(maker), limits);
         let session = sessions.create(&SessionRequest::default(), |_| ());
         let session = session.map_err(|error| anyhow!(error.to_string()))?;
         Ok((sessions, session))

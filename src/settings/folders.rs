@@ -17,13 +17,13 @@ use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Revi
 
 /// Decision on a folder.
 #[derive(Serialize, Deserialize)]
-struct Said {
+struct FolderDecision {
     agreed: bool,
     /// To what.
     to: String,
 }
 
-type Folders = BTreeMap<PathBuf, Said>;
+type Folders = BTreeMap<PathBuf, FolderDecision>;
 
 /// Returns the consent to programs that the own settings of the project in `folder` would run.
 /// `look` reads those settings; see [`Consent`] for when. A folder that `trustedFolders.json` or
@@ -49,7 +49,7 @@ pub fn consent(
     Consent::new(find, move |executables, agreed| {
         let (file, folder) = &kept;
         let file = file.as_ref().ok_or("there is no home directory: set HOME")?;
-        keep(file, folder, Said { agreed, to: digest(executables) })
+        keep(file, folder, FolderDecision { agreed, to: digest(executables) })
     })
 }
 
@@ -67,7 +67,7 @@ fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> Conse
     }
 }
 
-fn keep(file: &Path, folder: &Path, said: Said) -> Result<(), String> {
+fn keep(file: &Path, folder: &Path, said: FolderDecision) -> Result<(), String> {
     let mut folders = read(file)?;
     folders.insert(folder.to_owned(), said);
     let text = serde_json::to_string_pretty(&folders).map_err(|err| err.to_string())?;

@@ -66,7 +66,7 @@ fn place(settings: &Settings, key: &str) -> String {
 }
 
 /// A file of rules, or a directory of such files, and whose they are.
-struct Place {
+struct PolicySource {
     path: PathBuf,
     tier: Tier,
     /// `true` if the file must exist.
@@ -77,7 +77,7 @@ struct Place {
 
 /// Policy files and rules from settings.
 struct Files {
-    places: Vec<Place>,
+    places: Vec<PolicySource>,
     /// Rules from the settings.
     rules: Vec<Rule>,
     saved: Option<PathBuf>,
@@ -90,17 +90,21 @@ impl Files {
     fn new(env: &Env, settings: &Settings) -> Self {
         let own = env.config_dir().map(|dir| dir.join("policies"));
         let gemini = env.gemini_dir().map(|dir| dir.join("policies"));
-        let named = |paths: &[PathBuf], tier| -> Vec<Place> {
-            let place =
-                |path: &PathBuf| Place { path: path.clone(), tier, named: true, root: false };
+        let named = |paths: &[PathBuf], tier| -> Vec<PolicySource> {
+            let place = |path: &PathBuf| PolicySource {
+                path: path.clone(),
+                tier,
+                named: true,
+                root: false,
+            };
             paths.iter().map(place).collect()
         };
         let system = system_dir(env).join("policies");
         let root = env.var("GEMINI_CLI_SYSTEM_SETTINGS_PATH").is_none();
-        let mut places = vec![Place { path: system, tier: Tier::Admin, named: false, root }];
+        let mut places = vec![PolicySource { path: system, tier: Tier::Admin, named: false, root }];
         places.extend(named(&settings.admin_policy_paths, Tier::Admin));
         places.extend(named(&settings.policy_paths, Tier::User));
-        places.extend([own.clone(), gemini].into_iter().flatten().map(|path| Place {
+        places.extend([own.clone(), gemini].into_iter().flatten().map(|path| PolicySource {
             path,
             tier: Tier::User,
             named: false,
@@ -125,7 +129,7 @@ impl Files {
     }
 
     /// The files of a place. The error says why nobody knows which these are.
-    fn files(place: &Place) -> Result<Vec<PathBuf>, String> {
+    fn files(place: &PolicySource) -> Result<Vec<PathBuf>, String> {
         let metadata = match fs::metadata(&place.path) {
             Ok(metadata) => metadata,
             Err(err) if err.kind() == ErrorKind::NotFound && !place.named => return Ok(Vec::new()),

@@ -14,7 +14,7 @@ use tokio::time::{advance, timeout};
 
 use crate::fakes::{Fake, other, session};
 
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 const LONG: Duration = Duration::from_secs(20);
 
 /// A registry whose sessions answer so to every prompt.
@@ -274,11 +274,11 @@ async fn all_sessions_are_closed_together_and_stay_readable() {
 async fn of_requests_for_one_id_at_once_exactly_one_makes_the_session() {
     let made = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&made);
-    let make: MakeSession = Arc::new(move |_| {
+    let maker: MakeSession = Arc::new(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(session(json!([]), Vec::new()))
     });
-    let sessions = Sessions::new(make, SessionLimits { loaded: 9, idle: None });
+    let sessions = Sessions::new(maker, SessionLimits { loaded: 9, idle: None });
     for round in 1..=20 {
         let together = Arc::new(tokio::sync::Barrier::new(8));
         let requests = (0..8).map(|_| {

@@ -202,7 +202,7 @@ impl Seat {
             let cancelled = responder.cancellation();
             // A responder that is dropped says by itself why there are no events.
             tokio::select! {
-                _ = log.ready() => {
+                () = log.ready() => {
                     responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
                 }
                 () = ended.cancelled() => {}

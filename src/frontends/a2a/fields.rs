@@ -36,7 +36,6 @@ pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
 }
 
 #[cfg(test)]
-#[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
     use serde_json::json;
 

@@ -13,7 +13,7 @@ use tandem_agent::session::{
 pub(super) struct Stats {
     /// The model that answers now.
     model: String,
-    models: BTreeMap<String, Asked>,
+    models: BTreeMap<String, RequestStats>,
     tools: BTreeMap<String, Calls>,
     lines_added: usize,
     lines_removed: usize,
@@ -26,7 +26,7 @@ pub(super) struct Stats {
 
 /// Requests to one model, and their tokens.
 #[derive(Default)]
-struct Asked {
+struct RequestStats {
     requests: u64,
     errors: u64,
     latency: Millis,
@@ -123,7 +123,7 @@ impl Stats {
         asked.usage.thoughts += usage.thoughts;
     }
 
-    fn asked(&mut self) -> &mut Asked {
+    fn asked(&mut self) -> &mut RequestStats {
         self.models.entry(self.model.clone()).or_default()
     }
 
@@ -181,7 +181,7 @@ impl Stats {
     /// As `stream-json` has it.
     pub(super) fn brief(&self) -> Value {
         let mut all = Usage::default();
-        for Asked { usage, .. } in self.models.values() {
+        for RequestStats { usage, .. } in self.models.values() {
             all.input += usage.input;
             all.cached += usage.cached;
             all.output += usage.output;
@@ -197,7 +197,7 @@ impl Stats {
     }
 }
 
-impl Asked {
+impl RequestStats {
     fn full(&self) -> Value {
         let Usage { input, cached, output, thoughts } = self.usage;
         json!({

@@ -176,7 +176,7 @@ async fn what_happens_is_logged_in_detail_if_that_is_wanted() {
     let setup = Setup { script: Setup::answers(json!([[read], []])).script, ..setup };
     let setup = Setup { vars: vec![("TANDEM_LOG".to_owned(), String::new())], ..setup };
     let logged = prompt(setup.clone().arg("-d")).await.stderr;
-    assert!(logged.contains("DEBUG tandem::"), "{logged}");
+    assert!(logged.contains("DEBUG tandem_"), "{logged}");
     assert!(!prompt(setup).await.stderr.contains("DEBUG"));
 }
 
