@@ -53,7 +53,7 @@ use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
 use tandem_wire::rpc;
 
-/// How long the last answers may take when the end has come: a cancelled call may take a second.
+/// Maximum time for the last answers when the end has come: a cancelled call may take a second.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Exit code of a run that cannot be done as asked for.
@@ -63,10 +63,10 @@ pub(crate) const BAD_INPUT: i32 = 42;
 const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the messages of an editor; to run \
     a prompt, use `tandem -p PROMPT` (what comes on standard input is put before it)";
 
-/// How often it is asked whether anybody reads, where nothing tells.
+/// Time between two checks whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a run ended.
+/// Way in which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The editor hung up, and all that it asked for is answered.
@@ -167,7 +167,7 @@ fn environment(credentials: &Arc<Credentials>, settings: &Settings) -> Environme
     })
 }
 
-/// What is set up for work in a directory.
+/// Reads what is set up for work in a directory.
 fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
     let settings = config::read_settings(env, directory, &work.given());
     for remark in settings.remarks() {
@@ -189,7 +189,7 @@ fn set_up(work: &Work, mut env: Env) -> (Env, Settings) {
     (env, settings)
 }
 
-/// What sessions are made with.
+/// Parts that sessions are made with.
 #[derive(Clone)]
 struct Making {
     work: Work,
@@ -350,7 +350,7 @@ async fn unread() {
     }
 }
 
-/// Where logs go if they are wanted and there is no place for them. Its directory is made.
+/// Returns the file for logs that are wanted without a place for them; makes its directory.
 pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
     let dir = env()?.state_dir().context("there is no home directory: set HOME, or --log-file")?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -395,7 +395,7 @@ fn check() -> Check {
     Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
 }
 
-/// What `authenticate` does: nothing if the model needs no key or has one.
+/// Returns what `authenticate` does: nothing if the model needs no key or has one.
 fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::Authenticate {
     let (session, credentials) = (Arc::clone(session), Arc::clone(credentials));
     Arc::new(move || {

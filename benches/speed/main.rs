@@ -1,6 +1,7 @@
-//! How fast it is, as ratios in one run: `cargo bench`. One JSON object a line on standard output.
+//! Speed of the agent, as ratios in one run: `cargo bench`. One JSON object a line on standard
+//! output.
 //!
-//! What is compared with is started by the same program, with `--as NAME`: see [`peers`].
+//! Peers to compare with are started by the same program, with `--as NAME`: see [`peers`].
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on should panic")]
 #![expect(clippy::print_stdout, reason = "the results go there")]

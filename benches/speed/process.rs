@@ -22,7 +22,7 @@ pub(crate) fn tandem(args: &[&str], vars: &[(&str, &str)]) -> Process {
     start(command, Some(home))
 }
 
-/// What starts it so, and the home.
+/// Returns a command that starts the agent so, and the home.
 pub(crate) fn command(args: &[&str], vars: &[(&str, &str)]) -> (Command, TempDir) {
     let home = TempDir::new().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
@@ -104,7 +104,7 @@ pub(crate) fn cpu(id: u32) -> f64 {
     nanoseconds.sum::<f64>() / 1e9
 }
 
-/// How often its threads have begun to wait.
+/// Returns how often a program's threads have begun to wait.
 pub(crate) fn switches(id: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
     tasks.map(|task| field(&task.unwrap().path().join("status"), "voluntary_ctxt_switches")).sum()

@@ -18,9 +18,9 @@ const HANG: Duration = Duration::from_mins(2);
 pub(crate) struct Pty {
     pub(crate) child: Child,
     terminal: File,
-    /// What has come and has not been looked at.
+    /// Bytes that have come and have not been looked at.
     unseen: Vec<u8>,
-    /// How much has come in all.
+    /// Number of bytes that have come in all.
     pub(crate) bytes: usize,
     _dirs: Vec<TempDir>,
 }

@@ -16,7 +16,7 @@ use crate::round;
 
 const CHUNKS: usize = 20_000;
 
-/// What one run costs.
+/// Cost of one run.
 struct Cost {
     seconds: f64,
     cpu: f64,

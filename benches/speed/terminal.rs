@@ -1,5 +1,5 @@
-//! What the person in front of a terminal notices: how soon it is there, how soon a key is seen,
-//! what it costs when nothing happens, how much memory a long session takes.
+//! Measures of what the person in front of a terminal notices: how soon it is there, how soon a key
+//! is seen, what it costs when nothing happens, how much memory a long session takes.
 
 use std::process::Command;
 use std::thread;
@@ -19,7 +19,7 @@ const STARTS: usize = 100;
 /// Keys that are typed while an answer streams in.
 const KEYS: usize = 150;
 
-/// How long the answer takes.
+/// Duration of the answer.
 const ANSWER: Duration = Duration::from_secs(8);
 
 /// After how many turns of a long session it is measured; and the chunks of each turn.
@@ -110,7 +110,7 @@ fn typed(pty: &mut Pty) -> Vec<f64> {
     times
 }
 
-/// What it costs when nothing happens.
+/// Measures the cost of a terminal when nothing happens.
 pub(crate) fn idle() -> Value {
     let mut pty = Pty::tandem(&[], &[("GEMINI_API_KEY", "none")]);
     pty.until(THERE);

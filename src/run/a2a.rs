@@ -29,7 +29,7 @@ use tandem_settings::limits::Limits;
 use tandem_tools::workspace::Workspace;
 use tandem_wire::rpc;
 
-/// What names the token in the environment.
+/// Name of the environment variable that has the token.
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
 /// Those who have joined a session that somebody drives, if anybody may.
@@ -70,7 +70,7 @@ impl Joined {
         }
     }
 
-    /// Where they can, and how many have.
+    /// Returns the address at which others can join, and the number of their connections.
     pub(super) fn place(&self) -> Option<(String, watch::Receiver<usize>)> {
         self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
     }
@@ -190,7 +190,7 @@ fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow
     })
 }
 
-/// What callers must know, if the user has said something.
+/// Returns the token that callers must send, if the user has set one.
 pub(super) fn token(
     file: Option<&Path>,
     credentials: &Arc<Credentials>,

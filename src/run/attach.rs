@@ -11,10 +11,10 @@ use tandem_settings::limits::Limits;
 use tandem_settings::{Settings, read_settings};
 use tandem_tui::{self as tui, Attached, Conversation, ListedSession, LocalAgent, SessionSelector};
 
-/// What it ends with if the person has to say which session.
+/// Exit code if the person has to say which session.
 const CHOOSE: i32 = 2;
 
-/// How much of a session's id is shown.
+/// Number of characters of a session's id that are shown.
 const ID: usize = 8;
 
 /// Serves a person in the terminal, until they quit or the agent ends.

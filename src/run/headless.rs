@@ -16,10 +16,10 @@ use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
 use tandem_settings::Settings;
 use tandem_wire::stdio;
 
-/// How long it is waited for standard input without a word.
+/// Time for which standard input is read without a word to the user.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is left out at the beginning of standard input.
+/// Character that is left out at the beginning of standard input.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Runs the prompt of `-p`, with standard input before it.

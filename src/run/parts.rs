@@ -1,4 +1,4 @@
-//! What is set up, as the parts of a session take it.
+//! Settings, as the parts of a session take them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tandem_settings::{self as config, Credentials, Env, Settings, Trust};
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Search, Tool, WebSetup};
 
-/// What the model may call, but for what servers offer.
+/// Returns the tools that the model may call, but for what servers offer.
 pub(super) fn tools(
     settings: &Settings,
     memory: &Memory,
@@ -23,7 +23,7 @@ pub(super) fn tools(
     tools
 }
 
-/// How far requests to the web may go.
+/// Returns how far requests to the web may go.
 fn web(settings: &Settings) -> WebSetup {
     let private = settings.tools.web_fetch.allow_private;
     let reach = if private { Reach::Private } else { Reach::Public };
@@ -55,7 +55,7 @@ pub(super) fn custom(env: Env, root: &Path, limits: CustomLimits) -> Custom {
     Custom::new(places, limits)
 }
 
-/// Which ignore files count.
+/// Returns which ignore files count.
 pub(super) fn filtering(settings: &Settings) -> IgnoreSettings {
     let filtering = &settings.context.file_filtering;
     IgnoreSettings {
@@ -65,7 +65,8 @@ pub(super) fn filtering(settings: &Settings) -> IgnoreSettings {
     }
 }
 
-/// What people have written down for the model, but for folders that they have said not to trust.
+/// Returns what people have written down for the model, but for folders that they have said not to
+/// trust.
 pub(super) fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
     let (context, env) = (&settings.context, credentials.env());
     let places = Places {

@@ -1,4 +1,4 @@
-//! Who searches the web for the model: Google, for those who have a key of the Gemini API.
+//! Search of the web for the model: by Google, for those who have a key of the Gemini API.
 
 use std::sync::{Arc, OnceLock};
 

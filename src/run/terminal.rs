@@ -58,7 +58,8 @@ pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
     end
 }
 
-/// What a person is shown of a session that works in `directory`, as they have set up things.
+/// Returns what a person is shown of a session that works in `directory`, as they have set up
+/// things.
 pub(super) fn service(
     session: tui::Conversation,
     directory: &Path,
@@ -119,7 +120,7 @@ fn ollama(
     }
 }
 
-/// How the person gives a key for a model.
+/// Returns the ways in which the person can give a key for a model.
 fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> {
     let credentials = Arc::clone(credentials);
     move |model| {

@@ -117,19 +117,19 @@ pub struct ToolCall {
     pub status: ToolCallStatus,
     /// Name of the tool in the model's terms.
     pub tool_name: String,
-    /// What it does, for people.
+    /// Description of the call, for people.
     pub description: Option<String>,
     /// Arguments from the model.
     pub input_parameters: Value,
     /// All that it has put out so far.
     pub live_content: Option<String>,
-    /// What came of it, if it worked.
+    /// Result, if the call succeeded.
     pub output: Option<ToolOutput>,
-    /// Why it did not.
+    /// Error, if the call failed.
     pub error: Option<ErrorDetails>,
-    /// What is asked about it, while it is pending.
+    /// Question about the call, while the call is pending.
     pub confirmation_request: Option<ConfirmationRequest>,
-    /// What kind of tool it is; sent for clients of the first server as `tool.kind`.
+    /// Kind of the tool; sent for clients of the first server as `tool.kind`.
     pub kind: &'static str,
 }
 

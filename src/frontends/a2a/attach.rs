@@ -27,22 +27,22 @@ use tandem_wire::attach::{
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
 
-/// How many bytes of events are told at once, unless one alone has more.
+/// Maximum number of bytes of events in one answer, unless a single event has more.
 const BATCH: usize = 256 << 10;
 
-/// How many events.
+/// Maximum number of events in one answer.
 const ENTRIES: usize = 1000;
 
-/// How many calls of one terminal may wait for something.
+/// Maximum number of calls of one terminal that wait for something.
 const WAITING: usize = 8;
 
 /// The longest name that a terminal may have.
 const LONGEST_NAME: usize = 64;
 
-/// How much of a prompt a list shows, in characters.
+/// Number of characters of a prompt that a list shows.
 const BEGINNING: usize = 60;
 
-/// How many files may be named at once.
+/// Maximum number of files named in one answer.
 const FILES_NAMED: usize = 20_000;
 
 /// Serves one terminal.
@@ -231,7 +231,7 @@ impl Seat {
         answer_blocking(responder, slot, move || session.own_commands());
     }
 
-    /// What is asked for, and a place among the calls that wait.
+    /// Takes a place among the calls that wait, and reads what is asked for.
     fn asked<T: DeserializeOwned>(
         &self,
         params: Params<'_>,
@@ -271,8 +271,9 @@ impl Seat {
         joined.context.session.set_mode(mode).map_err(Error::invalid_params)
     }
 
-    /// Whether more is allowed than any client of A2A may do, which is to say something, to cancel,
-    /// and to answer what is asked: everybody on this machine can attach if there is no token.
+    /// Returns an error unless more is allowed than any client of A2A may do, which is to say
+    /// something, to cancel, and to answer what is asked: everybody on this machine can attach if
+    /// there is no token.
     fn trusted(&self) -> Result<(), Error> {
         let trusted = self.server.options.token.is_some();
         let why = "only an agent with a token (--a2a-token-file) takes this from here";
@@ -295,7 +296,7 @@ fn answer_blocking<T: Serialize + Send + 'static>(
     tokio::spawn(responder.send_output(work.map(|output| output.map_err(Error::internal))));
 }
 
-/// What has happened: what there is, but not too much at once.
+/// Returns the events that have happened and are not read yet, as many as fit one answer.
 fn happened(
     log: &mut Reader,
     most: usize,

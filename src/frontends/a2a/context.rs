@@ -108,7 +108,7 @@ impl Context {
         is_new
     }
 
-    /// Where the task of a turn stands; without a turn, the session's task (0.3).
+    /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
         self.story(|story| {
             if let Some(turn) = turn {
@@ -228,7 +228,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// What was said in a turn, last first.
+    /// Returns the messages of a turn, last first.
     fn said(&self, turn: &TurnRecord) -> impl Iterator<Item = Message> {
         let number = turn.id.0;
         let answers = turn
@@ -242,7 +242,7 @@ impl Teller<'_> {
         answers.chain([prompt])
     }
 
-    /// What is to be said of where a turn stands: what is asked, or what went wrong.
+    /// Returns a message on where a turn stands: what is asked, or what went wrong.
     fn standing(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
         let number = turn.id.0;
         if let Some(asking) = turn.questions.last() {

@@ -12,12 +12,12 @@ use tandem_agent::session::{
 };
 use tandem_wire::a2a::Error;
 
-/// What a client says of the session that it wants (RFC 3.2, `AgentSettings`).
+/// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The directory to work in.
     pub(super) workspace: Option<PathBuf>,
-    /// Whether nothing is to be asked. Whoever started the server decides whether that counts.
+    /// `true` if nothing is to be asked. Whoever started the server decides whether that counts.
     pub(super) auto_execute: bool,
     /// The MCP servers that it brings.
     pub(super) servers: Vec<ServerConfig>,

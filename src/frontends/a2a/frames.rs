@@ -1,5 +1,5 @@
-//! What happens in a session, as bytes for the wire: each event is written once a dialect, however
-//! many read it.
+//! Events of a session as bytes for the wire: each event is written once a dialect, however many
+//! read it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,28 +10,29 @@ use super::dialect::Dialect;
 use parking_lot::Mutex;
 use tandem_agent::session::TurnId;
 
-/// How many bytes are kept for the next reader of the same event.
+/// Maximum number of bytes kept for the next readers of the same events.
 const KEPT: usize = 8 << 20;
 
 /// An update as bytes: what goes into `result`, or is a frame of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
-    /// Where in the log it is made from, and which of the events made from there: its `eventId`.
+    /// Index of the log's entry that the frame is made from, and number of the frame among those
+    /// made from that entry: together the `eventId`.
     pub(super) index: usize,
     pub(super) n: usize,
     pub(super) turn: TurnId,
-    /// Whether it is what the user said.
+    /// `true` for a user's prompt.
     pub(super) echo: bool,
-    /// Whether a stream of the turn ends with this, and why.
+    /// Reason why a stream of the turn ends with this frame, if one does.
     pub(super) end: End,
-    /// Whether it says where the task stands or what came of it, rather than how it goes.
+    /// `true` for another state or a result, `false` for progress.
     pub(super) notable: bool,
     pub(super) json: Bytes,
     /// The same for a stream that goes on after a question, if that is not the same.
     pub(super) going_on: Option<Bytes>,
 }
 
-/// Whether a stream ends.
+/// Reason why a stream ends, if one does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// It goes on.

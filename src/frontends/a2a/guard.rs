@@ -1,4 +1,4 @@
-//! Who may talk to the server: programs of this machine, and no page of a web site.
+//! Admission to the server: for programs of this machine, and for no page of a web site.
 //!
 //! A browser lets any page send requests to a local port. It says so in `Origin`, and a name that
 //! was made to lead here stands in `Host`.
@@ -12,7 +12,7 @@ use super::server::Server;
 pub(super) type Refusal = (StatusCode, &'static str);
 
 impl Server {
-    /// Whether a request may be answered.
+    /// Returns an error unless a request may be answered.
     pub(super) fn admit(
         &self,
         method: &Method,
@@ -47,7 +47,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whether a name of a host, with its port, is this server's.
+    /// Returns whether the name of a host, with its port, is this server's.
     fn is_own(&self, host: &str) -> bool {
         let port = format!(":{}", self.port);
         let name = host.strip_suffix(&port);
@@ -56,7 +56,7 @@ impl Server {
         })
     }
 
-    /// Whether the caller has the token, if there is one.
+    /// Returns whether the caller has the token, or none is needed.
     fn knows(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let Some(token) = &self.options.token else { return true };
         let header = only(headers, &AUTHORIZATION);

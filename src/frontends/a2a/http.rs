@@ -1,4 +1,4 @@
-//! What is where: the paths of the server, and JSON-RPC over them.
+//! Paths of the server, and JSON-RPC over them.
 
 use std::sync::Arc;
 
@@ -162,13 +162,13 @@ fn version(headers: &HeaderMap) -> Option<String> {
     (!version.is_empty()).then(|| version.to_owned())
 }
 
-/// Whether it is one of ours.
+/// Returns whether a version is one that the server speaks.
 fn speaks(version: &str) -> bool {
     let mut numbers = version.split('.');
     matches!((numbers.next(), numbers.next()), (Some("1"), _) | (Some("0"), Some("3")))
 }
 
-/// What is said of the extensions that a client activates: it names them, and we know one.
+/// Returns the response's header for the extension, if a client activates that: no other is known.
 fn activated(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
     for name in ["a2a-extensions", "x-a2a-extensions"] {
         let asked = headers.get(name).and_then(|asked| asked.to_str().ok());

@@ -80,19 +80,19 @@ use tandem_net::Reach;
 /// Maximum time for turns to end that are ended with the server: a call may take a second.
 const LAST_TURNS: Duration = Duration::from_secs(2);
 
-/// How long the last responses may take when the server ends.
+/// Maximum time for the last responses when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Reason given for turns that are ended with the agent.
+/// Maximum time for the last notifications when the server ends.
 const LAST_PUSHES: Duration = Duration::from_secs(2);
 
-/// Why turns end that are ended with the agent.
+/// Reason given for turns that are ended with the agent.
 pub const CLOSING: &str = "Ended before it was done, because the agent ends.";
 
-/// How long to wait when no connection can be accepted, for want of files, say.
+/// Wait after a failed accept, such as one for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often, at the least, it is looked for sessions that nobody uses.
+/// Maximum time between two searches for sessions that nobody uses.
 const SWEEP: Duration = Duration::from_mins(1);
 
 /// Takes a port of this machine, for this machine alone; 0 takes any.

@@ -41,7 +41,7 @@ pub(super) enum Method {
     Execute,
 }
 
-/// What a name means, and in which version.
+/// Returns the method and the version that a name stands for.
 pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
     use Dialect::{V1, V03};
     Some(match name {
@@ -73,7 +73,7 @@ pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
     })
 }
 
-/// What a call brings.
+/// Result or results of a call.
 pub(super) enum Reply {
     /// One result.
     Value(Bytes),

@@ -21,7 +21,7 @@ impl<T> Patience<T> {
         Self { stream, longest, waiting: None }
     }
 
-    /// What was written, unless it has waited too long.
+    /// Passes on the outcome of a write; fails if the write has waited too long.
     fn in_time<R>(
         &mut self,
         cx: &mut Context<'_>,

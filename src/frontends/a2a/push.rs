@@ -30,8 +30,8 @@ impl Server {
         Ok(target)
     }
 
-    /// Whether a session has room for a configuration, before anything begins. In 1.0 it is for a
-    /// task that is not there yet.
+    /// Returns an error unless a session has room for a configuration, before anything begins. In
+    /// 1.0 the configuration is for a task that is not there yet.
     pub(super) fn check_room(
         context: &Context,
         config: &Value,
@@ -142,7 +142,7 @@ fn flat_config(task: &str, config: &Value) -> Value {
     Value::Object(flat)
 }
 
-/// What goes with a notification, so that its receiver knows who sends it.
+/// Returns the headers of a notification that show its receiver who sends it.
 fn headers(config: &Value) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     if let Some(token) = fields::text(config, &["token"]) {

@@ -24,21 +24,21 @@ pub(super) struct Sent {
     pub(super) configuration: Configuration,
 }
 
-/// What it says.
+/// Content of a message: a prompt, or answers to questions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
     Prompt(Vec<PromptPart>),
     Answers(Vec<Confirmation>),
 }
 
-/// How it wants to be answered (spec 7.1.1).
+/// Form of the answer that a client wants (spec 7.1.1).
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Configuration {
-    /// Whether to answer at once, and not when somebody has to go on.
+    /// `true` to answer at once, and not when somebody has to go on.
     pub(super) at_once: bool,
-    /// How many messages of the history are wanted.
+    /// Maximum number of messages of the history in the answer.
     pub(super) history: Option<usize>,
-    /// Where to send notifications.
+    /// Configuration of notifications, if the client wants any.
     pub(super) push: Option<Value>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Confirmation {
     pub(super) call: String,
     /// One of the options' ids.
     pub(super) option: String,
-    /// What to write instead of what was proposed.
+    /// Text to write instead of what was proposed.
     pub(super) content: Option<String>,
 }
 

@@ -21,20 +21,20 @@ use tandem_wire::a2a::Error;
 pub struct Options {
     /// Token that callers must send, if there is one.
     pub token: Option<String>,
-    /// Whether notifications may be sent to this machine.
+    /// `true` if notifications may be sent to this machine.
     pub webhook_loopback: bool,
     /// `true` if clients' MCP servers may be on this machine and in private networks, as they
     /// always may for a session that is shared.
     pub private_servers: bool,
     /// Bytes of a request's body, and of a frame.
     pub body: usize,
-    /// How many connections there may be.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// How many requests may be under way.
+    /// Maximum number of requests under way.
     pub requests: usize,
-    /// How long the head of a request may take.
+    /// Maximum time for a client to send the head of a request.
     pub head_time: Duration,
-    /// How long a client may take nothing of what it is sent.
+    /// Maximum time for which a client takes nothing of what it is sent.
     pub patience: Duration,
     /// Time that a WebSocket may be silent before its client is asked for a sign of life.
     pub ping: Duration,
@@ -42,7 +42,7 @@ pub struct Options {
     pub pong: Duration,
     /// Serves an ACP client on a WebSocket, if there is a session for it.
     pub acp: Option<ServeAcp>,
-    /// Whether clients may have MCP servers started that are programs.
+    /// `true` if MCP servers that are programs may be started for clients.
     pub programs: bool,
     /// Number of connections there are.
     pub connected: watch::Sender<usize>,

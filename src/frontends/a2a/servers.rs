@@ -12,7 +12,7 @@ use super::fields;
 use tandem_agent::session::{Program, ServerConfig, ServerReach, Session};
 use tandem_net::Reach;
 
-/// Who is said to have named them.
+/// Origin of the servers that clients name, in words.
 const FROM: &str = "an A2A client";
 
 /// A server, as Gemini's settings have it.

@@ -12,10 +12,10 @@ use super::subscription::Subscription;
 use tandem_wire::a2a::Error;
 use tandem_wire::jsonrpc::Envelope;
 
-/// How long nothing is sent: some clients hang up after five seconds of silence.
+/// Maximum silence before a comment is sent: some clients hang up after five seconds of silence.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// How many bytes are sent at once, about.
+/// Number of bytes from which on a packet takes no further event.
 const PACKET: usize = 16 << 10;
 
 /// The response; it ends with the stream, or when nothing more happens.

@@ -10,18 +10,18 @@ use super::follow::Follow;
 use super::frames::{End, Frame};
 use tandem_agent::session::TurnId;
 
-/// Which events a stream is made of.
+/// Events that a stream is made of.
 pub(super) struct Span {
     pub(super) turn: TurnId,
     /// The first entry of the log that counts.
     pub(super) from: usize,
     /// From which entry on the stream may end: questions before are answered.
     pub(super) ends_from: usize,
-    /// What the stream begins with.
+    /// Event that the stream begins with, before those of the log.
     pub(super) first: Option<Bytes>,
-    /// Whether the beginning is all.
+    /// `true` if the beginning is all.
     pub(super) over: bool,
-    /// Whether what the client may have been told elsewhere is told again.
+    /// `true` if the client is told again what it may have been told elsewhere.
     pub(super) again: bool,
     /// The event that the client has seen last: it and those before are left out.
     pub(super) after: Option<(usize, usize)>,
@@ -44,7 +44,7 @@ impl Span {
         }
     }
 
-    /// What has happened in a turn after a place, and what is to come.
+    /// Returns what has happened in a turn after a place, and what is to come.
     pub(super) fn since(context: &Context, turn: TurnId, from: usize) -> Self {
         let ends_from = context.story(|story| {
             let asking = story.turn(turn).and_then(|turn| turn.questions.last());
@@ -55,13 +55,14 @@ impl Span {
         Self { ends_from, ..Self::begun(turn, from, None) }
     }
 
-    /// Whether a frame is part of it.
+    /// Returns whether a frame is part of the stream.
     pub(super) fn has(&self, frame: &Frame) -> bool {
         let answered = frame.end == End::Question && frame.index < self.ends_from;
         frame.turn == self.turn && !frame.echo && !answered && self.is_new(frame)
     }
 
-    /// Whether it ends with a frame. The turn's end ends it also if the client has seen that.
+    /// Returns whether the stream ends with a frame. The turn's end ends the stream even if the
+    /// client has seen that end.
     pub(super) fn ends(&self, frame: &Frame) -> bool {
         match frame.end {
             End::No => false,
@@ -77,7 +78,7 @@ impl Span {
         going_on.unwrap_or(&frame.json).clone()
     }
 
-    /// Whether the client has not seen it yet.
+    /// Returns whether a frame is one that the client has not seen yet.
     fn is_new(&self, frame: &Frame) -> bool {
         self.after.is_none_or(|after| (frame.index, frame.n) > after)
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::story::Story;
 use tandem_agent::session::ClientName;
 
-/// How many terminals are remembered that have attached to a session.
+/// Maximum number of terminals of a session that are remembered.
 const TERMINALS: usize = 256;
 
 /// Numbers of the terminals that have attached to a session since the agent was started.

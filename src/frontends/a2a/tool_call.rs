@@ -15,7 +15,7 @@ use tandem_wire::development_tool::{
     ToolCallStatus, ToolOutput,
 };
 
-/// How many bytes of output a running call is shown with; of more, the end.
+/// Maximum number of bytes of output that a running call is shown with; of more, the end.
 const LIVE: usize = 64 << 10;
 
 /// Options that a client may choose (RFC 3.2, `ConfirmationOption.id`).

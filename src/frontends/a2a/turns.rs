@@ -1,4 +1,4 @@
-//! What a message does: begins a turn, or answers what one asks.
+//! Effects of a message: a turn begins, or what a turn asks is answered.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tandem_agent::session::{
 };
 use tandem_wire::a2a::Error;
 
-/// How many prompts of a session may wait.
+/// Maximum number of prompts of a session that wait.
 const WAITING: usize = 1000;
 
 /// Task and context that a message names beside its content.
@@ -81,7 +81,7 @@ fn first(
     dialect.first(&context.begun(dialect, turn, unknown))
 }
 
-/// Whether one more prompt may wait.
+/// Returns an error unless one more prompt may wait.
 pub(super) fn check_room(session: &Session) -> Result<(), Error> {
     if session.waiting() < WAITING {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What A2A clients are told of what happens in a session.
+//! Updates for A2A clients on what happens in a session.
 
 use super::dialect::Dialect;
 use super::story::{Story, ended_state};
@@ -71,7 +71,7 @@ pub(super) fn of(entry: &Entry, story: &Story, names: &Names<'_>) -> Vec<Update>
     telling.updates
 }
 
-/// What tells of one entry.
+/// Maker of the updates on one entry of the log.
 struct Telling<'a> {
     names: &'a Names<'a>,
     task: String,
@@ -289,7 +289,7 @@ pub(super) fn artifact(text: String) -> Artifact {
     Artifact { artifact_id: "response", name: "response", parts: vec![Part::Text(text)] }
 }
 
-/// Where a prompt came from, in a word.
+/// Returns where a prompt came from, in a word.
 pub(super) fn source(origin: &Origin) -> &'static str {
     match origin {
         Origin::Editor => "editor",

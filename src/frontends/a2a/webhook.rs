@@ -26,25 +26,25 @@ pub use attempt::check_header;
 use attempt::{Courier, Failure, wait};
 pub use place::{Target, check};
 
-/// How much is kept for webhooks, and how patiently it is delivered.
+/// Limits of what is kept for webhooks, and of the attempts to deliver it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// How many notifications of a key may wait; the oldest are dropped for newer ones. 64.
+    /// Maximum number of waiting notifications of a key; the oldest are dropped for newer ones. 64.
     pub queue: usize,
-    /// How many bytes the bodies of those may have in all; the newest is kept whatever its size.
-    /// 4 MiB.
+    /// Maximum number of bytes of those notifications' bodies in all; the newest is kept whatever
+    /// its size. 4 MiB.
     pub queue_bytes: usize,
-    /// How many keys may have notifications under way; those of further keys are dropped. 64.
+    /// Maximum number of keys with notifications under way; those of further keys are dropped. 64.
     pub targets: usize,
-    /// How often a notification is tried, the first time included. 5.
+    /// Maximum number of attempts to deliver a notification, the first included. 5.
     pub attempts: u32,
-    /// How long an attempt may take, from looking up the name to the head of the response. 10 s.
+    /// Maximum duration of an attempt, from looking up the name to the head of the response. 10 s.
     pub timeout: Duration,
-    /// How long to wait, at most, before the second attempt; each wait is twice the one before. 1 s.
+    /// Maximum wait before the second attempt; each wait is twice the one before. 1 s.
     pub first_wait: Duration,
     /// No longer than this, unless the server asks for it. 30 s.
     pub longest_wait: Duration,
-    /// What a server may ask for with `Retry-After`; if it asks for more, it gets this. 60 s.
+    /// Maximum wait that a server gets by asking with `Retry-After`. 60 s.
     pub longest_retry_after: Duration,
 }
 
@@ -66,13 +66,13 @@ impl Default for Limits {
 /// A notification and where it goes. Not to be shown: there are tokens in it.
 #[derive(Clone)]
 pub struct Delivery {
-    /// Which notifications stay in order: what names the configuration.
+    /// Key of the configuration; notifications of one key stay in order.
     pub key: String,
-    /// Where it goes.
+    /// Address that the notification is sent to.
     pub target: Target,
     /// Sent with it, as they are; see [`check_header`].
     pub headers: Vec<(String, String)>,
-    /// What is posted.
+    /// Body that is posted.
     pub body: Bytes,
 }
 
@@ -103,9 +103,9 @@ struct Shared {
 #[derive(Default)]
 struct Lanes {
     by_key: HashMap<String, Lane>,
-    /// How many there have been: it tells a lane from one of the same key that was forgotten.
+    /// Number of lanes opened so far: it tells a lane from one of the same key that was forgotten.
     opened: u64,
-    /// How many notifications found no lane.
+    /// Number of notifications that found no lane.
     turned_away: u64,
 }
 
@@ -114,7 +114,7 @@ struct Lane {
     waiting: VecDeque<Delivery>,
     /// Of the bodies that wait.
     bytes: usize,
-    /// How often the oldest had to make room.
+    /// Number of notifications for which older ones had to make room.
     full: u64,
     /// Empties the lane; ends with it.
     task: AbortOnDropHandle<()>,
@@ -172,7 +172,7 @@ impl Webhooks {
 /// Something was dropped.
 struct Full {
     why: &'static str,
-    /// How often so far.
+    /// Number of such cases so far.
     count: u64,
 }
 

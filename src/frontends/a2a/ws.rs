@@ -33,10 +33,10 @@ use super::subscription::{Span, Streaming};
 use super::{attach, read};
 use tandem_wire::a2a::Error;
 
-/// How long a connection stays open for a client that has sent too much to read the reason.
+/// Time that a connection stays open after a bad frame, for the client to read the reason.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How many calls of one connection may be under way.
+/// Maximum number of calls of one connection under way.
 const CALLS: usize = 64;
 
 /// A client of A2A, or of ACP.
@@ -102,7 +102,7 @@ struct Connection {
     caller: Caller,
     out: Out,
     heartbeat: Heartbeat,
-    /// How it is told of what happens: in the version of its first call.
+    /// Version in which the client is told of events: that of its first call other than a command.
     dialect: Option<Dialect>,
     flat: bool,
     /// The sessions that it is told of.
@@ -237,7 +237,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What the client has sent, if that is text.
+    /// Returns the text of a frame, empty for a ping or a pong; any other frame ends the
+    /// connection.
     async fn text(
         &mut self,
         message: Option<Result<Message, axum::Error>>,

@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use super::{Delivery, Limits};
 use tandem_net::{self as net, Backoff, Lookup, Reach};
 
-/// How long a connection may stay open with nothing to send. Connections are kept to save the next
-/// notification a handshake; they lead to an address that has been judged.
+/// Maximum time that a connection stays open with nothing to send. Connections are kept to save the
+/// next notification a handshake; they lead to an address that has been judged.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// What went wrong. The words name no more of an address than its host.
+/// Failure of an attempt. The words name no more of an address than its host.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// It would again.
@@ -22,7 +22,7 @@ pub(super) enum Failure {
     /// It may pass.
     Passing {
         why: String,
-        /// How long the server has asked us to wait.
+        /// Wait that the server has asked for.
         asked: Option<Duration>,
     },
 }
@@ -76,7 +76,8 @@ impl Courier {
     }
 }
 
-/// Whether the server has taken it. The body of the response is not read.
+/// Returns an error unless the server has taken the notification. The body of the response is not
+/// read.
 fn judge_response(response: &Response) -> Result<(), Failure> {
     let status = response.status();
     if status.is_success() {
@@ -104,8 +105,8 @@ fn passing(why: String) -> Failure {
     Failure::Passing { why, asked: None }
 }
 
-/// Whether a header can be sent, for a client's token before it is accepted; a sentence that does
-/// not say the value if not.
+/// Returns an error unless a header can be sent, for a client's token before it is accepted: a
+/// sentence that does not say the value.
 pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     header(name, value).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Where a webhook may be: not where this machine gets and the client does not.
+//! Places where a webhook may be: not where this machine gets and the client does not.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ impl fmt::Debug for Target {
     }
 }
 
-/// What can be known of a webhook before its name is looked up: whether it may be used, or a
-/// sentence that says why not.
+/// Judges a webhook as far as possible before its name is looked up: returns the target if the
+/// webhook may be used, or a sentence that says why not.
 pub fn check(url: &str, allow_loopback: bool) -> Result<Target, String> {
     if url.len() > LONGEST {
         return Err(format!("The webhook's address is longer than {LONGEST} bytes."));
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// How far webhooks may reach.
+/// Returns how far webhooks may reach.
 pub(super) fn reach(allow_loopback: bool) -> Reach {
     if allow_loopback { Reach::Loopback } else { Reach::Public }
 }

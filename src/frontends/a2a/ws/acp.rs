@@ -4,7 +4,7 @@ use super::super::server::{ServeAcp, Server};
 use tandem_wire::acp::INITIALIZE;
 use tandem_wire::jsonrpc;
 
-/// What serves the client, if its first message says that it speaks ACP.
+/// Returns what serves the client, if the first message says that the client speaks ACP.
 pub(super) fn wanted(server: &Server, text: &str) -> Option<ServeAcp> {
     let serve = server.options.acp.as_ref()?;
     match jsonrpc::Message::read(text.as_bytes()) {

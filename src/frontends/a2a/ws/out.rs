@@ -1,4 +1,4 @@
-//! What is sent to a client, a frame a message.
+//! Messages to a client, one a frame.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) const TOO_BIG: u16 = 1009;
 /// Why a connection is closed that gives no sign of life.
 pub(super) const SILENT: &str = "no sign of life";
 
-/// How long the last word may take.
+/// Maximum duration of a good-bye.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The connection is over.
@@ -29,7 +29,7 @@ pub(super) struct Over;
 pub(super) struct Out(pub(super) SplitSink<WebSocket, Message>);
 
 impl Out {
-    /// What a call has brought, or the next event of its stream.
+    /// Sends what a call has brought, or the next event of the call's stream.
     pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
         self.send(Envelope::result(id).around(json)).await
     }
