@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, Request, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -131,8 +132,12 @@ fn unreachable(err: &io::Error, agent: &LocalAgent) -> ConnectError {
 /// Interprets the failure of the first request.
 fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> ConnectError {
     let tungstenite::Error::Http(response) = err else {
-        let other =
-            matches!(err, tungstenite::Error::Protocol(_) | tungstenite::Error::HttpFormat(_));
+        // An agent that is ending closes the connection within the handshake.
+        let other = match err {
+            tungstenite::Error::Protocol(error) => *error != ProtocolError::HandshakeIncomplete,
+            tungstenite::Error::HttpFormat(_) => true,
+            _ => false,
+        };
         let why = format!("{agent} does not answer as an agent does: {err}");
         return if other { ConnectError::Final(why) } else { ConnectError::ForNow(why) };
     };
@@ -195,5 +200,23 @@ struct Deaf;
 impl rpc::Handler for Deaf {
     fn request(&self, method: &str, _: Params<'_>, responder: Responder) {
         responder.send(Err::<(), _>(Error::method_not_found(method)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: ProtocolError, is_final: bool) {
+        let agent = LocalAgent { port: 1, token: None, line_bytes: 1 };
+        let failure = refused(&tungstenite::Error::Protocol(error), &agent);
+        assert_eq!(matches!(failure, ConnectError::Final(_)), is_final);
+    }
+
+    #[test]
+    fn an_agent_that_hangs_up_within_the_handshake_is_tried_again() {
+        check(ProtocolError::HandshakeIncomplete, false);
+        check(ProtocolError::WrongHttpMethod, true);
     }
 }
