@@ -86,8 +86,8 @@ impl Stage {
         timeout(HANG, until(&mut log, is_end)).await.unwrap()
     }
 
-    /// What a command says. Nothing else comes of it but what it has to write down, and the model is
-    /// not asked.
+    /// Returns the output of a command. Checks that the command does nothing else but write down what
+    /// it has to, and that the model is not asked.
     #[track_caller]
     fn output(&self, prompt: &str) -> impl Future<Output = String> {
         let at = std::panic::Location::caller();

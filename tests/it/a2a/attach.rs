@@ -1,4 +1,4 @@
-//! What a terminal that attaches and the agent say to each other (`src/protocol/attach.rs`).
+//! Messages between an attached terminal and the agent (`src/wire/attach.rs`).
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
