@@ -1,212 +1,33 @@
 //! The policy on tool calls: modes, rules, and the answers that were "always".
 
+mod always;
 mod check;
 mod command_line;
 pub mod consent;
+mod mode;
 pub mod policy;
 pub mod risk;
 mod saved;
 mod scope;
+mod store;
+mod verdict;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+use self::always::Always;
 use self::check::Check;
-use self::policy::{Broken, Policy, Situation};
-pub use self::policy::{PolicyRequest, RuleName};
+pub use self::mode::Mode;
+pub use self::policy::PolicyRequest;
+use self::policy::Situation;
 pub use self::risk::Environment;
 pub use self::saved::Saved;
-use self::scope::Always;
 pub use self::scope::Scope;
+pub use self::store::{LoadedRules, NoRules, RuleStore};
+pub use self::verdict::{Checked, Question, RuleName, Verdict};
 use parking_lot::Mutex;
 use tandem_tools::Access;
 use tandem_tools::secrets::Secrets;
-
-/// Approval mode: the calls that run without a question.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Reading, but for secrets.
-    #[default]
-    Default,
-    /// Also changing files of the workspace that take no effect by themselves, and reading the web.
-    AutoEdit,
-    /// Everything.
-    Yolo,
-    /// Reading, but for secrets; calls that would change something are denied.
-    Plan,
-}
-
-impl Mode {
-    /// All modes, with the names that users give them.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("default", Self::Default),
-        ("auto_edit", Self::AutoEdit),
-        ("yolo", Self::Yolo),
-        ("plan", Self::Plan),
-    ];
-
-    /// Returns whether the mode allows every call without a question that another allows.
-    fn allows_as_much_as(self, other: Self) -> bool {
-        let level = |mode| match mode {
-            Self::Plan => 0,
-            Self::Default => 1,
-            Self::AutoEdit => 2,
-            Self::Yolo => 3,
-        };
-        level(self) >= level(other)
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|(_, mode)| *mode).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("must be one of {}", names.join(", "))
-        })
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(_, mode)| mode == self).map_or("", |(name, _)| name);
-        f.pad(name)
-    }
-}
-
-/// Verdict of the policy on a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Run it.
-    Allow,
-    /// Ask the user.
-    Ask(Question),
-    /// Do not run it; why, for the model.
-    Deny(String),
-}
-
-/// Verdict on a call, and the environment variables that go with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// Variables that the command line is given besides its own: it only reads, and with them its
-    /// programs start no others.
-    pub variables: Vec<(String, String)>,
-}
-
-impl From<Verdict> for Checked {
-    fn from(verdict: Verdict) -> Self {
-        Self { verdict, variables: Vec::new() }
-    }
-}
-
-/// A question for the user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
-    /// Reason for the question: of a command line, the part that is asked about.
-    pub why: String,
-    /// The rules that ask; the first is that of the first reason.
-    #[serde(default)]
-    pub rules: Vec<RuleName>,
-    /// Of a command line: the names of its commands that were not always allowed before.
-    pub commands: Vec<String>,
-    /// Scopes that "always" can have, the usual one first. Empty if the call is asked about every
-    /// time.
-    pub scopes: Vec<Scope>,
-    /// `true` if "always" can be saved, for later sessions, too.
-    #[serde(default)]
-    pub can_save: bool,
-}
-
-impl Question {
-    /// Returns whether "always" is no answer to it.
-    pub fn every_time(&self) -> bool {
-        self.scopes.is_empty()
-    }
-
-    /// Returns the reason with the names of the rules that ask, for people.
-    pub fn reason(&self) -> String {
-        let own = self.rules.iter().filter_map(|rule| match rule {
-            RuleName::BuiltIn(name) => Some(name.as_str()),
-            RuleName::Written(_) => None,
-        });
-        let written = self.rules.iter().filter_map(|rule| match rule {
-            RuleName::Written(place) => Some(place.clone()),
-            RuleName::BuiltIn(_) => None,
-        });
-        let own: Vec<_> = own.collect();
-        let own = match own.len() {
-            0 => None,
-            1 => Some(format!("built-in rule {}", own[0])),
-            _ => Some(format!("built-in rules {}", own.join(", "))),
-        };
-        let rules: Vec<_> = written.chain(own).collect();
-        if rules.is_empty() {
-            return self.why.clone();
-        }
-        format!("{} [{}]", self.why, rules.join("; "))
-    }
-
-    /// Returns the scope that can be saved.
-    pub fn to_save(&self) -> Option<&Scope> {
-        self.scopes.first().filter(|_| self.can_save)
-    }
-}
-
-/// Storage of rules and saved answers.
-pub trait RuleStore: Send + Sync {
-    /// Reads everything. May read files.
-    fn load(&self) -> LoadedRules;
-
-    /// Saves one more answer. Returns the file; an error says why the answer is not saved.
-    fn save(&self, saved: &Saved) -> Result<PathBuf, String>;
-
-    /// Removes a saved answer.
-    fn remove(&self, saved: &Saved) -> Result<(), String>;
-}
-
-/// Rules and saved answers.
-#[derive(Debug, Clone, Default)]
-pub struct LoadedRules {
-    /// The rules.
-    pub policy: Policy,
-    /// The answers.
-    pub saved: Vec<Saved>,
-    /// Remarks for people on how they were read: sentences.
-    pub remarks: Vec<String>,
-}
-
-impl LoadedRules {
-    fn news(&self) -> Vec<String> {
-        let broken = self.policy.broken().iter().map(Broken::message);
-        broken.chain(self.remarks.iter().cloned()).collect()
-    }
-}
-
-/// Storage without rules and answers, in which nothing can be saved.
-pub struct NoRules;
-
-impl RuleStore for NoRules {
-    fn load(&self) -> LoadedRules {
-        LoadedRules::default()
-    }
-
-    fn save(&self, _: &Saved) -> Result<PathBuf, String> {
-        Err("there is no file to save it in".to_owned())
-    }
-
-    fn remove(&self, _: &Saved) -> Result<(), String> {
-        Ok(())
-    }
-}
 
 /// Parts of a session's policy.
 #[derive(Clone)]

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::policy::{
-    Effect, Policy, PolicyRequest, Rank, Rule, RuleName, Ruling, Situation, Subject,
-};
+use super::always::Always;
+use super::mode::Mode;
+use super::policy::{Effect, Policy, PolicyRequest, Rank, Rule, Ruling, Situation, Subject};
 use super::risk::{self, Environment};
-use super::scope::{Always, Scope};
-use super::{Mode, Question, Verdict};
+use super::scope::Scope;
+use super::verdict::{Question, RuleName, Verdict};
 use tandem_tools::secrets::Secrets;
 use tandem_tools::{Access, Hints};
 

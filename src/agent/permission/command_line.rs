@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::Path;
 
+use super::always::{program, remembered};
 use super::check::{Check, PLAN, ask, denied, nothing};
-use super::policy::{Effect, Rank, RuleName, Ruling, Subject};
+use super::mode::Mode;
+use super::policy::{Effect, Rank, Ruling, Subject};
 use super::risk::{self, AssessedCommand, Risk};
-use super::scope::{Scope, program, remembered};
-use super::{Mode, Question, Verdict};
+use super::scope::Scope;
+use super::verdict::{Question, RuleName, Verdict};
 use tandem_shell::brief;
 
 /// Verdict on one command.

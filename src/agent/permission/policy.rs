@@ -16,34 +16,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::command::CommandPattern;
 pub use self::file::{Parsed, parse};
 use self::name::NamePattern;
 pub use self::old::{ToolSettings, rules as old_rules};
-use super::Mode;
+use super::mode::Mode;
 use super::risk::AssessedCommand;
+use super::verdict::RuleName;
 use tandem_tools::Access;
-
-/// Name of the rule that decided.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum RuleName {
-    /// One of this program's own.
-    BuiltIn(String),
-    /// One that somebody has written: a file and a line, or a setting.
-    Written(String),
-}
-
-impl std::fmt::Display for RuleName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::BuiltIn(name) => write!(f, "built-in rule {name}"),
-            Self::Written(place) => f.write_str(place),
-        }
-    }
-}
 
 /// Effect of a rule on the calls that it is about. The stricter is the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Mode;
+use super::mode::Mode;
 use super::scope::Scope;
 
 /// An answer that counts from now on.

@@ -13,9 +13,10 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::command::CommandPattern;
 use super::name::NamePattern;
-use super::{Broken, CallMatcher, Effect, Rank, Rule, RuleName, Tier};
-use crate::permission::Mode;
+use super::{Broken, CallMatcher, Effect, Rank, Rule, Tier};
+use crate::permission::mode::Mode;
 use crate::permission::saved::Saved;
+use crate::permission::verdict::RuleName;
 
 /// The tool whose calls are command lines.
 const SHELL: &str = "run_shell_command";

@@ -2,7 +2,8 @@
 
 use super::command::CommandPattern;
 use super::name::NamePattern;
-use super::{CallMatcher, Effect, Rank, Rule, RuleName, Tier};
+use super::{CallMatcher, Effect, Rank, Rule, Tier};
+use crate::permission::verdict::RuleName;
 
 /// Older settings on tools. A tool is named as the model knows it, as the program's old
 /// classes were (`ShellTool`), or with the beginning of a command: `run_shell_command(git status)`.

@@ -1,0 +1,53 @@
+//! Storage of rules and saved answers.
+
+use std::path::PathBuf;
+
+use super::policy::{Broken, Policy};
+use super::saved::Saved;
+
+/// Storage of rules and saved answers.
+pub trait RuleStore: Send + Sync {
+    /// Reads everything. May read files.
+    fn load(&self) -> LoadedRules;
+
+    /// Saves one more answer. Returns the file; an error says why the answer is not saved.
+    fn save(&self, saved: &Saved) -> Result<PathBuf, String>;
+
+    /// Removes a saved answer.
+    fn remove(&self, saved: &Saved) -> Result<(), String>;
+}
+
+/// Rules and saved answers.
+#[derive(Debug, Clone, Default)]
+pub struct LoadedRules {
+    /// The rules.
+    pub policy: Policy,
+    /// The answers.
+    pub saved: Vec<Saved>,
+    /// Remarks for people on how they were read: sentences.
+    pub remarks: Vec<String>,
+}
+
+impl LoadedRules {
+    pub(super) fn news(&self) -> Vec<String> {
+        let broken = self.policy.broken().iter().map(Broken::message);
+        broken.chain(self.remarks.iter().cloned()).collect()
+    }
+}
+
+/// Storage without rules and answers, in which nothing can be saved.
+pub struct NoRules;
+
+impl RuleStore for NoRules {
+    fn load(&self) -> LoadedRules {
+        LoadedRules::default()
+    }
+
+    fn save(&self, _: &Saved) -> Result<PathBuf, String> {
+        Err("there is no file to save it in".to_owned())
+    }
+
+    fn remove(&self, _: &Saved) -> Result<(), String> {
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! Verdicts on calls, and the questions that some of them are.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::scope::Scope;
+
+/// Verdict of the policy on a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Run it.
+    Allow,
+    /// Ask the user.
+    Ask(Question),
+    /// Do not run it; why, for the model.
+    Deny(String),
+}
+
+/// Verdict on a call, and the environment variables that go with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Variables that the command line is given besides its own: it only reads, and with them its
+    /// programs start no others.
+    pub variables: Vec<(String, String)>,
+}
+
+impl From<Verdict> for Checked {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, variables: Vec::new() }
+    }
+}
+
+/// A question for the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Reason for the question: of a command line, the part that is asked about.
+    pub why: String,
+    /// The rules that ask; the first is that of the first reason.
+    #[serde(default)]
+    pub rules: Vec<RuleName>,
+    /// Of a command line: the names of its commands that were not always allowed before.
+    pub commands: Vec<String>,
+    /// Scopes that "always" can have, the usual one first. Empty if the call is asked about every
+    /// time.
+    pub scopes: Vec<Scope>,
+    /// `true` if "always" can be saved, for later sessions, too.
+    #[serde(default)]
+    pub can_save: bool,
+}
+
+impl Question {
+    /// Returns whether "always" is no answer to it.
+    pub fn every_time(&self) -> bool {
+        self.scopes.is_empty()
+    }
+
+    /// Returns the reason with the names of the rules that ask, for people.
+    pub fn reason(&self) -> String {
+        let own = self.rules.iter().filter_map(|rule| match rule {
+            RuleName::BuiltIn(name) => Some(name.as_str()),
+            RuleName::Written(_) => None,
+        });
+        let written = self.rules.iter().filter_map(|rule| match rule {
+            RuleName::Written(place) => Some(place.clone()),
+            RuleName::BuiltIn(_) => None,
+        });
+        let own: Vec<_> = own.collect();
+        let own = match own.len() {
+            0 => None,
+            1 => Some(format!("built-in rule {}", own[0])),
+            _ => Some(format!("built-in rules {}", own.join(", "))),
+        };
+        let rules: Vec<_> = written.chain(own).collect();
+        if rules.is_empty() {
+            return self.why.clone();
+        }
+        format!("{} [{}]", self.why, rules.join("; "))
+    }
+
+    /// Returns the scope that can be saved.
+    pub fn to_save(&self) -> Option<&Scope> {
+        self.scopes.first().filter(|_| self.can_save)
+    }
+}
+
+/// Name of the rule that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RuleName {
+    /// One of this program's own.
+    BuiltIn(String),
+    /// One that somebody has written: a file and a line, or a setting.
+    Written(String),
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn(name) => write!(f, "built-in rule {name}"),
+            Self::Written(place) => f.write_str(place),
+        }
+    }
+}
