@@ -7,8 +7,9 @@
 use regex::Regex;
 use serde_json::Value;
 
+use super::effect::{Certainty, Effect};
+use super::request::Subject;
 use super::stable_json::stable;
-use super::{Certainty, Effect, Subject};
 use crate::permission::risk::AssessedCommand;
 use tandem_shell::{Dynamic, Word};
 

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::command::CommandPattern;
-use super::{CallMatcher, Effect, Rule};
+use super::effect::Effect;
+use super::rule::{CallMatcher, Rule};
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,8 +12,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::command::CommandPattern;
+use super::effect::{Effect, Rank, Tier};
 use super::name::NamePattern;
-use super::{Broken, CallMatcher, Effect, Rank, Rule, Tier};
+use super::rule::{Broken, CallMatcher, Rule};
 use crate::permission::mode::Mode;
 use crate::permission::saved::Saved;
 use crate::permission::verdict::RuleName;

@@ -1,6 +1,6 @@
 //! Names of tools in rules: exact, or with `*` for any text.
 
-use super::PolicyRequest;
+use super::request::PolicyRequest;
 use tandem_tools::Access;
 
 /// Pattern of names in a rule.

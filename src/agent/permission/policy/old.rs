@@ -1,8 +1,9 @@
 //! Settings from before there were rules, as rules.
 
 use super::command::CommandPattern;
+use super::effect::{Effect, Rank, Tier};
 use super::name::NamePattern;
-use super::{CallMatcher, Effect, Rank, Rule, Tier};
+use super::rule::{CallMatcher, Rule};
 use crate::permission::verdict::RuleName;
 
 /// Older settings on tools. A tool is named as the model knows it, as the program's old

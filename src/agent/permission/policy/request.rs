@@ -1,0 +1,62 @@
+//! A call as rules see it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::permission::mode::Mode;
+use crate::permission::risk::AssessedCommand;
+use tandem_tools::Access;
+
+/// A call that wants to run, as rules see it.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyRequest<'a> {
+    /// The tool's name.
+    pub tool: &'a str,
+    /// Older names of the tool.
+    pub aliases: &'a [&'static str],
+    /// The arguments.
+    pub args: &'a Value,
+    /// The resources that it would touch.
+    pub access: &'a Access,
+}
+
+impl PolicyRequest<'_> {
+    /// Returns a hint that a server gives of its tool, by MCP's name for it.
+    pub(super) fn hint(&self, name: &str) -> Option<bool> {
+        let Access::Mcp { hints, .. } = self.access else {
+            return (name == "readOnlyHint").then(|| *self.access == Access::Read);
+        };
+        match name {
+            "readOnlyHint" => hints.read_only,
+            "destructiveHint" => hints.destructive,
+            "idempotentHint" => hints.idempotent,
+            "openWorldHint" => hints.open_world,
+            _ => None,
+        }
+    }
+}
+
+/// Circumstances of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// Mode of the session.
+    pub mode: Mode,
+    /// `true` if somebody can be asked.
+    pub interactive: bool,
+    /// The workspace.
+    pub folder: &'a Path,
+}
+
+/// Part of a call that a rule is compared with.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// A call that is no command line.
+    Call,
+    /// A whole command line, as written.
+    Line(&'a str),
+    /// One command of a line.
+    Command(&'a AssessedCommand),
+    /// A command line that cannot be taken apart.
+    Unclear(&'a str),
+}
