@@ -6,15 +6,16 @@ use serde::Deserialize;
 
 use super::{git_config, table};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("environment.toml")));
+static TABLE: LazyLock<ProgramEnvironment> =
+    LazyLock::new(|| table(include_str!("environment.toml")));
 
 /// Data of `environment.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ProgramEnvironment {
     variable: Vec<Variable>,
     runs: Vec<Runs>,
-    reading: Vec<Reading>,
+    reading: Vec<ReadingVariable>,
 }
 
 /// Variables that programs obey.
@@ -54,7 +55,7 @@ struct Runs {
 /// A variable that a command line is given if it only reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Reading {
+struct ReadingVariable {
     name: String,
     value: String,
     #[serde(rename = "reason")]

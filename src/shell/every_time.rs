@@ -12,12 +12,13 @@ use super::programs::{self, Interpreter};
 use super::sed::Sed;
 use super::{Command, Direction, Dynamic, Redirect, Word, git, reading, table, variables};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("every_time.toml")));
+static TABLE: LazyLock<EveryTimePrograms> =
+    LazyLock::new(|| table(include_str!("every_time.toml")));
 
 /// Data of `every_time.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct EveryTimePrograms {
     program: Vec<Programs>,
     option: Vec<OptionRow>,
     writer: Vec<Writers>,

@@ -7,15 +7,15 @@ use serde::Deserialize;
 use super::options::is_given;
 use super::{Command, Word, table};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("git.toml")));
+static TABLE: LazyLock<GitSubcommands> = LazyLock::new(|| table(include_str!("git.toml")));
 
 /// Data of `git.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct GitSubcommands {
     reads: Vec<Reads>,
     lists: Lists,
-    config: Config,
+    config: ConfigPrinting,
     every_time: Vec<EveryTime>,
 }
 
@@ -38,7 +38,7 @@ struct Lists {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct ConfigPrinting {
     prints: Vec<String>,
     actions: Vec<String>,
     options: Vec<String>,
@@ -148,7 +148,7 @@ fn lists(args: &[Word]) -> bool {
 
 /// Returns whether `git config` prints settings: those that git itself would find.
 fn prints_config(args: &[Word]) -> bool {
-    let Config { prints, actions, options: known, values } = &TABLE.config;
+    let ConfigPrinting { prints, actions, options: known, values } = &TABLE.config;
     let Some(texts) = args.iter().map(Word::literal).collect::<Option<Vec<&str>>>() else {
         return false;
     };

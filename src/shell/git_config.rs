@@ -6,12 +6,12 @@ use serde::Deserialize;
 
 use super::table;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("git_config.toml")));
+static TABLE: LazyLock<GitSettings> = LazyLock::new(|| table(include_str!("git_config.toml")));
 
 /// Data of `git_config.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct GitSettings {
     harmless: Vec<Harmless>,
     #[serde(rename = "override")]
     overrides: Vec<Override>,

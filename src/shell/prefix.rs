@@ -9,12 +9,12 @@ use super::options::gives;
 use super::reading::{Reading, reading};
 use super::{Command, Word, programs, table};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("always.toml")));
+static TABLE: LazyLock<AlwaysBreadths> = LazyLock::new(|| table(include_str!("always.toml")));
 
 /// Data of `always.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct AlwaysBreadths {
     program: Vec<Breadth>,
 }
 
@@ -25,12 +25,12 @@ struct Breadth {
     names: Vec<String>,
     #[serde(default)]
     subcommands: Vec<String>,
-    options: Options,
+    options: CoveredOptions,
     #[serde(default)]
     but: Vec<String>,
     #[serde(default)]
     only: Vec<String>,
-    operands: Operands,
+    operands: CoveredOperands,
     #[serde(rename = "reason")]
     _reason: String,
 }
@@ -38,7 +38,7 @@ struct Breadth {
 /// The options that a later call may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Options {
+enum CoveredOptions {
     Any,
     None,
 }
@@ -46,7 +46,7 @@ enum Options {
 /// The operands that a later call may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Operands {
+enum CoveredOperands {
     Any,
     Counted,
     Plain,
@@ -143,15 +143,15 @@ impl Breadth {
             }
         }
         // Behind `--` nothing is an option of the program itself.
-        let is_any = self.operands == Operands::Any;
+        let is_any = self.operands == CoveredOperands::Any;
         operands.extend(rest.filter(|_| !is_any));
         let mut remembered = String::new();
         for (at, word) in operands.into_iter().enumerate() {
             let counted = match self.operands {
-                Operands::Any => continue,
-                Operands::Remote if at > 0 || word.text == "origin" => continue,
-                Operands::Counted | Operands::Remote => word.plain().to_owned(),
-                Operands::Plain => {
+                CoveredOperands::Any => continue,
+                CoveredOperands::Remote if at > 0 || word.text == "origin" => continue,
+                CoveredOperands::Counted | CoveredOperands::Remote => word.plain().to_owned(),
+                CoveredOperands::Plain => {
                     let is_plain = |c: char| c.is_alphanumeric() || "_/~".contains(c);
                     let first = word.literal()?.chars().next();
                     if word.text.starts_with("./") || first.is_some_and(is_plain) {
@@ -159,7 +159,7 @@ impl Breadth {
                     }
                     return None;
                 }
-                Operands::Hosts => host(word)?,
+                CoveredOperands::Hosts => host(word)?,
             };
             remembered.push(' ');
             remembered.push_str(&counted);
@@ -171,7 +171,7 @@ impl Breadth {
     fn has_option(&self, word: &Word) -> bool {
         let text = word.text.as_str();
         match self.options {
-            Options::Any => {
+            CoveredOptions::Any => {
                 let name = |text: &str| {
                     let name = text.trim_start_matches('-');
                     name.split('=').next().unwrap_or_default().to_owned()
@@ -179,7 +179,7 @@ impl Breadth {
                 let is = |option: &String| name(text) == name(option) || gives(text, option);
                 self.but.is_empty() || (word.literal().is_some() && !self.but.iter().any(is))
             }
-            Options::None => {
+            CoveredOptions::None => {
                 let letters = text.strip_prefix('-').unwrap_or_default();
                 // Of a number behind a letter it is clear whose value it is.
                 let letters = letters.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn exceptions_are_of_the_kind_that_the_options_are() {
         for row in &TABLE.program {
-            assert!(row.but.is_empty() || row.options == Options::Any, "{:?}", row.names);
-            assert!(row.only.is_empty() || row.options == Options::None, "{:?}", row.names);
+            assert!(row.but.is_empty() || row.options == CoveredOptions::Any, "{:?}", row.names);
+            assert!(row.only.is_empty() || row.options == CoveredOptions::None, "{:?}", row.names);
         }
     }
 }

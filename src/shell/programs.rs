@@ -6,12 +6,12 @@ use serde::Deserialize;
 
 use super::{Command, Word, table};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("programs.toml")));
+static TABLE: LazyLock<ProgramArguments> = LazyLock::new(|| table(include_str!("programs.toml")));
 
 /// Data of `programs.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ProgramArguments {
     subcommands: Vec<Subcommands>,
     group: Vec<Group>,
     runner: Vec<Runner>,

@@ -7,17 +7,17 @@ use serde::Deserialize;
 use super::options::is_given;
 use super::{Command, Word, brief, table};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("reading.toml")));
+static TABLE: LazyLock<ReadOnlyPrograms> = LazyLock::new(|| table(include_str!("reading.toml")));
 
 /// Data of `reading.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ReadOnlyPrograms {
     program: Vec<ReadOnly>,
-    version: Vec<Version>,
+    version: Vec<VersionPrinters>,
     find: Find,
     names_only: NamesOnly,
-    search: Vec<Search>,
+    search: Vec<RecursiveSearch>,
     pattern: Pattern,
     filter: Filter,
 }
@@ -27,7 +27,7 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct ReadOnly {
     names: Vec<String>,
-    operands: Operands,
+    operands: OperandKind,
     #[serde(default)]
     flags: String,
     #[serde(default)]
@@ -53,7 +53,7 @@ struct ReadOnly {
 /// Kind of a program's operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Operands {
+enum OperandKind {
     Texts,
     Files,
     OneFile,
@@ -66,7 +66,7 @@ enum Operands {
 /// Programs that say which version they are.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Version {
+struct VersionPrinters {
     programs: Vec<String>,
     arguments: Vec<String>,
     #[serde(default)]
@@ -90,7 +90,7 @@ struct NamesOnly {
 /// A program that searches all files below directories.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Search {
+struct RecursiveSearch {
     program: String,
     recursive: Option<Vec<String>>,
     hidden: Option<Vec<String>>,
@@ -137,7 +137,7 @@ pub struct Arguments<'a> {
 /// Returns the effect of a command by its program's row in the table.
 pub fn reading(command: &Command) -> Reading<'_> {
     let Some(row) = command.name().and_then(known) else { return Reading::Unknown };
-    if row.operands == Operands::Texts {
+    if row.operands == OperandKind::Texts {
         return Reading::Texts;
     }
     match row.arguments(command) {
@@ -167,7 +167,7 @@ pub fn find_operands(command: &Command) -> Result<Vec<&Word>, String> {
 /// which it would run another program in its place.
 pub fn version(command: &Command) -> Option<&'static [String]> {
     let (name, [argument]) = (command.name()?, command.args()) else { return None };
-    let says = |row: &&Version| {
+    let says = |row: &&VersionPrinters| {
         has(&row.programs, name) && argument.literal().is_some_and(|it| has(&row.arguments, it))
     };
     TABLE.version.iter().find(says).map(|row| row.unless.as_slice())
@@ -222,7 +222,7 @@ pub fn unknown(command: &Command) -> String {
     format!("what `{}` reads, only running it tells", command.brief())
 }
 
-fn search(command: &Command) -> Option<&'static Search> {
+fn search(command: &Command) -> Option<&'static RecursiveSearch> {
     let name = command.name()?;
     TABLE.search.iter().find(|row| row.program == name)
 }
@@ -239,25 +239,25 @@ impl ReadOnly {
     /// Returns the files among the arguments, if those are of the known kind, wherever the files are.
     fn arguments<'a>(&self, command: &'a Command) -> Result<Arguments<'a>, String> {
         let mut found = self.split(command)?;
-        found.no_directories = self.operands == Operands::PlainFiles;
+        found.no_directories = self.operands == OperandKind::PlainFiles;
         let operands = &mut found.operands;
         let several = operands.len() > 1 || operands.iter().any(|word| word.glob.is_some());
         match self.operands {
-            Operands::OneFile if several => {
+            OperandKind::OneFile if several => {
                 return Err(format!("`{}` may write a second file", command.brief()));
             }
-            Operands::PatternAndFiles
+            OperandKind::PatternAndFiles
                 if !operands.is_empty() && !is_given(command.args(), &TABLE.pattern.options) =>
             {
                 operands.remove(0);
             }
-            Operands::FilterAndFiles if !operands.is_empty() => {
+            OperandKind::FilterAndFiles if !operands.is_empty() => {
                 let filter = operands.remove(0);
                 if filter.literal().is_none_or(reaches_out) {
                     return Err(format!("`{}` may do more than filter", command.brief()));
                 }
             }
-            Operands::Format => {
+            OperandKind::Format => {
                 if !operands.iter().all(|word| word.text.starts_with('+')) {
                     return Err(format!("`{}` may set the clock", command.brief()));
                 }

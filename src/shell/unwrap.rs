@@ -9,12 +9,12 @@ use super::parser::{Parser, Read};
 use super::word::{Dynamic, Word};
 use super::{Around, Assignment, Command, MAX_DEPTH, Step, table};
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("wrappers.toml")));
+static TABLE: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
 
 /// Data of `wrappers.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct Wrappers {
     shells: Vec<String>,
     wrapper: Vec<Wrapper>,
 }
@@ -127,7 +127,7 @@ fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
         // It says where a command is, and runs nothing.
         return Ok(false);
     }
-    let Options { mut at, placeholders, appends } = options(wrapper, words)?;
+    let WrapperOptions { mut at, placeholders, appends } = options(wrapper, words)?;
     let mut set = Vec::new();
     while wrapper.name == "env"
         && let Some(word) = words.get(at)
@@ -164,7 +164,7 @@ fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
 }
 
 /// Options of a wrapper.
-struct Options {
+struct WrapperOptions {
     /// Index of the word after them.
     at: usize,
     /// Texts that `xargs` replaces by its input.
@@ -173,8 +173,8 @@ struct Options {
     appends: bool,
 }
 
-fn options(wrapper: &Wrapper, words: &[Word]) -> Result<Options, Unknown> {
-    let mut found = Options { at: 1, placeholders: Vec::new(), appends: true };
+fn options(wrapper: &Wrapper, words: &[Word]) -> Result<WrapperOptions, Unknown> {
+    let mut found = WrapperOptions { at: 1, placeholders: Vec::new(), appends: true };
     let mut groups = false;
     while let Some(word) = words.get(found.at) {
         let text = word.literal().filter(|text| !text.is_empty()).ok_or(Unknown)?;

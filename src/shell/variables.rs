@@ -6,12 +6,12 @@ use serde::Deserialize;
 
 use super::table;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("variables.toml")));
+static TABLE: LazyLock<VariableEffects> = LazyLock::new(|| table(include_str!("variables.toml")));
 
 /// Data of `variables.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct VariableEffects {
     variable: Vec<Variables>,
     setter: Vec<Setters>,
 }
@@ -20,14 +20,14 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct Variables {
     names: Vec<String>,
-    effect: Effect,
+    effect: VariableEffect,
     #[serde(rename = "reason")]
     _reason: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Effect {
+enum VariableEffect {
     Programs,
     Looks,
 }
@@ -42,12 +42,12 @@ struct Setters {
 
 /// Returns whether a variable decides which programs run, or what bash evaluates.
 pub fn decides_what_runs(name: &str) -> bool {
-    has_effect(name, Effect::Programs)
+    has_effect(name, VariableEffect::Programs)
 }
 
 /// Returns whether a variable changes no more than how output looks.
 pub fn changes_looks(name: &str) -> bool {
-    has_effect(name, Effect::Looks)
+    has_effect(name, VariableEffect::Looks)
 }
 
 /// Returns whether a command gives variables values by their names.
@@ -55,7 +55,7 @@ pub(super) fn is_setter(program: &str) -> bool {
     TABLE.setter.iter().any(|row| row.names.iter().any(|name| name == program))
 }
 
-fn has_effect(name: &str, effect: Effect) -> bool {
+fn has_effect(name: &str, effect: VariableEffect) -> bool {
     let name = name.to_ascii_uppercase();
     let fits = |pattern: &String| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
