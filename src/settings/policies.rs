@@ -13,7 +13,7 @@ use super::owned_file;
 use super::trust::{Trust, trust};
 use parking_lot::Mutex;
 use tandem_agent::permission::policy::{
-    Broken, Policy, Rule, Tier, ToolSettings, old_rules, parse,
+    Broken, Rule, RuleSet, Tier, ToolSettings, old_rules, parse,
 };
 use tandem_agent::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
 use tandem_tools::secrets::Secrets;
@@ -191,7 +191,7 @@ impl permission::RuleStore for Files {
                 }
             }
         }
-        LoadedRules { policy: Policy::new(rules, broken), saved, remarks }
+        LoadedRules { policy: RuleSet::new(rules, broken), saved, remarks }
     }
 
     fn save(&self, saved: &Saved) -> Result<PathBuf, String> {

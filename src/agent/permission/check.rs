@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::always::Always;
 use super::mode::Mode;
-use super::policy::{Effect, Policy, PolicyRequest, Rank, Rule, Ruling, Situation, Subject};
+use super::policy::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
 use super::risk::{self, Environment};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
@@ -19,7 +19,7 @@ pub(super) const PLAN: &str =
 pub(super) struct Check<'a> {
     pub(super) request: &'a PolicyRequest<'a>,
     pub(super) situation: Situation<'a>,
-    pub(super) policy: &'a Policy,
+    pub(super) policy: &'a RuleSet,
     pub(super) always: Always,
     /// The workspace's directories, real paths.
     pub(super) roots: &'a [PathBuf],
@@ -54,20 +54,20 @@ impl Check<'_> {
         let built_in = self.built_in();
         let Some(Ruling { rule, effect }) = self.ruling(Subject::Call) else { return built_in };
         match (effect, &built_in) {
-            (Effect::Deny, _) => denied(rule, self.request.tool),
+            (RuleEffect::Deny, _) => denied(rule, self.request.tool),
             // A rule that allows something in plan mode says so.
-            (Effect::BuiltIn, _) | (Effect::Ask, Verdict::Deny(_)) => built_in,
-            (Effect::Ask, _) => Verdict::Ask(Question {
+            (RuleEffect::BuiltIn, _) | (RuleEffect::Ask, Verdict::Deny(_)) => built_in,
+            (RuleEffect::Ask, _) => Verdict::Ask(Question {
                 why: format!("a rule asks about `{}`", self.request.tool),
                 rules: vec![rule.name.clone()],
                 ..nothing()
             }),
-            (Effect::Allow, Verdict::Ask(asked))
+            (RuleEffect::Allow, Verdict::Ask(asked))
                 if asked.every_time() && rule.rank < Rank::EVERY_TIME =>
             {
                 built_in
             }
-            (Effect::Allow, _) => Verdict::Allow,
+            (RuleEffect::Allow, _) => Verdict::Allow,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::always::{program, remembered};
 use super::check::{Check, PLAN, ask, denied, nothing};
 use super::mode::Mode;
-use super::policy::{Effect, Rank, Ruling, Subject};
+use super::policy::{Rank, RuleEffect, Ruling, Subject};
 use super::risk::{self, AssessedCommand, Risk};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
@@ -47,7 +47,7 @@ pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> (Verdi
         return (Verdict::Allow, assess().is_ok_and(|commands| only_read(&commands)));
     }
     let whole = check.ruling(Subject::Line(line)).filter(|ruling| ruling.rule.reads());
-    if let Some(Ruling { rule, effect: Effect::Deny }) = whole {
+    if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
         return (denied(rule, &brief(line)), false);
     }
     match assess() {
@@ -68,7 +68,7 @@ fn assessed(
     // Nothing, or a way to somewhere, is for rules about the tool alone.
     let only_goes = commands.iter().all(AssessedCommand::only_goes);
     let tool = if only_goes { check.ruling(Subject::Call) } else { None };
-    if let Some(Ruling { rule, effect: Effect::Deny }) = tool {
+    if let Some(Ruling { rule, effect: RuleEffect::Deny }) = tool {
         return denied(rule, &brief(line));
     }
     let always = check.always.covers_line(line, directory);
@@ -86,7 +86,7 @@ fn assessed(
         return Verdict::Deny(PLAN.to_owned());
     }
     let mut by_rule = [whole, tool].into_iter().flatten();
-    if let Some(Ruling { rule, .. }) = by_rule.find(|ruling| ruling.effect == Effect::Ask) {
+    if let Some(Ruling { rule, .. }) = by_rule.find(|ruling| ruling.effect == RuleEffect::Ask) {
         let why = format!("a rule asks about `{}`", brief(line));
         return Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() });
     }
@@ -100,12 +100,12 @@ fn assessed(
 fn unclear(check: &Check<'_>, line: &str, why: String) -> Verdict {
     let ruling = check.ruling(Subject::Unclear(line));
     match ruling {
-        Some(Ruling { rule, effect: Effect::Deny }) => denied(rule, &brief(line)),
-        Some(Ruling { rule, effect: Effect::Allow }) if rule.rank >= Rank::EVERY_TIME => {
+        Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, &brief(line)),
+        Some(Ruling { rule, effect: RuleEffect::Allow }) if rule.rank >= Rank::EVERY_TIME => {
             Verdict::Allow
         }
         _ if check.mode() == Mode::Plan => Verdict::Deny(PLAN.to_owned()),
-        Some(Ruling { rule, effect: Effect::Ask }) => {
+        Some(Ruling { rule, effect: RuleEffect::Ask }) => {
             let why = format!("a rule may be about it; {why}");
             Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })
         }
@@ -129,23 +129,23 @@ fn on_command<'a>(
         |form| brief(&form.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ")),
     );
     match effect {
-        Effect::Deny => CommandVerdict::Denied(denied(rule, &name)),
-        Effect::Ask if check.mode() == Mode::Plan && command.risk != Risk::None => {
+        RuleEffect::Deny => CommandVerdict::Denied(denied(rule, &name)),
+        RuleEffect::Ask if check.mode() == Mode::Plan && command.risk != Risk::None => {
             CommandVerdict::NotInPlan
         }
-        Effect::Ask => {
-            let asks = if rule.effect == Effect::Deny { "may forbid" } else { "asks about" };
+        RuleEffect::Ask => {
+            let asks = if rule.effect == RuleEffect::Deny { "may forbid" } else { "asks about" };
             let why = Some(format!("a rule {asks} `{name}`"));
             CommandVerdict::Asks(CommandQuestion { command, rule: rule.name.clone(), why })
         }
-        Effect::Allow => match &command.risk {
+        RuleEffect::Allow => match &command.risk {
             Risk::Forced(_) if rule.rank < Rank::EVERY_TIME => built_in(),
             _ if command.writes.is_some() && !rule.allow_redirection && !check.edits_freely() => {
                 built_in()
             }
             _ => CommandVerdict::Runs,
         },
-        Effect::BuiltIn => built_in(),
+        RuleEffect::BuiltIn => built_in(),
     }
 }
 

@@ -17,7 +17,7 @@ mod stable_json;
 use std::cmp::Reverse;
 
 use self::effect::Certainty;
-pub use self::effect::{Effect, Rank, Tier};
+pub use self::effect::{Rank, RuleEffect, Tier};
 pub use self::file::{Parsed, parse};
 use self::name::NamePattern;
 pub use self::old::{ToolSettings, rules as old_rules};
@@ -30,18 +30,18 @@ pub struct Ruling<'a> {
     /// The rule.
     pub rule: &'a Rule,
     /// The effect: a question for a denial that may not be meant.
-    pub effect: Effect,
+    pub effect: RuleEffect,
 }
 
 /// All rules that are in force.
 #[derive(Debug, Clone, Default)]
-pub struct Policy {
+pub struct RuleSet {
     /// The one of the highest rank first.
     rules: Vec<Rule>,
     broken: Vec<Broken>,
 }
 
-impl Policy {
+impl RuleSet {
     /// Returns a policy of these rules, and of those that could not be read.
     pub fn new(mut rules: Vec<Rule>, broken: Vec<Broken>) -> Self {
         rules.sort_by_key(|rule| Reverse((rule.rank, rule.effect)));
@@ -70,10 +70,10 @@ impl Policy {
             match rule.matches(request, situation, subject) {
                 Certainty::No => {}
                 Certainty::Perhaps => {
-                    perhaps.get_or_insert(Ruling { rule, effect: Effect::Ask });
+                    perhaps.get_or_insert(Ruling { rule, effect: RuleEffect::Ask });
                 }
-                Certainty::Yes if rule.effect == Effect::Deny => {
-                    return Some(Ruling { rule, effect: Effect::Deny });
+                Certainty::Yes if rule.effect == RuleEffect::Deny => {
+                    return Some(Ruling { rule, effect: RuleEffect::Deny });
                 }
                 Certainty::Yes => {
                     let effect = rule.effect_in(situation.mode);
@@ -97,7 +97,7 @@ impl Policy {
 
     /// Returns whether some rule denies or asks about anything.
     pub fn restricts(&self) -> bool {
-        self.rules.iter().any(|rule| rule.effect >= Effect::Ask)
+        self.rules.iter().any(|rule| rule.effect >= RuleEffect::Ask)
     }
 
     /// Returns the rule that denies every call of a tool in every mode: the model need not know of it.
@@ -105,8 +105,8 @@ impl Policy {
         let mut about = self.rules.iter().filter(|rule| rule.about.names(request, situation));
         let first = about.find(|rule| {
             let whole = rule.about.whole();
-            whole || rule.effect != Effect::Deny
+            whole || rule.effect != RuleEffect::Deny
         });
-        first.filter(|rule| rule.effect == Effect::Deny)
+        first.filter(|rule| rule.effect == RuleEffect::Deny)
     }
 }

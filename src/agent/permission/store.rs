@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::policy::{Broken, Policy};
+use super::policy::{Broken, RuleSet};
 use super::saved::Saved;
 
 /// Storage of rules and saved answers.
@@ -21,7 +21,7 @@ pub trait RuleStore: Send + Sync {
 #[derive(Debug, Clone, Default)]
 pub struct LoadedRules {
     /// The rules.
-    pub policy: Policy,
+    pub policy: RuleSet,
     /// The answers.
     pub saved: Vec<Saved>,
     /// Remarks for people on how they were read: sentences.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem_agent::permission::policy::{Policy, Tier, parse};
+use tandem_agent::permission::policy::{RuleSet, Tier, parse};
 use tandem_agent::permission::{LoadedRules, Mode, PolicySetup, RuleStore, Saved, Verdict};
 
 use super::lines::{pieces, sensible};
@@ -33,7 +33,7 @@ impl RuleStore for Fixed {
 /// A session under the rules of a text.
 pub(super) fn under(mode: Mode, rules: &str, place: &str) -> Session {
     let parsed = parse(rules, place, Tier::User);
-    let policy = Policy::new(parsed.rules, parsed.broken);
+    let policy = RuleSet::new(parsed.rules, parsed.broken);
     let loaded = LoadedRules { policy, saved: parsed.saved, remarks: parsed.remarks };
     Session::with(mode, PolicySetup { store: Arc::new(Fixed(loaded)), ..PolicySetup::default() })
 }

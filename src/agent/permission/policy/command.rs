@@ -7,7 +7,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::effect::{Certainty, Effect};
+use super::effect::{Certainty, RuleEffect};
 use super::request::Subject;
 use super::stable_json::stable;
 use crate::permission::risk::AssessedCommand;
@@ -30,8 +30,8 @@ impl CommandPattern {
         matches!(self, Self::Prefixes(_) | Self::Regex(_))
     }
 
-    pub(super) fn matches(&self, subject: Subject<'_>, effect: Effect) -> Certainty {
-        let restricts = effect >= Effect::Ask;
+    pub(super) fn matches(&self, subject: Subject<'_>, effect: RuleEffect) -> Certainty {
+        let restricts = effect >= RuleEffect::Ask;
         match subject {
             Subject::Call => Certainty::No,
             Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => sure(restricts),
@@ -95,14 +95,14 @@ pub(super) fn args(
     pattern: &Regex,
     args: &Value,
     subject: Subject<'_>,
-    effect: Effect,
+    effect: RuleEffect,
 ) -> Certainty {
     let with = |command: String| {
         let mut args = args.clone();
         args["command"] = command.into();
         pattern.is_match(&stable(&args))
     };
-    let restricts = effect >= Effect::Ask;
+    let restricts = effect >= RuleEffect::Ask;
     match subject {
         Subject::Call | Subject::Line(_) => sure(pattern.is_match(&stable(args))),
         Subject::Unclear(_) if pattern.is_match(&stable(args)) => Certainty::Yes,

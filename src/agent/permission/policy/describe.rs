@@ -3,16 +3,16 @@
 use std::fmt;
 
 use super::command::CommandPattern;
-use super::effect::Effect;
+use super::effect::RuleEffect;
 use super::rule::{CallMatcher, Rule};
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.effect {
-            Effect::BuiltIn => "leave as it is",
-            Effect::Allow => "allow",
-            Effect::Ask => "ask about",
-            Effect::Deny => "deny",
+            RuleEffect::BuiltIn => "leave as it is",
+            RuleEffect::Allow => "allow",
+            RuleEffect::Ask => "ask about",
+            RuleEffect::Deny => "deny",
         };
         write!(f, "{effect} {}", self.about)?;
         if self.allow_redirection {

@@ -2,7 +2,7 @@
 
 /// Effect of a rule on the calls that it is about. The stricter is the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum RuleEffect {
     /// The verdict is the one without the rule.
     BuiltIn,
     /// The calls run.

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::command::CommandPattern;
-use super::effect::{Effect, Rank, Tier};
+use super::effect::{Rank, RuleEffect, Tier};
 use super::name::NamePattern;
 use super::rule::{Broken, CallMatcher, Rule};
 use crate::permission::mode::Mode;
@@ -69,7 +69,7 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
     }
     if !errors.is_empty() {
         // A rule that allows may have lost what narrows it.
-        parsed.rules.retain(|rule| rule.effect >= Effect::Ask);
+        parsed.rules.retain(|rule| rule.effect >= RuleEffect::Ask);
         parsed.saved.clear();
     }
     parsed
@@ -232,9 +232,9 @@ impl RuleTable {
         Ok(Some(Rule {
             name,
             effect: match self.decision {
-                WrittenEffect::Allow => Effect::Allow,
-                WrittenEffect::Deny => Effect::Deny,
-                WrittenEffect::AskUser => Effect::Ask,
+                WrittenEffect::Allow => RuleEffect::Allow,
+                WrittenEffect::Deny => RuleEffect::Deny,
+                WrittenEffect::AskUser => RuleEffect::Ask,
             },
             rank: Rank::new(tier, priority),
             message: self.deny_message,

@@ -1,7 +1,7 @@
 //! Settings from before there were rules, as rules.
 
 use super::command::CommandPattern;
-use super::effect::{Effect, Rank, Tier};
+use super::effect::{Rank, RuleEffect, Tier};
 use super::name::NamePattern;
 use super::rule::{CallMatcher, Rule};
 use crate::permission::verdict::RuleName;
@@ -59,25 +59,25 @@ pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
         });
     };
     for server in &old.servers_excluded {
-        add("mcp.excluded", Effect::Deny, 899, of_server(server));
+        add("mcp.excluded", RuleEffect::Deny, 899, of_server(server));
     }
     if let Some(servers) = &old.servers {
         let about = CallMatcher { servers_but: Some(servers.clone()), ..CallMatcher::default() };
-        add("mcp.allowed", Effect::Deny, 899, about);
+        add("mcp.allowed", RuleEffect::Deny, 899, about);
     }
     if let Some(core) = &old.core {
-        add("tools.core", Effect::Deny, 899, tools_but(core));
+        add("tools.core", RuleEffect::Deny, 899, tools_but(core));
         let prefixes: Vec<_> = commands(core).collect();
         // The whole tool is named too, or not at all.
         if !prefixes.is_empty() && !core.iter().any(|it| matches!(entry(it), (SHELL, None))) {
             let pattern = CommandPattern::AllBut(prefixes);
-            add("tools.core", Effect::Deny, 899, of_shell(pattern));
+            add("tools.core", RuleEffect::Deny, 899, of_shell(pattern));
         }
     }
     let lists = [
-        ("tools.exclude", Effect::Deny, 400, &old.excluded),
-        ("tools.confirmationRequired", Effect::Ask, 350, &old.confirmed),
-        ("tools.allowed", Effect::Allow, 300, &old.allowed),
+        ("tools.exclude", RuleEffect::Deny, 400, &old.excluded),
+        ("tools.confirmationRequired", RuleEffect::Ask, 350, &old.confirmed),
+        ("tools.allowed", RuleEffect::Allow, 300, &old.allowed),
     ];
     for (key, effect, priority, named) in lists {
         for name in named {

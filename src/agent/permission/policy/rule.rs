@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use super::command::{self, CommandPattern};
-use super::effect::{Certainty, Effect, Rank};
+use super::effect::{Certainty, Rank, RuleEffect};
 use super::name::NamePattern;
 use super::request::{PolicyRequest, Situation, Subject};
 use crate::permission::mode::Mode;
@@ -19,7 +19,7 @@ pub struct Rule {
     /// File and line, or setting.
     pub name: RuleName,
     /// Effect on the calls.
-    pub effect: Effect,
+    pub effect: RuleEffect,
     /// Weight among the rules.
     pub rank: Rank,
     /// Message for the model on a denial.
@@ -92,9 +92,9 @@ impl Rule {
 
     /// Returns its effect in a mode: in plan mode nothing more is allowed than what a rule allows there
     /// by name.
-    pub(super) fn effect_in(&self, mode: Mode) -> Effect {
-        let allows = self.effect == Effect::Allow && mode == Mode::Plan;
-        if allows && self.about.modes.is_none() { Effect::BuiltIn } else { self.effect }
+    pub(super) fn effect_in(&self, mode: Mode) -> RuleEffect {
+        let allows = self.effect == RuleEffect::Allow && mode == Mode::Plan;
+        if allows && self.about.modes.is_none() { RuleEffect::BuiltIn } else { self.effect }
     }
 
     pub(super) fn matches(
