@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::options::is_given;
 use super::programs::{self, Interpreter};
 use super::sed::Sed;
-use super::{Command, Direction, Dynamic, Redirect, Word, git, reading, table, variables};
+use super::{Command, Dynamic, Redirect, RedirectKind, Word, git, reading, table, variables};
 
 static TABLE: LazyLock<EveryTimePrograms> =
     LazyLock::new(|| table(include_str!("every_time.toml")));
@@ -119,7 +119,7 @@ fn is_writer(name: &str) -> bool {
 pub fn makes_options(command: &Command) -> bool {
     let makes_it = |redirect: &Redirect| {
         let name = redirect.target.text.rsplit('/').next().unwrap_or_default();
-        redirect.direction == Direction::Write && name.starts_with('-')
+        redirect.kind == RedirectKind::Write && name.starts_with('-')
     };
     let name = command.name().map(base_name).unwrap_or_default();
     is_writer(&name) || command.redirects.iter().any(makes_it)

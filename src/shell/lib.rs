@@ -84,14 +84,14 @@ pub struct Assignment {
 #[derive(Debug, Clone)]
 pub struct Redirect {
     /// Kind of access.
-    pub direction: Direction,
+    pub kind: RedirectKind,
     /// The file, or the text.
     pub target: Word,
 }
 
 /// Kind of access of a redirection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum RedirectKind {
     /// The file is read.
     Read,
     /// The file is written, or opened so that it can be.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::unwrap::unwrap;
 use super::word::{Dynamic, Partial, Quote, Word, is_meta, is_name};
 use super::{
-    Around, Assignment, Command, Direction, MAX_DEPTH, MAX_STEPS, Redirect, Step, agree, brief,
+    Around, Assignment, Command, MAX_DEPTH, MAX_STEPS, Redirect, RedirectKind, Step, agree, brief,
 };
 
 /// Result of reading; an error says why the text cannot be made out.
@@ -659,16 +659,16 @@ impl Parser<'_> {
             "<<" | "<<-" => self.delimiter(*operator == "<<-")?,
             _ => self.word()?,
         };
-        let direction = match *operator {
-            "<<" | "<<-" | "<<<" => Direction::Text,
-            "<" => Direction::Read,
+        let kind = match *operator {
+            "<<" | "<<-" | "<<<" => RedirectKind::Text,
+            "<" => RedirectKind::Read,
             ">&" | "<&" if is_standard(&target) => return Ok(true),
             // It is no file, but may not be open, and then the command does not run.
-            ">&" | "<&" if is_descriptor(&target) => Direction::Text,
+            ">&" | "<&" if is_descriptor(&target) => RedirectKind::Text,
             "<&" => return Err(format!("`<&{}`", brief(&target.source))),
-            _ => Direction::Write,
+            _ => RedirectKind::Write,
         };
-        command.redirects.push(Redirect { direction, target });
+        command.redirects.push(Redirect { kind, target });
         Ok(true)
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::assessed::Risk;
 use super::cwd::Cwd;
 use tandem_shell::options::value;
-use tandem_shell::{Command, Direction, Word, brief, reading};
+use tandem_shell::{Command, RedirectKind, Word, brief, reading};
 use tandem_tools::files;
 use tandem_tools::secrets::Secrets;
 
@@ -22,7 +22,7 @@ const MAX_GLUED: usize = 256;
 /// Returns the risk of a command to what is secret: to be asked about if it may read or change some
 /// of it.
 pub(super) fn risk(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
-    let redirected = command.redirects.iter().filter(|it| it.direction != Direction::Text);
+    let redirected = command.redirects.iter().filter(|it| it.kind != RedirectKind::Text);
     let mut redirected = redirected.map(|it| &it.target);
     if let Some(risk) = redirected.find_map(|word| named(word, cwd, secrets, |_| true)) {
         return risk;

@@ -4,12 +4,12 @@ use super::assessed::Risk;
 use super::cwd::Cwd;
 use super::sensitive::sensitive;
 use tandem_shell::options::value;
-use tandem_shell::{Direction, Dynamic, Redirect, Word, brief};
+use tandem_shell::{Dynamic, Redirect, RedirectKind, Word, brief};
 
 /// Returns the files that redirections write and that can be run already, as written.
 pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<String> {
     let can_run = |redirect: &&Redirect| {
-        redirect.direction == Direction::Write && cwd.can_run(&redirect.target)
+        redirect.kind == RedirectKind::Write && cwd.can_run(&redirect.target)
     };
     let files: Vec<_> =
         redirects.iter().filter(can_run).map(|redirect| redirect.target.plain()).collect();
@@ -23,20 +23,22 @@ pub(super) fn redirects_risk(
 ) -> ((Risk, &'static str), Option<String>) {
     let mut risk = Risk::None;
     let mut writes = None;
-    for Redirect { direction, target } in redirects {
+    for Redirect { kind, target } in redirects {
         let file = brief(&target.source);
-        let found = match (direction, target.literal()) {
-            (Direction::Text, _) if target.dynamic <= Dynamic::Number => Risk::None,
-            (Direction::Text, _) => Risk::Runs("a text has what only running it tells".to_owned()),
+        let found = match (kind, target.literal()) {
+            (RedirectKind::Text, _) if target.dynamic <= Dynamic::Number => Risk::None,
+            (RedirectKind::Text, _) => {
+                Risk::Runs("a text has what only running it tells".to_owned())
+            }
             (_, Some("/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr")) => Risk::None,
-            (Direction::Read, Some(path)) if cwd.reaches_inside(path) => Risk::None,
-            (Direction::Read, _) => {
+            (RedirectKind::Read, Some(path)) if cwd.reaches_inside(path) => Risk::None,
+            (RedirectKind::Read, _) => {
                 Risk::Runs(format!("`< {file}` may read outside the workspace"))
             }
-            (Direction::Write, None) => {
+            (RedirectKind::Write, None) => {
                 Risk::Forced(format!("which file `> {file}` is, only running it tells"))
             }
-            (Direction::Write, Some(_)) => match cwd.inside_root(target) {
+            (RedirectKind::Write, Some(_)) => match cwd.inside_root(target) {
                 None => Risk::Forced(format!("writes to `{file}`, outside the workspace")),
                 Some(paths) => {
                     let writes_it = format!("writes to `{file}`");
