@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::options::is_given;
 use super::programs::{self, Interpreter};
 use super::sed::Sed;
-use super::{Command, Dynamic, Redirect, RedirectKind, Word, git, reading, table, variables};
+use super::{Dynamic, Redirect, RedirectKind, SimpleCommand, Word, git, reading, table, variables};
 
 static TABLE: LazyLock<EveryTimePrograms> =
     LazyLock::new(|| table(include_str!("every_time.toml")));
@@ -60,7 +60,7 @@ pub enum Concern {
 }
 
 /// Returns the reason to ask about a command every time, if there may be one.
-pub fn concern(command: &Command) -> Option<Concern> {
+pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     let name = base_name(command.name()?);
     let args = command.args();
     let because = |effect: &str| Some(Concern::Effect(format!("`{}` {effect}", command.brief())));
@@ -116,7 +116,7 @@ fn is_writer(name: &str) -> bool {
 }
 
 /// Returns whether a command may make a file whose name looks like an option.
-pub fn makes_options(command: &Command) -> bool {
+pub fn makes_options(command: &SimpleCommand) -> bool {
     let makes_it = |redirect: &Redirect| {
         let name = redirect.target.text.rsplit('/').next().unwrap_or_default();
         redirect.kind == RedirectKind::Write && name.starts_with('-')
@@ -142,7 +142,7 @@ fn runs_others(name: &str) -> bool {
 }
 
 /// Returns whether a command runs others that are not seen in it: from a text, its input or a file.
-pub fn hides_commands(command: &Command) -> bool {
+pub fn hides_commands(command: &SimpleCommand) -> bool {
     let Some(name) = command.name().map(base_name) else { return true };
     let args = command.args();
     let has_text = || args.iter().any(|word| word.text.contains(char::is_whitespace));

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::options::is_given;
-use super::{Command, Word, table};
+use super::{SimpleCommand, Word, table};
 
 static TABLE: LazyLock<GitSubcommands> = LazyLock::new(|| table(include_str!("git.toml")));
 
@@ -101,7 +101,7 @@ impl<'a> Git<'a> {
 }
 
 /// Returns the reason why a call of `git` is asked about every time.
-pub(super) fn every_time(command: &Command) -> Option<String> {
+pub(super) fn every_time(command: &SimpleCommand) -> Option<String> {
     let said = command.brief();
     let Some(git) = Git::read(command.args()) else {
         return Some(format!("`{said}` has options that may change what git runs"));

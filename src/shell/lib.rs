@@ -41,7 +41,7 @@ const MAX_DEPTH: usize = 64;
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A command runs.
-    Command(Command),
+    Command(SimpleCommand),
     /// This runs the commands that come next, which are judged in its place: `nice -n 5`, `bash -c`.
     Wrapper(Vec<Word>),
     /// A function of this name is defined. The commands of its body follow.
@@ -58,7 +58,7 @@ pub enum Step {
 
 /// A simple command, freed of what wraps it: of `env A=1 nice cargo test`, `cargo test`.
 #[derive(Debug, Clone, Default)]
-pub struct Command {
+pub struct SimpleCommand {
     /// Variables that are set for it; without words, in the shell itself.
     pub assignments: Vec<Assignment>,
     /// Name and arguments. None if there are only assignments and redirections.
@@ -100,7 +100,7 @@ pub enum RedirectKind {
     Text,
 }
 
-impl Command {
+impl SimpleCommand {
     /// Returns the name, if it is known without running anything.
     pub fn name(&self) -> Option<&str> {
         self.words.first()?.literal()
@@ -147,9 +147,9 @@ fn table<T: DeserializeOwned>(text: &str) -> T {
 struct Around {
     /// Depth of nesting in other texts.
     depth: usize,
-    /// See [`Command::conditional`].
+    /// See [`SimpleCommand::conditional`].
     conditional: bool,
-    /// See [`Command::repeated`].
+    /// See [`SimpleCommand::repeated`].
     repeated: bool,
     /// `true` if a shell reads it that knows less than bash.
     plain_shell: bool,
@@ -189,9 +189,9 @@ pub fn brief(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn command(line: &str) -> Command {
+    fn command(line: &str) -> SimpleCommand {
         let words = line.split(' ').map(|text| Word::from(text.to_owned())).collect();
-        Command { words, ..Command::default() }
+        SimpleCommand { words, ..SimpleCommand::default() }
     }
 
     #[test]

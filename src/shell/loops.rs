@@ -1,6 +1,6 @@
 //! Variables of loops: `"$f"` in `for f in a b` is `a`, then `b`.
 
-use super::{Command, Dynamic, Step, Word, variables};
+use super::{Dynamic, SimpleCommand, Step, Word, variables};
 
 /// More ways to run one command than this are not looked at.
 const MAX_VARIANTS: usize = 64;
@@ -66,7 +66,7 @@ impl Loops {
 
     /// Returns every command that one with variables of loops stands for; none if they are not all
     /// known.
-    pub fn variants(&self, command: &Command) -> Vec<Command> {
+    pub fn variants(&self, command: &SimpleCommand) -> Vec<SimpleCommand> {
         let mut variants = vec![command.clone()];
         let mut changed = false;
         for at in 1..command.words.len() {
@@ -75,7 +75,7 @@ impl Loops {
             if variants.len() * values.len() > MAX_VARIANTS {
                 return Vec::new();
             }
-            let with = |variant: &Command, value: &Word| {
+            let with = |variant: &SimpleCommand, value: &Word| {
                 let mut variant = variant.clone();
                 variant.words[at] = value.clone();
                 variant
@@ -89,7 +89,7 @@ impl Loops {
     }
 
     /// Returns the values of a word that is the variable of a loop, if they are known.
-    fn values(&self, command: &Command, at: usize) -> Option<Vec<Word>> {
+    fn values(&self, command: &SimpleCommand, at: usize) -> Option<Vec<Word>> {
         let source = command.words[at].source.strip_prefix("\"$")?.strip_suffix('"')?;
         let inner = source.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
         let name = inner.unwrap_or(source);

@@ -7,9 +7,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::unwrap::unwrap;
-use super::word::{Dynamic, Partial, Quote, Word, is_meta, is_name};
+use super::word::{Dynamic, Partial, Quoting, Word, is_meta, is_name};
 use super::{
-    Around, Assignment, Command, MAX_DEPTH, MAX_STEPS, Redirect, RedirectKind, Step, agree, brief,
+    Around, Assignment, MAX_DEPTH, MAX_STEPS, Redirect, RedirectKind, SimpleCommand, Step, agree,
+    brief,
 };
 
 /// Result of reading; an error says why the text cannot be made out.
@@ -442,7 +443,7 @@ impl Parser<'_> {
         self.take(";");
         self.lines()?;
         let assignments = vec![Assignment { source: format!("for {name}"), name: name.clone() }];
-        self.emit(Command { assignments, ..Command::default() })?;
+        self.emit(SimpleCommand { assignments, ..SimpleCommand::default() })?;
         let known = words.iter().all(|word| word.dynamic == Dynamic::No);
         if known { self.bound(&[name], Some(&words)) } else { self.body() }
     }
@@ -511,7 +512,7 @@ impl Parser<'_> {
                 _ => {
                     words.push(self.word()?);
                     if words.last().is_some_and(|word| word.source == "]]") {
-                        return self.emit(Command { words, ..Command::default() });
+                        return self.emit(SimpleCommand { words, ..SimpleCommand::default() });
                     }
                 }
             }
@@ -519,7 +520,7 @@ impl Parser<'_> {
     }
 
     /// Adds a command, freed of what wraps it.
-    fn emit(&mut self, mut command: Command) -> Read<()> {
+    fn emit(&mut self, mut command: SimpleCommand) -> Read<()> {
         command.conditional = self.around.conditional;
         command.repeated = self.around.repeated;
         let steps = unwrap(command, self.around)?;
@@ -531,7 +532,7 @@ impl Parser<'_> {
 impl Parser<'_> {
     /// Reads the redirections of the group of commands whose steps begin with `first`.
     fn redirects_of_group(&mut self, first: usize) -> Read<()> {
-        let mut group = Command::default();
+        let mut group = SimpleCommand::default();
         loop {
             self.blanks();
             if !self.redirect(&mut group)? {
@@ -551,7 +552,7 @@ impl Parser<'_> {
     }
 
     fn simple(&mut self) -> Read<()> {
-        let mut command = Command::default();
+        let mut command = SimpleCommand::default();
         let start = self.at;
         loop {
             self.blanks();
@@ -594,7 +595,7 @@ impl Parser<'_> {
     }
 
     /// Reads `name=value`, if one is here.
-    fn assignment(&mut self, command: &mut Command) -> Read<bool> {
+    fn assignment(&mut self, command: &mut SimpleCommand) -> Read<bool> {
         let start = self.at;
         let name = self.name().to_owned();
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -638,7 +639,7 @@ impl Parser<'_> {
     }
 
     /// Reads a redirection, if one is here.
-    fn redirect(&mut self, command: &mut Command) -> Read<bool> {
+    fn redirect(&mut self, command: &mut SimpleCommand) -> Read<bool> {
         let digits = self.rest().trim_start_matches(|c: char| c.is_ascii_digit());
         let number = self.rest().len() - digits.len();
         let Some(operator) = REDIRECTS.iter().find(|operator| digits.starts_with(**operator))
@@ -709,8 +710,8 @@ impl Parser<'_> {
                 '\'' => word.text.push_str(self.single_quoted()?),
                 '"' => self.double_quoted(&mut word)?,
                 '\\' => self.escape(&mut word)?,
-                '`' => self.backquoted(Quote::None).map(|()| word.dynamic(Dynamic::Many))?,
-                '$' => self.dollar(&mut word, Quote::None)?,
+                '`' => self.backquoted(Quoting::None).map(|()| word.dynamic(Dynamic::Many))?,
+                '$' => self.dollar(&mut word, Quoting::None)?,
                 _ => {
                     self.at += c.len_utf8();
                     word.bare(c);
@@ -757,8 +758,8 @@ impl Parser<'_> {
                 '\\' if self.rest()[1..].starts_with(['$', '`', '"', '\\', '\n']) => {
                     self.escape(word)?;
                 }
-                '`' => self.backquoted(Quote::Double).map(|()| word.dynamic(Dynamic::One))?,
-                '$' => self.dollar(word, Quote::Double)?,
+                '`' => self.backquoted(Quoting::Double).map(|()| word.dynamic(Dynamic::One))?,
+                '$' => self.dollar(word, Quoting::Double)?,
                 _ => {
                     self.at += c.len_utf8();
                     word.text.push(c);
@@ -773,8 +774,8 @@ impl Parser<'_> {
         while self.at < end {
             match self.peek() {
                 Some('\\') => self.escape(&mut ignored)?,
-                Some('$') => self.dollar(&mut ignored, Quote::Double)?,
-                Some('`') => self.backquoted(Quote::Double)?,
+                Some('$') => self.dollar(&mut ignored, Quoting::Double)?,
+                Some('`') => self.backquoted(Quoting::Double)?,
                 Some(c) => self.at += c.len_utf8(),
                 None => break,
             }
@@ -803,9 +804,9 @@ impl Parser<'_> {
 /// Expansions: `$` and backquotes.
 impl Parser<'_> {
     /// Reads what `$` begins, here and in the body of a here-document.
-    fn dollar(&mut self, word: &mut Partial, quote: Quote) -> Read<()> {
+    fn dollar(&mut self, word: &mut Partial, quote: Quoting) -> Read<()> {
         let next = self.rest()[1..].chars().next();
-        let text = if quote == Quote::Double { Dynamic::One } else { Dynamic::Many };
+        let text = if quote == Quoting::Double { Dynamic::One } else { Dynamic::Many };
         match next {
             Some('(') if self.rest().starts_with("$((") => {
                 self.arithmetic()?;
@@ -823,9 +824,9 @@ impl Parser<'_> {
                 let many = self.text[start..self.at].contains('@');
                 word.dynamic(if many { Dynamic::Many } else { text });
             }
-            Some('\'') if quote == Quote::None => self.ansi_c(word)?,
+            Some('\'') if quote == Quoting::None => self.ansi_c(word)?,
             // Looked up in a catalogue of translations.
-            Some('"') if quote == Quote::None => {
+            Some('"') if quote == Quoting::None => {
                 self.at += 1;
                 self.double_quoted(word)?;
                 word.dynamic(Dynamic::One);
@@ -883,7 +884,7 @@ impl Parser<'_> {
     }
 
     /// Reads `${…}`.
-    fn parameter(&mut self, quote: Quote) -> Read<()> {
+    fn parameter(&mut self, quote: Quoting) -> Read<()> {
         let unknown = || "a form of `${…}` that may do more than read a variable".to_owned();
         self.at += 2;
         let length = self.rest().starts_with('#') && !self.rest().starts_with("#}");
@@ -925,7 +926,7 @@ impl Parser<'_> {
                     return Ok(());
                 }
                 // Whether these quote depends on the operator and on the quotes around.
-                '\'' | '"' if quote == Quote::Double => return Err(unknown()),
+                '\'' | '"' if quote == Quoting::Double => return Err(unknown()),
                 '\'' => drop(self.single_quoted()?),
                 '"' => self.double_quoted(&mut ignored)?,
                 '\\' => self.escape(&mut ignored)?,
@@ -963,7 +964,7 @@ impl Parser<'_> {
     }
 
     /// Reads `` `…` ``, whose text is unescaped before bash reads it.
-    fn backquoted(&mut self, quote: Quote) -> Read<()> {
+    fn backquoted(&mut self, quote: Quoting) -> Read<()> {
         let start = self.at;
         let mut inner = String::new();
         let mut chars = self.rest()[1..].char_indices();
@@ -981,7 +982,7 @@ impl Parser<'_> {
             }
             match chars.next() {
                 Some((_, c @ ('`' | '\\' | '$'))) => inner.push(c),
-                Some((_, '"')) if quote == Quote::Double => break,
+                Some((_, '"')) if quote == Quoting::Double => break,
                 Some((_, c)) => inner.extend(['\\', c]),
                 None => break,
             }
@@ -995,7 +996,7 @@ fn is_cd(step: &Step) -> bool {
 }
 
 /// Returns the variables of a `read` that does no more than read a line.
-fn lines_read(command: &Command) -> Vec<String> {
+fn lines_read(command: &SimpleCommand) -> Vec<String> {
     let splits = |assignment: &Assignment| assignment.name == "IFS";
     let is_plain = command.name() == Some("read")
         && command.redirects.is_empty()

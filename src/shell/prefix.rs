@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::git::Git;
 use super::options::gives;
 use super::reading::{Reading, reading};
-use super::{Command, Word, programs, table};
+use super::{SimpleCommand, Word, programs, table};
 
 static TABLE: LazyLock<AlwaysBreadths> = LazyLock::new(|| table(include_str!("always.toml")));
 
@@ -55,7 +55,7 @@ enum CoveredOperands {
 }
 
 /// Returns the prefix that an "always" remembers of a command.
-pub fn of(command: &Command) -> String {
+pub fn of(command: &SimpleCommand) -> String {
     let Some((name, args)) = command.words.split_first() else { return String::new() };
     let program = name.text.as_str();
     if let Some(count) = programs::runner_words(command) {
@@ -90,7 +90,10 @@ pub fn of(command: &Command) -> String {
                 return format!("{prefix} {}", module.source);
             }
             let words = std::iter::once(module).chain(rest).cloned().collect();
-            return format!("{prefix} {}", of(&Command { words, ..Command::default() }));
+            return format!(
+                "{prefix} {}",
+                of(&SimpleCommand { words, ..SimpleCommand::default() })
+            );
         }
         _ if is_interpreter => return with_words(name, words, 1),
         _ => {}
@@ -209,7 +212,7 @@ fn is_script(program: &str) -> bool {
 
 /// Returns what an "always" for the whole program remembers: none of a program that is there to run
 /// others.
-pub fn program(command: &Command) -> Option<String> {
+pub fn program(command: &SimpleCommand) -> Option<String> {
     let name = command.name()?;
     let runs_others =
         programs::interpreter(name).is_some() || programs::runner_words(command).is_some();

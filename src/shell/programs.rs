@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Command, Word, table};
+use super::{SimpleCommand, Word, table};
 
 static TABLE: LazyLock<ProgramArguments> = LazyLock::new(|| table(include_str!("programs.toml")));
 
@@ -108,7 +108,7 @@ fn subcommands(program: &str) -> Option<&'static Subcommands> {
 
 /// Returns the number of words before the command that is run in an environment of its own, as in
 /// `poetry run pytest`; `None` if none is.
-pub(super) fn runner_words(command: &Command) -> Option<usize> {
+pub(super) fn runner_words(command: &SimpleCommand) -> Option<usize> {
     let begins = |runner: &&Runner| {
         command.words.len() > runner.words.len()
             && runner.words.iter().zip(&command.words).all(|(name, word)| word.is(name))
@@ -117,8 +117,8 @@ pub(super) fn runner_words(command: &Command) -> Option<usize> {
 }
 
 /// Returns the command that a command runs in an environment of its own.
-pub(super) fn inner_command(command: &Command) -> Option<Command> {
+pub(super) fn inner_command(command: &SimpleCommand) -> Option<SimpleCommand> {
     let words = command.words[runner_words(command)?..].to_vec();
-    let inner = Command { words, ..Command::default() };
+    let inner = SimpleCommand { words, ..SimpleCommand::default() };
     (!inner.words[0].text.starts_with('-') && runner_words(&inner).is_none()).then_some(inner)
 }

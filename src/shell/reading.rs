@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::options::is_given;
-use super::{Command, Word, brief, table};
+use super::{SimpleCommand, Word, brief, table};
 
 static TABLE: LazyLock<ReadOnlyPrograms> = LazyLock::new(|| table(include_str!("reading.toml")));
 
@@ -135,7 +135,7 @@ pub struct Arguments<'a> {
 }
 
 /// Returns the effect of a command by its program's row in the table.
-pub fn reading(command: &Command) -> Reading<'_> {
+pub fn reading(command: &SimpleCommand) -> Reading<'_> {
     let Some(row) = command.name().and_then(known) else { return Reading::Unknown };
     if row.operands == OperandKind::Texts {
         return Reading::Texts;
@@ -147,12 +147,12 @@ pub fn reading(command: &Command) -> Reading<'_> {
 }
 
 /// Returns the files and directories among a command's operands, if its options are all known.
-pub fn operands(command: &Command) -> Option<Vec<&Word>> {
+pub fn operands(command: &SimpleCommand) -> Option<Vec<&Word>> {
     Some(known(command.name()?)?.arguments(command).ok()?.operands)
 }
 
 /// Returns the operands of `find`; or the reason why the command may do more than look.
-pub fn find_operands(command: &Command) -> Result<Vec<&Word>, String> {
+pub fn find_operands(command: &SimpleCommand) -> Result<Vec<&Word>, String> {
     let is_number = |text: &str| text[1..].starts_with(|c: char| c.is_ascii_digit());
     let is_known = |text: &str| has(&TABLE.find.looks, text) || is_number(text);
     let is_option = |word: &&Word| word.text.starts_with('-') && word.text.len() > 1;
@@ -165,7 +165,7 @@ pub fn find_operands(command: &Command) -> Result<Vec<&Word>, String> {
 
 /// Returns whether a program does no more than say which version it is: the names of the files below
 /// which it would run another program in its place.
-pub fn version(command: &Command) -> Option<&'static [String]> {
+pub fn version(command: &SimpleCommand) -> Option<&'static [String]> {
     let (name, [argument]) = (command.name()?, command.args()) else { return None };
     let says = |row: &&VersionPrinters| {
         has(&row.programs, name) && argument.literal().is_some_and(|it| has(&row.arguments, it))
@@ -175,7 +175,7 @@ pub fn version(command: &Command) -> Option<&'static [String]> {
 
 /// Returns whether a command is `set`, and only makes the shell stricter, or has the shell show its
 /// commands.
-pub fn is_strictness(command: &Command) -> bool {
+pub fn is_strictness(command: &SimpleCommand) -> bool {
     let mut args = command.args().iter().map(|word| word.literal().unwrap_or_default());
     let mut some = false;
     while let Some(text) = args.next() {
@@ -198,7 +198,7 @@ pub fn looks_at_names(program: &str) -> bool {
 }
 
 /// Returns whether a command reads all files below the directories that it is given.
-pub fn searches_below(command: &Command) -> bool {
+pub fn searches_below(command: &SimpleCommand) -> bool {
     search(command).is_some_and(|row| {
         row.recursive.as_ref().is_none_or(|options| is_given(command.args(), options))
     })
@@ -206,7 +206,7 @@ pub fn searches_below(command: &Command) -> bool {
 
 /// Returns whether a command that searches may read hidden files: it always does, is told to, or
 /// chooses files by their names, which counts more than that they are hidden.
-pub fn reads_hidden(command: &Command) -> bool {
+pub fn reads_hidden(command: &SimpleCommand) -> bool {
     let Some(row) = search(command) else { return true };
     let short = |word: &Word| {
         let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
@@ -218,11 +218,11 @@ pub fn reads_hidden(command: &Command) -> bool {
 }
 
 /// Returns the reason why only running a command tells which files it reads.
-pub fn unknown(command: &Command) -> String {
+pub fn unknown(command: &SimpleCommand) -> String {
     format!("what `{}` reads, only running it tells", command.brief())
 }
 
-fn search(command: &Command) -> Option<&'static RecursiveSearch> {
+fn search(command: &SimpleCommand) -> Option<&'static RecursiveSearch> {
     let name = command.name()?;
     TABLE.search.iter().find(|row| row.program == name)
 }
@@ -237,7 +237,7 @@ fn has(list: &[String], text: &str) -> bool {
 
 impl ReadOnly {
     /// Returns the files among the arguments, if those are of the known kind, wherever the files are.
-    fn arguments<'a>(&self, command: &'a Command) -> Result<Arguments<'a>, String> {
+    fn arguments<'a>(&self, command: &'a SimpleCommand) -> Result<Arguments<'a>, String> {
         let mut found = self.split(command)?;
         found.no_directories = self.operands == OperandKind::PlainFiles;
         let operands = &mut found.operands;
@@ -269,7 +269,7 @@ impl ReadOnly {
     }
 
     /// Returns operands and files of options, if all options are known.
-    fn split<'a>(&self, command: &'a Command) -> Result<Arguments<'a>, String> {
+    fn split<'a>(&self, command: &'a SimpleCommand) -> Result<Arguments<'a>, String> {
         let refuse = |word: &Word| {
             let name = command.name().unwrap_or_default();
             Err(format!("`{name} {}` may do more than read the workspace", brief(&word.source)))

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::parser::{Parser, Read};
 use super::word::{Dynamic, Word};
-use super::{Around, Assignment, Command, MAX_DEPTH, Step, table};
+use super::{Around, Assignment, MAX_DEPTH, SimpleCommand, Step, table};
 
 static TABLE: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
 
@@ -43,7 +43,7 @@ pub fn is_shell(name: &str) -> bool {
 }
 
 /// Returns the steps of a command without its wrappers.
-pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>> {
+pub(super) fn unwrap(mut command: SimpleCommand, mut around: Around) -> Read<Vec<Step>> {
     around.depth += 1;
     if around.depth > MAX_DEPTH {
         return Err("it is nested too deeply".to_owned());
@@ -76,7 +76,7 @@ pub(super) fn unwrap(mut command: Command, mut around: Around) -> Read<Vec<Step>
 }
 
 /// Returns the commands in the arguments of a command, if they are known; else the command itself.
-fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
+fn in_turn(command: SimpleCommand, around: Around) -> Read<Vec<Step>> {
     let mut steps = beside(&command);
     match command.name() {
         Some("eval") => {
@@ -109,18 +109,18 @@ fn in_turn(command: Command, around: Around) -> Read<Vec<Step>> {
 }
 
 /// Returns the assignments and redirections of a command whose words have been read as commands.
-fn beside(command: &Command) -> Vec<Step> {
+fn beside(command: &SimpleCommand) -> Vec<Step> {
     if command.assignments.is_empty() && command.redirects.is_empty() {
         return Vec::new();
     }
-    vec![Step::Command(Command { words: Vec::new(), ..command.clone() })]
+    vec![Step::Command(SimpleCommand { words: Vec::new(), ..command.clone() })]
 }
 
 /// A wrapper has options that are not known.
 struct Unknown;
 
 /// Removes a wrapper from its command. Returns `false` if it wraps none.
-fn take_off(wrapper: &Wrapper, command: &mut Command) -> Result<bool, Unknown> {
+fn take_off(wrapper: &Wrapper, command: &mut SimpleCommand) -> Result<bool, Unknown> {
     let words = &command.words;
     let asks = |word: &Word| matches!(word.text.as_str(), "-v" | "-V");
     if wrapper.name == "command" && words.get(1).is_some_and(asks) {
@@ -245,7 +245,7 @@ fn script(args: &[Word]) -> Option<&str> {
 }
 
 /// Returns the commands that `find` runs for each file.
-fn executed(find: &Command, around: Around) -> Read<Vec<Step>> {
+fn executed(find: &SimpleCommand, around: Around) -> Read<Vec<Step>> {
     let mut steps = Vec::new();
     let is_exec =
         |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
@@ -258,8 +258,12 @@ fn executed(find: &Command, around: Around) -> Read<Vec<Step>> {
         mark(&mut words, "{}");
         rest = &rest[end..];
         if !words.is_empty() {
-            let command =
-                Command { words, repeated: true, conditional: true, ..Command::default() };
+            let command = SimpleCommand {
+                words,
+                repeated: true,
+                conditional: true,
+                ..SimpleCommand::default()
+            };
             steps.push(Step::Enter);
             steps.extend(unwrap(command, around)?);
             steps.push(Step::Leave);

@@ -109,7 +109,7 @@ impl Partial {
 
 /// Quotes around an expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quote {
+pub(super) enum Quoting {
     None,
     /// Double quotes, or the body of a here-document.
     Double,

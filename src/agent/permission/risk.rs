@@ -20,7 +20,7 @@ pub use self::sensitive::sensitive;
 use tandem_shell::every_time::{self, Concern};
 use tandem_shell::git::Git;
 use tandem_shell::loops::Loops;
-use tandem_shell::{self as shell, Command, Redirect, Step, Word, brief, prefix};
+use tandem_shell::{self as shell, Redirect, SimpleCommand, Step, Word, brief, prefix};
 use tandem_tools::secrets::Secrets;
 
 /// Assesses each command of a line in an environment; an error says why the line cannot be made out.
@@ -100,14 +100,14 @@ fn idle_wrapper(
     wrappers: &[Vec<Word>],
     cwd: &Cwd<'_>,
 ) -> Option<AssessedCommand> {
-    let risk = environment.risk(&Command::default(), wrappers, cwd);
+    let risk = environment.risk(&SimpleCommand::default(), wrappers, cwd);
     let name = wrappers.first()?.first()?.source.clone();
     (risk != Risk::None).then(|| AssessedCommand::nameless(name, risk, "environment"))
 }
 
 /// Assesses a command among loops; `reads`: it reads a line for one, and does nothing else.
 fn assess_looped(
-    command: &Command,
+    command: &SimpleCommand,
     loops: &Loops,
     cwd: &Cwd<'_>,
     secrets: &Secrets,
@@ -115,7 +115,7 @@ fn assess_looped(
 ) -> Option<AssessedCommand> {
     let mut part = assess_one(command, cwd, secrets)?;
     let variants = loops.variants(command);
-    let is_harmless = |variant: &Command| {
+    let is_harmless = |variant: &SimpleCommand| {
         assess_one(variant, cwd, secrets).is_none_or(|part| part.risk == Risk::None)
     };
     if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
@@ -125,7 +125,7 @@ fn assess_looped(
 }
 
 /// Returns whether an argument is a pattern that may come to stand for a name like `--option`.
-fn has_bare_pattern(command: &Command) -> bool {
+fn has_bare_pattern(command: &SimpleCommand) -> bool {
     command.name() != Some("[[") && command.args().iter().any(|word| word.glob == Some(0))
 }
 
@@ -145,7 +145,11 @@ fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usiz
 }
 
 /// Assesses one command. None if it is not worth a word: `x=1`, `< file`.
-fn assess_one(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<AssessedCommand> {
+fn assess_one(
+    command: &SimpleCommand,
+    cwd: &Cwd<'_>,
+    secrets: &Secrets,
+) -> Option<AssessedCommand> {
     let (redirect, writes) = writes::redirects_risk(&command.redirects, cwd);
     let overwrites = writes::overwritten(&command.redirects, cwd);
     let (variable, assignment) = assignments::risk(command);
@@ -195,7 +199,7 @@ fn assess_one(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<Ass
 }
 
 /// Returns the reason to ask about a command every time.
-fn concern(command: &Command, cwd: &Cwd<'_>) -> Option<String> {
+fn concern(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     match every_time::concern(command)? {
         Concern::Effect(why) => Some(why),
         Concern::Writes(written, args) => {
@@ -213,7 +217,7 @@ fn greatest<const N: usize>(risks: [(Risk, &'static str); N]) -> (Risk, &'static
 }
 
 /// Returns a command as rules know it; see [`AssessedCommand::forms`].
-fn forms(command: &Command, repository: Option<&Path>) -> Vec<Vec<Word>> {
+fn forms(command: &SimpleCommand, repository: Option<&Path>) -> Vec<Vec<Word>> {
     let words = command.words.clone();
     let git = (command.name() == Some("git")).then(|| Git::read(command.args())).flatten();
     let Some(git) = git else {
@@ -231,13 +235,13 @@ fn forms(command: &Command, repository: Option<&Path>) -> Vec<Vec<Word>> {
 }
 
 /// Returns the target of `cd`, if it is known.
-fn cd_target(command: &Command) -> Option<&str> {
+fn cd_target(command: &SimpleCommand) -> Option<&str> {
     let mut operands = command.args().iter().filter(|word| word.text != "--");
     let target = operands.next()?.literal().filter(|target| !target.starts_with('-'))?;
     if operands.next().is_some() { None } else { Some(target) }
 }
 
-fn cd_risk(command: &Command, cwd: &Cwd<'_>) -> Risk {
+fn cd_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> Risk {
     let written = command.brief();
     let Some(target) = cd_target(command) else {
         return Risk::Runs(format!("where `{written}` goes is not known"));

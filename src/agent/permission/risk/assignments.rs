@@ -1,10 +1,10 @@
 //! Variables that a command is given, or that a line sets.
 
 use super::assessed::Risk;
-use tandem_shell::{Command, brief, variables};
+use tandem_shell::{SimpleCommand, brief, variables};
 
 /// Returns the risk of a command's assignments, and the first variable that counts.
-pub(super) fn risk(command: &Command) -> (&str, (Risk, &'static str)) {
+pub(super) fn risk(command: &SimpleCommand) -> (&str, (Risk, &'static str)) {
     let mut risk = Risk::None;
     let mut variable = "";
     for assignment in &command.assignments {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::assessed::Risk;
 use super::cwd::Cwd;
 use tandem_shell::environment::{self, Value};
-use tandem_shell::{Command, Word, brief};
+use tandem_shell::{SimpleCommand, Word, brief};
 
 /// Directories where programs are looked for if nobody names any: bash's own default.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";
@@ -36,7 +36,12 @@ impl Environment {
 
     /// Returns the risk of what a command, and the programs that it is wrapped in, may run because
     /// of the environment.
-    pub(super) fn risk(&self, command: &Command, wrappers: &[Vec<Word>], cwd: &Cwd<'_>) -> Risk {
+    pub(super) fn risk(
+        &self,
+        command: &SimpleCommand,
+        wrappers: &[Vec<Word>],
+        cwd: &Cwd<'_>,
+    ) -> Risk {
         let names = command.name().into_iter();
         let names = names.chain(wrappers.iter().filter_map(|words| words.first()?.literal()));
         let mut why = names.filter_map(|name| self.why(name, cwd));

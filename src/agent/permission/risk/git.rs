@@ -6,16 +6,16 @@ use super::cwd::Cwd;
 use tandem_shell::git::Git;
 use tandem_shell::options::value;
 use tandem_shell::reading::unknown;
-use tandem_shell::{Command, Dynamic, Word, brief, prefix};
+use tandem_shell::{Dynamic, SimpleCommand, Word, brief, prefix};
 
 /// Returns the repository that a call works in, if it is not the workspace's own.
-pub(super) fn other_repository(command: &Command, cwd: &Cwd<'_>) -> Option<PathBuf> {
+pub(super) fn other_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<PathBuf> {
     let directory = Git::read(command.args()).and_then(|git| git.directory);
     cwd.moved(directory).other_repository()
 }
 
 /// Returns the reason why a call is not known to be harmless.
-pub(super) fn check(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
+pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     let Some(git) = Git::read(command.args()).filter(|git| !git.words.is_empty()) else {
         return Err(format!("`{}` is not known to only read", command.brief()));
     };

@@ -5,10 +5,10 @@ use super::git;
 use tandem_shell::options::value;
 use tandem_shell::reading::{self, Arguments, Reading, unknown};
 use tandem_shell::sed::Sed;
-use tandem_shell::{Command, Dynamic, Word, brief, prefix};
+use tandem_shell::{Dynamic, SimpleCommand, Word, brief, prefix};
 
 /// Returns the reason why a command is not known to be harmless.
-pub(super) fn check(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
+pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     let name = command.name().unwrap_or_default();
     let args = command.args();
     let may_give_options = |word: &Word| word.glob.is_some() && word.text.starts_with('-');
@@ -37,12 +37,12 @@ pub(super) fn check(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
 }
 
 /// Returns whether a program does no more than say which version it is.
-fn says_version(command: &Command, cwd: &Cwd<'_>) -> bool {
+fn says_version(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     reading::version(command).is_some_and(|unless| !unless.iter().any(|file| cwd.has_above(file)))
 }
 
 fn arguments_inside(
-    command: &Command,
+    command: &SimpleCommand,
     arguments: Arguments<'_>,
     cwd: &Cwd<'_>,
 ) -> Result<(), String> {
@@ -56,7 +56,7 @@ fn arguments_inside(
 }
 
 /// Checks a command that reads no file: its words must stand for none.
-fn texts(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
+fn texts(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     for word in command.args() {
         if word.dynamic > Dynamic::Number {
             return Err(unknown(command));
@@ -71,7 +71,7 @@ fn texts(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
 /// Checks that all words are known, and that these operands are inside, as are the files in
 /// the options.
 fn files<'a>(
-    command: &Command,
+    command: &SimpleCommand,
     operands: impl IntoIterator<Item = &'a Word>,
     cwd: &Cwd<'_>,
 ) -> Result<(), String> {
@@ -90,7 +90,7 @@ fn files<'a>(
     if known { Ok(()) } else { Err(outside(command)) }
 }
 
-fn sed(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
+fn sed(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     match Sed::read(command.args()) {
         Some(sed) if sed.prints() => files(command, sed.files, cwd),
         Some(sed) if sed.in_place => Err(format!("`{}` changes files", command.brief())),
@@ -98,6 +98,6 @@ fn sed(command: &Command, cwd: &Cwd<'_>) -> Result<(), String> {
     }
 }
 
-fn outside(command: &Command) -> String {
+fn outside(command: &SimpleCommand) -> String {
     format!("`{}` may read outside the workspace", command.brief())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::assessed::Risk;
 use super::cwd::Cwd;
 use tandem_shell::options::value;
-use tandem_shell::{Command, RedirectKind, Word, brief, reading};
+use tandem_shell::{RedirectKind, SimpleCommand, Word, brief, reading};
 use tandem_tools::files;
 use tandem_tools::secrets::Secrets;
 
@@ -21,7 +21,7 @@ const MAX_GLUED: usize = 256;
 
 /// Returns the risk of a command to what is secret: to be asked about if it may read or change some
 /// of it.
-pub(super) fn risk(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
+pub(super) fn risk(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
     let redirected = command.redirects.iter().filter(|it| it.kind != RedirectKind::Text);
     let mut redirected = redirected.map(|it| &it.target);
     if let Some(risk) = redirected.find_map(|word| named(word, cwd, secrets, |_| true)) {
@@ -94,7 +94,7 @@ fn glued(text: &str, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<&'static str> {
 }
 
 /// Returns the risk from secrets below the directories that a command searches.
-fn below(command: &Command, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
+fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
     let operands = reading::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
     let given = words.into_iter().filter_map(|word| cwd.named(word)).flatten();
