@@ -182,3 +182,13 @@ fn always_can_mean_a_whole_program_but_not_what_is_grave() {
     let other = offered(&session, "git -C nested fetch", is_program);
     assert_eq!(other, Some(Scope::Programs(vec!["git -C nested".to_owned()])));
 }
+
+#[test]
+fn always_for_what_find_runs_covers_all_that_it_is_given() {
+    let session = Session::new(Mode::Default);
+    session.always(&["find -exec", "echo", "rm"]);
+    assert_eq!(session.run("find . -exec echo {} +"), Verdict::Allow);
+    // Only behind `{}` the command ends with `+`.
+    question(session.run("find src -exec rm + -rf sub \\;"));
+    question(session.run("find src -exec echo + ';' -exec sort + -o README.md ';'"));
+}
