@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::options::gives;
 use super::parser::{Parser, Read};
 use super::word::{Dynamic, Word};
 use super::{Around, Assignment, MAX_DEPTH, SimpleCommand, Step, table};
@@ -35,6 +36,12 @@ struct Wrapper {
     /// Number of arguments before the command.
     #[serde(default)]
     operands: usize,
+    /// Options that leave the command no variables.
+    #[serde(default)]
+    clears: Vec<String>,
+    /// Options of one letter whose value is a variable that the command does not get.
+    #[serde(default)]
+    unsets: String,
 }
 
 /// Returns whether a program is a shell whose language is read here.
@@ -127,8 +134,8 @@ fn take_off(wrapper: &Wrapper, command: &mut SimpleCommand) -> Result<bool, Unkn
         // It says where a command is, and runs nothing.
         return Ok(false);
     }
-    let WrapperOptions { mut at, placeholders, appends } = options(wrapper, words)?;
-    let mut set = Vec::new();
+    let WrapperOptions { mut at, placeholders, appends, unset } = options(wrapper, words)?;
+    let mut set = unset;
     while wrapper.name == "env"
         && let Some(word) = words.get(at)
         && let Some((name, _)) = word.text.split_once('=')
@@ -171,10 +178,13 @@ struct WrapperOptions {
     placeholders: Vec<String>,
     /// `true` if `xargs` may put its input at the end: some options undo `-I`.
     appends: bool,
+    /// Variables that the command does not get.
+    unset: Vec<Assignment>,
 }
 
 fn options(wrapper: &Wrapper, words: &[Word]) -> Result<WrapperOptions, Unknown> {
-    let mut found = WrapperOptions { at: 1, placeholders: Vec::new(), appends: true };
+    let mut found =
+        WrapperOptions { at: 1, placeholders: Vec::new(), appends: true, unset: Vec::new() };
     let mut groups = false;
     while let Some(word) = words.get(found.at) {
         let text = word.literal().filter(|text| !text.is_empty()).ok_or(Unknown)?;
@@ -182,6 +192,14 @@ fn options(wrapper: &Wrapper, words: &[Word]) -> Result<WrapperOptions, Unknown>
         found.at += 1;
         if text == "--" {
             break;
+        }
+        let unset = |variable: &str, option: &str| Assignment {
+            name: variable.to_owned(),
+            source: format!("{} {option}", wrapper.name),
+        };
+        if wrapper.clears.iter().any(|option| gives(text, option)) {
+            // Of all variables, the one that decides most.
+            found.unset.push(unset("PATH", text));
         }
         if text == "-" && wrapper.name == "env" {
             continue;
@@ -204,6 +222,9 @@ fn options(wrapper: &Wrapper, words: &[Word]) -> Result<WrapperOptions, Unknown>
         if value.is_empty() {
             value = words.get(found.at).and_then(Word::literal).ok_or(Unknown)?;
             found.at += 1;
+        }
+        if wrapper.unsets.contains(valued) {
+            found.unset.push(unset(value, &format!("-{valued} {value}")));
         }
         match valued {
             'I' => found.placeholders.push(value.to_owned()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tandem_agent::permission::{
-    Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict,
+    Checked, Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict,
 };
 use tandem_tools::Access;
 use tempfile::TempDir;
@@ -170,15 +170,16 @@ impl Repository {
     }
 
     fn verdict(&self, directory: &Path, line: &str) -> Verdict {
-        let permissions = Permissions::new(
-            Mode::Default,
-            PolicySetup::default(),
-            std::slice::from_ref(&self.root),
-        );
+        self.checked(Mode::Default, directory, line).verdict
+    }
+
+    fn checked(&self, mode: Mode, directory: &Path, line: &str) -> Checked {
+        let permissions =
+            Permissions::new(mode, PolicySetup::default(), std::slice::from_ref(&self.root));
         let access = Access::Execute { command: line.to_owned(), directory: directory.to_owned() };
         let args = serde_json::json!({ "command": line });
         let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
-        permissions.check(&request, &Environment::new(self.environment())).verdict
+        permissions.check(&request, &Environment::new(self.environment()))
     }
 
     /// Runs a line with these variables besides, and returns what it ran of the repository's.
@@ -319,4 +320,21 @@ fn an_index_in_several_files_is_asked_about() {
     let repository = Repository::new();
     repository.git(&["update-index", "--split-index"]);
     assert!(matches!(repository.verdict(&repository.root, "git status"), Verdict::Ask(_)));
+}
+
+#[test]
+fn no_hook_runs_where_a_wrapper_takes_variables_away() {
+    let repository = Repository::new();
+    repository.set("core.hooksPath", "{hooks}");
+    for line in [
+        "env -i git status",
+        "env - git status",
+        "env --ignore-environment git status",
+        "env -u GIT_CONFIG_COUNT -u GIT_OPTIONAL_LOCKS git status",
+        "env -uGIT_CONFIG_COUNT -uGIT_OPTIONAL_LOCKS git status",
+        "exec -c git status",
+    ] {
+        check_asked(&repository, &repository.root, line, "hooks");
+    }
+    assert_eq!(repository.check(&repository.root, "env -u LANG git status", ""), Verdict::Allow);
 }
