@@ -37,12 +37,13 @@ impl CommandQuestion<'_> {
     }
 }
 
-/// Returns the verdict on a line, and whether the line does no more than read the workspace. Looks
-/// files up: of a very long line, thousands.
+/// Returns the verdict on a line, and whether its commands do no more than read the workspace, with
+/// redirections aside. Looks files up: of a very long line, thousands.
 pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> (Verdict, bool) {
     let assess = || risk::assess(check.environment, line, directory, check.roots, check.secrets);
-    let only_read =
-        |commands: &[AssessedCommand]| commands.iter().all(|command| command.risk == Risk::None);
+    let only_read = |commands: &[AssessedCommand]| {
+        commands.iter().all(|command| matches!(command.risk, Risk::None | Risk::Writes(_)))
+    };
     if check.mode() == Mode::Yolo && !check.policy.restricts() {
         return (Verdict::Allow, assess().is_ok_and(|commands| only_read(&commands)));
     }

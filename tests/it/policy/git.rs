@@ -338,3 +338,14 @@ fn no_hook_runs_where_a_wrapper_takes_variables_away() {
     }
     assert_eq!(repository.check(&repository.root, "env -u LANG git status", ""), Verdict::Allow);
 }
+
+#[test]
+fn no_hook_runs_where_a_line_also_writes_a_file() {
+    let repository = Repository::new();
+    repository.set("core.hooksPath", "{hooks}");
+    let line = "echo x > b; git status";
+    let Checked { verdict, variables } = repository.checked(Mode::AutoEdit, &repository.root, line);
+    assert_eq!(verdict, Verdict::Allow);
+    assert_ne!(repository.run(&repository.root, line, Vec::new()), "");
+    assert_eq!(repository.run(&repository.root, line, variables), "");
+}
