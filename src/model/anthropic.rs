@@ -17,30 +17,30 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 
-use self::answer::Answer;
-use self::messages::Target;
+use self::answer::AnthropicAnswer;
+use self::messages::AnthropicTarget;
 use self::quirks::Quirks;
-use self::request::Request;
+use self::request::MessagesRequest;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
 use super::provider::Provider;
 use super::report::Report;
-use super::request_loop::{self, Api, Client, Verdict, follows_results};
-use super::retry::{Failure, Trouble};
+use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
+use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
 use parking_lot::Mutex;
 
 /// A model behind Anthropic's API.
 pub struct Anthropic {
     name: String,
-    inner: Arc<Inner>,
+    api: Arc<AnthropicApi>,
 }
 
-struct Inner {
+struct AnthropicApi {
     model: catalog::Model,
-    client: Client,
-    thinking: thinking::Config,
+    client: ApiClient,
+    thinking: thinking::ThinkingConfig,
     /// Maximum number of tokens of an answer.
     max_tokens: u64,
     /// The user's other fields for every request.
@@ -61,19 +61,20 @@ impl Anthropic {
         let known = Some(model.output_tokens).filter(|tokens| *tokens > 0).unwrap_or(MAX_TOKENS);
         let asked = options.generation.get("max_tokens").and_then(Value::as_u64);
         let max_tokens = asked.filter(|tokens| *tokens > 0).unwrap_or(known);
-        let thinking = thinking::Config::new(&model, max_tokens, options.thinking.as_deref());
+        let thinking =
+            thinking::ThinkingConfig::new(&model, max_tokens, options.thinking.as_deref());
         let mut more = options.generation.clone();
         more.retain(|field, _| !OWN.contains(&field.as_str()));
         let name = Provider::Anthropic.qualify(&model.id);
-        let inner = Inner {
+        let api = AnthropicApi {
             thinking: thinking.map_err(Error::Rejected)?,
             max_tokens,
             more,
             model,
-            client: Client::new(connect, options),
+            client: ApiClient::new(connect, options),
             quirks: Mutex::default(),
         };
-        Ok(Self { name, inner: Arc::new(inner) })
+        Ok(Self { name, api: Arc::new(api) })
     }
 }
 
@@ -83,38 +84,38 @@ impl Model for Anthropic {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        self.inner.client.ready()
+        self.api.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        request_loop::stream(Arc::clone(&self.inner), prompt)
+        request_loop::stream(Arc::clone(&self.api), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
-        Some(self.inner.model.input_tokens).filter(|tokens| *tokens > 0)
+        Some(self.api.model.input_tokens).filter(|tokens| *tokens > 0)
     }
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
-        let inner = Arc::clone(&self.inner);
+        let api = Arc::clone(&self.api);
         // Text is estimated well enough; it is not worth a request.
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
         }
         async move {
-            let refused = Arc::clone(&inner.quirks.lock().refused);
-            let target = Target { model: &inner.model.id, refused: &refused };
+            let refused = Arc::clone(&api.quirks.lock().refused);
+            let target = AnthropicTarget { model: &api.model.id, refused: &refused };
             let body = request::count_body(&prompt, target);
-            let counted = call::count(&inner.client, body).await;
+            let counted = call::count(&api.client, body).await;
             counted.unwrap_or_else(|| tokens::of_prompt(&prompt))
         }
         .boxed()
     }
 }
 
-impl Api for Inner {
-    type Answer = Answer;
+impl Api for AnthropicApi {
+    type Answer = AnthropicAnswer;
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> &ApiClient {
         &self.client
     }
 
@@ -123,12 +124,12 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
-        answer: &Answer,
+        answer: &AnthropicAnswer,
     ) -> Result<reqwest::Request, Error> {
         let quirks = self.quirks.lock().clone();
-        let body = Request {
+        let body = MessagesRequest {
             prompt,
-            target: Target { model: &self.model.id, refused: &quirks.refused },
+            target: AnthropicTarget { model: &self.model.id, refused: &quirks.refused },
             thinking: &quirks.thinking(&self.thinking),
             more: &self.more,
             max_tokens: quirks.max_tokens(prompt, self.max_tokens),
@@ -139,27 +140,27 @@ impl Api for Inner {
         call::post(endpoint, "/messages", body)
     }
 
-    fn begin(&self) -> Answer {
-        Answer::new(self.client.options.max_answer)
+    fn begin(&self) -> AnthropicAnswer {
+        AnthropicAnswer::new(self.client.options.max_answer)
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         if self.quirks.lock().learn(report, prompt, self.max_tokens, &self.thinking) {
-            return Failure::adapted("").into();
+            return RequestFailure::adapted("").into();
         }
         match quirks::classify(report, &prompt.tools) {
-            Some(error) => Failure::terminal(error).into(),
+            Some(error) => RequestFailure::terminal(error).into(),
             None => report.classify(call::request_info(endpoint, &self.model.id)),
         }
     }
 
-    fn judge(&self, answer: &mut Answer, prompt: &Prompt) -> Verdict {
+    fn judge(&self, answer: &mut AnthropicAnswer, prompt: &Prompt) -> AnswerVerdict {
         finish::judge(answer, follows_results(prompt))
     }
 
     fn finish(
         &self,
-        answer: Answer,
+        answer: AnthropicAnswer,
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {

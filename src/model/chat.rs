@@ -11,14 +11,14 @@ mod scan;
 mod spoken;
 mod think;
 
-use super::request_loop::{Verdict, follows_results};
+use super::request_loop::{AnswerVerdict, follows_results};
 use super::{Call, Chunk, Finish, FinishReason, Prompt, names};
-use answer::Answer;
+use answer::ChatAnswer;
 use calls::FinishedCall;
 
 /// Judges an answer that has ended; `makes_calls` if the server is known to make calls of what its
 /// models write.
-pub(super) fn judge(answer: &Answer, prompt: &Prompt, makes_calls: bool) -> Verdict {
+pub(super) fn judge(answer: &ChatAnswer, prompt: &Prompt, makes_calls: bool) -> AnswerVerdict {
     let after_results = follows_results(prompt);
     finish::judge(
         answer,
@@ -28,7 +28,7 @@ pub(super) fn judge(answer: &Answer, prompt: &Prompt, makes_calls: bool) -> Verd
 
 /// Ends a whole answer of a provider's model; returns its calls.
 pub(super) fn finish(
-    answer: Answer,
+    answer: ChatAnswer,
     prompt: &Prompt,
     reason: FinishReason,
     said_by: (&str, &str),

@@ -4,7 +4,7 @@ use futures::channel::mpsc;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
 
-use super::retry::{Failure, Policy};
+use super::retry::{Policy, RequestFailure};
 use super::{Chunk, Error, Finish, Retry};
 
 /// The sending end of an answer's chunks.
@@ -33,7 +33,7 @@ impl Emitter {
     /// no attempt is left. `replay` replaces what has been streamed, if that is void.
     pub(super) async fn retry(
         &mut self,
-        failure: Failure,
+        failure: RequestFailure,
         policy: &Policy,
         failed: u32,
         replay: Option<Vec<Chunk>>,

@@ -16,25 +16,25 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 
-use self::answer::Answer;
-use self::contents::{RefusedSignatures, Target};
-use self::request::Request;
+use self::answer::GeminiAnswer;
+use self::contents::{GeminiTarget, RefusedSignatures};
+use self::request::GenerateContentRequest;
 pub use self::search::GroundedAnswer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::Options;
 use super::report::Report;
-use super::request_loop::{self, Api, Client, Verdict, follows_results};
-use super::retry::{Failure, Trouble};
+use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
+use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
 use parking_lot::Mutex;
 
 /// A model behind the Gemini API.
-pub struct Gemini(Arc<Inner>);
+pub struct Gemini(Arc<GeminiApi>);
 
-struct Inner {
+struct GeminiApi {
     model: catalog::Model,
-    client: Client,
+    client: ApiClient,
     /// The `generationConfig`.
     generation: Map<String, Value>,
     /// Signatures that the server has refused, so that each is refused only once.
@@ -51,8 +51,8 @@ impl Gemini {
             generation.insert("thinkingConfig".to_owned(), thinking);
         }
         generation.extend(options.generation.clone());
-        let client = Client::new(connect, options);
-        Ok(Self(Arc::new(Inner { model, client, generation, refused: Mutex::default() })))
+        let client = ApiClient::new(connect, options);
+        Ok(Self(Arc::new(GeminiApi { model, client, generation, refused: Mutex::default() })))
     }
 }
 
@@ -81,18 +81,18 @@ impl Model for Gemini {
     }
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
-        let inner = Arc::clone(&self.0);
+        let api = Arc::clone(&self.0);
         // Text is estimated well enough; it is not worth a request.
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
         }
         async move {
-            let refused = Arc::clone(&inner.refused.lock());
-            let body = inner.plain_request(&prompt, &refused).count_body();
-            let model = &inner.model.id;
+            let refused = Arc::clone(&api.refused.lock());
+            let body = api.plain_request(&prompt, &refused).count_body();
+            let model = &api.model.id;
             // The API counts the conversation alone.
             let rest = Prompt { messages: Vec::new(), ..prompt.clone() };
-            match call::count(&inner.client, model, body).await {
+            match call::count(&api.client, model, body).await {
                 Some(tokens) => tokens + tokens::of_prompt(&rest),
                 None => tokens::of_prompt(&prompt),
             }
@@ -101,9 +101,9 @@ impl Model for Gemini {
     }
 }
 
-impl Inner {
-    fn target<'a>(&'a self, refused: &'a RefusedSignatures) -> Target<'a> {
-        Target {
+impl GeminiApi {
+    fn target<'a>(&'a self, refused: &'a RefusedSignatures) -> GeminiTarget<'a> {
+        GeminiTarget {
             model: &self.model.id,
             signatures: self.model.signatures,
             media_in_responses: self.model.media_in_responses,
@@ -116,8 +116,8 @@ impl Inner {
         &'a self,
         prompt: &'a Prompt,
         refused: &'a RefusedSignatures,
-    ) -> Request<'a> {
-        Request {
+    ) -> GenerateContentRequest<'a> {
+        GenerateContentRequest {
             prompt,
             target: self.target(refused),
             generation: &self.generation,
@@ -127,27 +127,27 @@ impl Inner {
     }
 
     /// Leaves out the conversation's signatures from now on; they are at fault only if some are new.
-    fn refuse_signatures(&self, prompt: &Prompt, error: Error) -> Failure {
+    fn refuse_signatures(&self, prompt: &Prompt, error: Error) -> RequestFailure {
         let mut refused = self.refused.lock();
         let before = refused.len();
         Arc::make_mut(&mut refused).extend(contents::signatures(&prompt.messages));
         if refused.len() > before {
-            Failure::adapted("signatures refused")
+            RequestFailure::adapted("signatures refused")
         } else {
-            Failure::terminal(error)
+            RequestFailure::terminal(error)
         }
     }
 }
 
-impl Api for Inner {
-    type Answer = Answer;
+impl Api for GeminiApi {
+    type Answer = GeminiAnswer;
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> &ApiClient {
         &self.client
     }
 
-    fn begin(&self) -> Answer {
-        Answer::new(self.client.options.max_answer)
+    fn begin(&self) -> GeminiAnswer {
+        GeminiAnswer::new(self.client.options.max_answer)
     }
 
     fn request(
@@ -155,11 +155,11 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
-        answer: &Answer,
+        answer: &GeminiAnswer,
     ) -> Result<reqwest::Request, Error> {
         let refused = Arc::clone(&self.refused.lock());
         let plain = self.plain_request(prompt, &refused);
-        let body = Request { nudge, token: answer.token(), ..plain }.body()?;
+        let body = GenerateContentRequest { nudge, token: answer.token(), ..plain }.body()?;
         call::post(endpoint, &self.model.id, "streamGenerateContent?alt=sse", body)
     }
 
@@ -179,14 +179,19 @@ impl Api for Inner {
         None
     }
 
-    fn judge(&self, answer: &mut Answer, prompt: &Prompt) -> Verdict {
+    fn judge(&self, answer: &mut GeminiAnswer, prompt: &Prompt) -> AnswerVerdict {
         match finish::missing_signatures(answer) {
             Some(error) => self.refuse_signatures(prompt, error).into(),
             None => finish::judge(answer, follows_results(prompt)),
         }
     }
 
-    fn finish(&self, answer: Answer, _: &Prompt, reason: FinishReason) -> (Vec<Chunk>, Finish) {
+    fn finish(
+        &self,
+        answer: GeminiAnswer,
+        _: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish) {
         let usage = answer.usage();
         (Vec::new(), Finish { reason, usage, native: answer.into_native(&self.model.id) })
     }

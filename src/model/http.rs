@@ -12,7 +12,7 @@ use reqwest::{Client, Request, Response, Url, redirect};
 use tokio::time::timeout;
 
 use super::Error;
-use super::retry::Failure;
+use super::retry::RequestFailure;
 use tandem_net::{self as net, AGENT};
 
 /// Maximum size in bytes of an error's body, and maximum time to read it.
@@ -33,7 +33,7 @@ impl Http {
         Self { client: OnceLock::new(), connect_timeout }
     }
 
-    pub(super) fn client(&self) -> Result<&Client, Failure> {
+    pub(super) fn client(&self) -> Result<&Client, RequestFailure> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
@@ -45,7 +45,7 @@ impl Http {
         });
         let client = client.map_err(|error| {
             let why = format!("The HTTP client could not be built: {}", cause(&error));
-            Failure::terminal(Error::Unavailable(why))
+            RequestFailure::terminal(Error::Unavailable(why))
         })?;
         // Two first requests at once may both build one; the first stays.
         Ok(self.client.get_or_init(|| client))
@@ -56,7 +56,7 @@ impl Http {
         &self,
         request: Request,
         patience: Duration,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, RequestFailure> {
         let host = host(request.url());
         // Not the client's own timeout: that would also end a stream that takes long.
         let response = timeout(patience, self.client()?.execute(request)).await;
@@ -107,7 +107,7 @@ impl Head {
 pub(super) async fn next_bytes(
     response: &mut Response,
     patience: Duration,
-) -> Result<Option<impl Deref<Target = [u8]> + use<>>, Failure> {
+) -> Result<Option<impl Deref<Target = [u8]> + use<>>, RequestFailure> {
     match timeout(patience, response.chunk()).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => Err(lost(&host(response.url()), &error.without_url())),
@@ -204,29 +204,29 @@ fn host(url: &Url) -> Arc<str> {
     }
 }
 
-fn silent(host: &str, patience: Duration) -> Failure {
+fn silent(host: &str, patience: Duration) -> RequestFailure {
     let seconds = patience.as_secs_f64();
     let error = Error::Unavailable(format!(
         "{host} sent nothing for {seconds} seconds. Try again, or try another model."
     ));
-    Failure::passing("server silent", error)
+    RequestFailure::passing("server silent", error)
 }
 
-fn lost(host: &str, error: &reqwest::Error) -> Failure {
+fn lost(host: &str, error: &reqwest::Error) -> RequestFailure {
     if let Some(why) = net::lacks_certificates(error) {
         let why = format!("{host} cannot be reached: {why}.");
-        return Failure::terminal(Error::Unavailable(why));
+        return RequestFailure::terminal(Error::Unavailable(why));
     }
     let why = cause(error);
     if let Some(reason) = distrusted(error) {
-        return Failure::terminal(Error::Unavailable(format!(
+        return RequestFailure::terminal(Error::Unavailable(format!(
             "The certificate of {host} is not trusted: {reason}. If a proxy of your organisation \
              stands in between, its certificate must be installed on this machine."
         )));
     }
     if error.is_builder() {
         let why = format!("The request to {host} could not be made: {why}.");
-        return Failure::terminal(Error::Rejected(why));
+        return RequestFailure::terminal(Error::Rejected(why));
     }
     let (what, reason) = if error.is_connect() {
         ("could not be reached", NO_CONNECTION)
@@ -235,7 +235,7 @@ fn lost(host: &str, error: &reqwest::Error) -> Failure {
     };
     let error =
         Error::Unavailable(format!("{host} {what}: {why}. Check the network and try again."));
-    Failure::passing(reason, error)
+    RequestFailure::passing(reason, error)
 }
 
 /// Returns the reason why a certificate was not accepted, if that is the error.

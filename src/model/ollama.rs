@@ -1,8 +1,8 @@
 //! Ollama's own API: unlike its chat completions, it allows the model's full context window.
 
+mod answer;
 mod facts;
 mod messages;
-mod streamed;
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use self::answer::OllamaAnswer;
 use self::facts::{Facts, KEY_HEADER};
-use self::messages::{BACKEND, Target};
-use self::streamed::Streamed;
-use super::chat::answer::Answer;
+use self::messages::{BACKEND, OllamaTarget};
+use super::chat::answer::ChatAnswer;
 use super::chat::{self, schema};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
@@ -21,20 +21,20 @@ use super::names::accepted;
 use super::options::Options;
 use super::provider::Provider;
 use super::report::{Report, RequestInfo};
-use super::request_loop::{self, Api, Client, Verdict};
-use super::retry::{Failure, Trouble};
+use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
+use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use parking_lot::Mutex;
 
 /// A model that Ollama runs.
 pub struct Ollama {
     name: String,
-    inner: Arc<Inner>,
+    api: Arc<OllamaApi>,
 }
 
-struct Inner {
+struct OllamaApi {
     model: catalog::Model,
-    client: Client,
+    client: ApiClient,
     /// The user's thinking level.
     think: Option<Value>,
     /// Facts on the model from the server.
@@ -56,9 +56,14 @@ impl Ollama {
         });
         let name = Provider::Ollama.qualify(&model.id);
         let (facts, makes_calls) = (Mutex::default(), Mutex::default());
-        let inner =
-            Inner { model, client: Client::new(connect, options), think, facts, makes_calls };
-        Ok(Self { name, inner: Arc::new(inner) })
+        let api = OllamaApi {
+            model,
+            client: ApiClient::new(connect, options),
+            think,
+            facts,
+            makes_calls,
+        };
+        Ok(Self { name, api: Arc::new(api) })
     }
 }
 
@@ -68,27 +73,27 @@ impl Model for Ollama {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        self.inner.client.ready()
+        self.api.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        request_loop::stream(Arc::clone(&self.inner), prompt)
+        request_loop::stream(Arc::clone(&self.api), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
-        self.inner.facts.lock().as_ref()?.context
+        self.api.facts.lock().as_ref()?.context
     }
 }
 
-impl Api for Inner {
-    type Answer = Streamed;
+impl Api for OllamaApi {
+    type Answer = OllamaAnswer;
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> &ApiClient {
         &self.client
     }
 
     /// Fetches the context window and the model's capabilities, which a request needs.
-    async fn prepare(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+    async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
         if self.facts.lock().as_ref().is_some_and(|facts| facts.url == endpoint.url) {
             return Ok(());
         }
@@ -102,7 +107,7 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
-        _: &Streamed,
+        _: &OllamaAnswer,
     ) -> Result<reqwest::Request, Error> {
         let facts = self.facts.lock().clone().unwrap_or_default();
         if !facts.tools && !prompt.tools.is_empty() {
@@ -117,15 +122,15 @@ impl Api for Inner {
         Ok(request)
     }
 
-    fn begin(&self) -> Streamed {
-        Streamed(Answer::new(self.client.options.max_answer))
+    fn begin(&self) -> OllamaAnswer {
+        OllamaAnswer(ChatAnswer::new(self.client.options.max_answer))
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, _: &Prompt) -> Trouble {
         if report.says(&["requires more system memory", "out of memory"]) {
             let what = "The model needs more memory than there is. Choose a smaller one, or give \
                         it a shorter context: `inputTokens` in `models.json`.";
-            return Failure::terminal(Error::Unavailable(report.with_message(what))).into();
+            return RequestFailure::terminal(Error::Unavailable(report.with_message(what))).into();
         }
         let asked =
             RequestInfo { provider: Provider::Ollama, model: &self.model.id, url: &endpoint.url };
@@ -140,13 +145,13 @@ impl Api for Inner {
         ))
     }
 
-    fn judge(&self, Streamed(answer): &mut Streamed, prompt: &Prompt) -> Verdict {
+    fn judge(&self, OllamaAnswer(answer): &mut OllamaAnswer, prompt: &Prompt) -> AnswerVerdict {
         chat::judge(answer, prompt, *self.makes_calls.lock())
     }
 
     fn finish(
         &self,
-        Streamed(answer): Streamed,
+        OllamaAnswer(answer): OllamaAnswer,
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
@@ -160,9 +165,9 @@ impl Api for Inner {
     }
 }
 
-impl Inner {
+impl OllamaApi {
     fn body(&self, prompt: &Prompt, facts: &Facts, nudge: Option<&str>) -> Value {
-        let target = Target { model: &self.model.id, images: facts.images };
+        let target = OllamaTarget { model: &self.model.id, images: facts.images };
         let mut options = self.client.options.generation.clone();
         options.extend(facts.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
         let limit = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);

@@ -1,9 +1,9 @@
 //! Chat completions of `OpenAI` and nearly every other server: any address, any model.
 
+mod answer;
 mod messages;
 mod quirks;
 mod request;
-mod streamed;
 mod window;
 mod wire;
 
@@ -13,20 +13,20 @@ use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use self::answer::OpenAiAnswer;
 use self::messages::BACKEND;
-use self::quirks::Server;
-use self::request::Request;
-use self::streamed::Streamed;
+use self::quirks::ServerQuirks;
+use self::request::ChatCompletionRequest;
 use self::window::KEY_HEADER;
 use super::chat;
-use super::chat::answer::Answer;
+use super::chat::answer::ChatAnswer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::Options;
 use super::provider::Provider;
 use super::report::{Report, RequestInfo};
-use super::request_loop::{self, Api, Client, Verdict};
-use super::retry::{Failure, Trouble};
+use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
+use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
 use parking_lot::Mutex;
 
@@ -36,16 +36,16 @@ const SILENT: &str = "api.openai.com";
 /// A model behind chat completions.
 pub struct OpenAi {
     name: String,
-    inner: Arc<Inner>,
+    api: Arc<OpenAiApi>,
 }
 
-struct Inner {
+struct OpenAiApi {
     model: catalog::Model,
-    client: Client,
+    client: ApiClient,
     /// Fields that are in every request.
     settings: Map<String, Value>,
     /// Server of the last request.
-    server: Mutex<Arc<Server>>,
+    server: Mutex<Arc<ServerQuirks>>,
     window: Mutex<Window>,
 }
 
@@ -68,9 +68,9 @@ impl OpenAi {
         settings.extend(options.generation.clone());
         let name = Provider::OpenAi.qualify(&model.id);
         let (server, window) = (Mutex::default(), Mutex::default());
-        let inner =
-            Inner { model, client: Client::new(connect, options), settings, server, window };
-        Ok(Self { name, inner: Arc::new(inner) })
+        let api =
+            OpenAiApi { model, client: ApiClient::new(connect, options), settings, server, window };
+        Ok(Self { name, api: Arc::new(api) })
     }
 }
 
@@ -80,23 +80,23 @@ impl Model for OpenAi {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        self.inner.client.ready()
+        self.api.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        request_loop::stream(Arc::clone(&self.inner), prompt)
+        request_loop::stream(Arc::clone(&self.api), prompt)
     }
 
     fn input_limit(&self) -> Option<u64> {
-        let known = Some(self.inner.model.input_tokens).filter(|tokens| *tokens > 0);
-        known.or_else(|| self.inner.window.lock().tokens)
+        let known = Some(self.api.model.input_tokens).filter(|tokens| *tokens > 0);
+        known.or_else(|| self.api.window.lock().tokens)
     }
 }
 
-impl Api for Inner {
-    type Answer = Streamed;
+impl Api for OpenAiApi {
+    type Answer = OpenAiAnswer;
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> &ApiClient {
         &self.client
     }
 
@@ -115,9 +115,9 @@ impl Api for Inner {
         endpoint: &Endpoint,
         prompt: &Prompt,
         nudge: Option<&str>,
-        _: &Streamed,
+        _: &OpenAiAnswer,
     ) -> Result<reqwest::Request, Error> {
-        let request = Request {
+        let request = ChatCompletionRequest {
             prompt,
             model: &self.model.id,
             server: &self.server(endpoint),
@@ -131,26 +131,26 @@ impl Api for Inner {
         Ok(request)
     }
 
-    fn begin(&self) -> Streamed {
-        Streamed(Answer::new(self.client.options.max_answer))
+    fn begin(&self) -> OpenAiAnswer {
+        OpenAiAnswer(ChatAnswer::new(self.client.options.max_answer))
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         let asked =
             RequestInfo { provider: Provider::OpenAi, model: &self.model.id, url: &endpoint.url };
         if report.lasting(asked).is_none() && self.learn(report, endpoint, prompt) {
-            return Failure::adapted("").into();
+            return RequestFailure::adapted("").into();
         }
         report.classify(asked)
     }
 
-    fn judge(&self, Streamed(answer): &mut Streamed, prompt: &Prompt) -> Verdict {
+    fn judge(&self, OpenAiAnswer(answer): &mut OpenAiAnswer, prompt: &Prompt) -> AnswerVerdict {
         chat::judge(answer, prompt, self.server.lock().makes_calls)
     }
 
     fn finish(
         &self,
-        Streamed(answer): Streamed,
+        OpenAiAnswer(answer): OpenAiAnswer,
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
@@ -164,12 +164,12 @@ impl Api for Inner {
     }
 }
 
-impl Inner {
+impl OpenAiApi {
     /// Returns the server's known quirks.
-    fn server(&self, endpoint: &Endpoint) -> Arc<Server> {
+    fn server(&self, endpoint: &Endpoint) -> Arc<ServerQuirks> {
         let mut server = self.server.lock();
         if server.url() != endpoint.url {
-            *server = Arc::new(Server::new(&endpoint.url, &self.model.id));
+            *server = Arc::new(ServerQuirks::new(&endpoint.url, &self.model.id));
         }
         Arc::clone(&server)
     }

@@ -25,10 +25,10 @@ const DEMO: &str = include_str!("replay/demo.jsonl");
 
 /// A model that replays a script.
 pub struct Replay {
-    lines: Vec<Line>,
+    lines: Vec<PromptAnswers>,
     /// Size of the context window in tokens, if limited; the tokens are counted then.
     input_limit: Option<u64>,
-    state: Mutex<State>,
+    progress: Mutex<ReplayProgress>,
 }
 
 /// A line of a script.
@@ -36,26 +36,26 @@ pub struct Replay {
 #[serde(deny_unknown_fields)]
 struct ScriptLine {
     when: Option<String>,
-    answers: Option<Vec<Arc<[Step]>>>,
+    answers: Option<Vec<Arc<[AnswerStep]>>>,
     /// Size of the context window, on a line of its own, for the whole script.
     input_limit: Option<u64>,
 }
 
 /// Answers to one prompt.
 #[derive(Debug)]
-struct Line {
+struct PromptAnswers {
     /// Text of the prompts that the line answers, each time. A line without it answers the next
     /// prompt that no other line is for, once.
     when: Option<String>,
     /// Answers: the first to the prompt, each following one to the results of the calls in the one
     /// before.
-    answers: Vec<Arc<[Step]>>,
+    answers: Vec<Arc<[AnswerStep]>>,
 }
 
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Step {
+enum AnswerStep {
     Text(String),
     Thought(String),
     Call {
@@ -90,7 +90,7 @@ enum Step {
 }
 
 #[derive(Default)]
-struct State {
+struct ReplayProgress {
     /// By the hash of each prompt: the line that answers it, and the number of answers given.
     given: HashMap<u64, (Option<usize>, usize)>,
     /// First line without `when` that may be unused.
@@ -112,7 +112,7 @@ impl Replay {
         Self::from_script(DEMO).unwrap_or_else(|_| Self {
             lines: Vec::new(),
             input_limit: None,
-            state: Mutex::default(),
+            progress: Mutex::default(),
         })
     }
 
@@ -122,13 +122,13 @@ impl Replay {
             let line = line.trim();
             !line.is_empty() && !line.starts_with('#')
         });
-        let mut replay = Self { lines: Vec::new(), input_limit: None, state: Mutex::default() };
+        let mut replay = Self { lines: Vec::new(), input_limit: None, progress: Mutex::default() };
         for (n, line) in lines {
             let line = serde_json::from_str(line).with_context(|| format!("line {}", n + 1))?;
             match line {
                 ScriptLine { input_limit: Some(limit), .. } => replay.input_limit = Some(limit),
                 ScriptLine { when, answers: Some(answers), .. } => {
-                    replay.lines.push(Line { when, answers });
+                    replay.lines.push(PromptAnswers { when, answers });
                 }
                 ScriptLine { .. } => anyhow::bail!("line {}: missing field `answers`", n + 1),
             }
@@ -148,7 +148,7 @@ impl Replay {
     }
 
     /// Returns the next answer.
-    fn answer(&self, prompt: &Prompt) -> Result<Arc<[Step]>, Error> {
+    fn answer(&self, prompt: &Prompt) -> Result<Arc<[AnswerStep]>, Error> {
         let said = |message: &Arc<Message>| match &**message {
             Message::User(parts) => Some(text(parts)),
             _ => None,
@@ -157,7 +157,7 @@ impl Replay {
             prompt.messages.iter().rposition(|message| matches!(**message, Message::User(_)));
         let (before, since) = prompt.messages.split_at(asked.map_or(0, |asked| asked + 1));
         let prompt = before.last().and_then(said).unwrap_or_default();
-        let mut state = self.state.lock();
+        let mut progress = self.progress.lock();
         let key = {
             let mut hasher = DefaultHasher::new();
             prompt.hash(&mut hasher);
@@ -165,11 +165,11 @@ impl Replay {
         };
         // Not told from the number of answers since: those before may have been compressed.
         let goes_on = since.iter().any(|message| matches!(**message, Message::Assistant(_)));
-        let (line, given) = match state.given.get(&key) {
+        let (line, given) = match progress.given.get(&key) {
             Some((line, given)) if goes_on => (*line, given + 1),
-            _ => (self.line_for(&prompt, &mut state.next), usize::from(goes_on)),
+            _ => (self.line_for(&prompt, &mut progress.next), usize::from(goes_on)),
         };
-        state.given.insert(key, (line, given));
+        progress.given.insert(key, (line, given));
         let Some(line) = line.and_then(|line| self.lines.get(line)) else {
             return Err(Error::BadAnswer(
                 "the replay script has no line for this prompt".to_owned(),
@@ -179,7 +179,8 @@ impl Replay {
     }
 
     fn line_for(&self, prompt: &str, next: &mut usize) -> Option<usize> {
-        let named = |line: &Line| line.when.as_ref().is_some_and(|when| prompt.contains(when));
+        let named =
+            |line: &PromptAnswers| line.when.as_ref().is_some_and(|when| prompt.contains(when));
         if let Some(found) = self.lines.iter().position(named) {
             return Some(found);
         }
@@ -209,7 +210,7 @@ impl Model for Replay {
                 Err(error) => return stream::once(async { Err(error) }).boxed(),
             };
         let finish = steps.iter().find_map(|step| match step {
-            Step::Finish(reason) => Some(reason.clone()),
+            AnswerStep::Finish(reason) => Some(reason.clone()),
             _ => None,
         });
         let usage = Usage { input, ..Usage::default() };
@@ -228,27 +229,27 @@ impl Model for Replay {
 }
 
 /// Plays one step.
-async fn play(step: Step) -> Result<BoxStream<'static, Result<Chunk, Error>>, Error> {
+async fn play(step: AnswerStep) -> Result<BoxStream<'static, Result<Chunk, Error>>, Error> {
     let one = |chunk| stream::once(async { Ok(chunk) }).boxed();
     Ok(match step {
-        Step::Text(text) => one(Chunk::Text(text)),
-        Step::Thought(text) => one(Chunk::Thought(text)),
-        Step::Call { id, name, args } => one(Chunk::Call(Call { id, name, args })),
-        Step::Repeat { text, times } => stream::iter(0..times)
+        AnswerStep::Text(text) => one(Chunk::Text(text)),
+        AnswerStep::Thought(text) => one(Chunk::Thought(text)),
+        AnswerStep::Call { id, name, args } => one(Chunk::Call(Call { id, name, args })),
+        AnswerStep::Repeat { text, times } => stream::iter(0..times)
             .map(move |n| Ok(Chunk::Text(text.replace("{n}", &n.to_string()))))
             .boxed(),
-        Step::Delay(millis) => {
+        AnswerStep::Delay(millis) => {
             tokio::time::sleep(Duration::from_millis(millis)).await;
             stream::empty().boxed()
         }
-        Step::Hang => std::future::pending().await,
-        Step::Retry { reason, delay, attempt, of, discard } => {
+        AnswerStep::Hang => std::future::pending().await,
+        AnswerStep::Retry { reason, delay, attempt, of, discard } => {
             let delay = Duration::from_millis(delay);
             let wait = stream::once(tokio::time::sleep(delay)).filter_map(|()| async { None });
             one(Chunk::Retry(Retry { reason, delay, attempt, of, discard })).chain(wait).boxed()
         }
-        Step::Error(error) => return Err(error),
-        Step::Finish(_) => stream::empty().boxed(),
+        AnswerStep::Error(error) => return Err(error),
+        AnswerStep::Finish(_) => stream::empty().boxed(),
     })
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Error;
 use super::http::{self, Head};
 use super::provider::Provider;
-use super::retry::{self, Advice, Failure, Trouble};
+use super::retry::{self, Advice, RequestFailure, Trouble};
 use super::words::{excerpt, human_duration};
 
 /// Advice for vLLM, if it does not parse the model's tool calls.
@@ -108,7 +108,7 @@ impl Report {
             code => {
                 let what = format!("The API did not accept the request (HTTP {code}).");
                 match self.should_retry {
-                    Some(true) => Failure::passing(
+                    Some(true) => RequestFailure::passing(
                         "the request failed",
                         Error::Rejected(self.with_message(&what)),
                     )
@@ -120,9 +120,9 @@ impl Report {
     }
 
     /// Returns the failure that no waiting will change, whatever the status.
-    pub(super) fn lasting(&self, info: RequestInfo<'_>) -> Option<Failure> {
+    pub(super) fn lasting(&self, info: RequestInfo<'_>) -> Option<RequestFailure> {
         let failure = |kind: fn(String) -> Error, what: &str| {
-            Some(Failure::terminal(kind(self.with_message(what))))
+            Some(RequestFailure::terminal(kind(self.with_message(what))))
         };
         if self.status == 402
             || self.is(&["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"])
@@ -228,36 +228,36 @@ impl Report {
             )
         };
         let error = Error::Rejected(self.with_message(&what));
-        if is_model { Trouble::NoModel(error) } else { Failure::terminal(error).into() }
+        if is_model { Trouble::NoModel(error) } else { RequestFailure::terminal(error).into() }
     }
 
-    fn too_many(&self) -> Failure {
+    fn too_many(&self) -> RequestFailure {
         let wait = self.wait();
         let until =
             wait.map(|wait| format!(" It takes requests again in {}.", human_duration(wait)));
         let what = format!("The API's rate limit is reached.{}", until.unwrap_or_default());
         let failure =
-            Failure::passing("rate limited", Error::RateLimited(self.with_message(&what)));
+            RequestFailure::passing("rate limited", Error::RateLimited(self.with_message(&what)));
         failure.advised(wait.map_or(Advice::Unknown, Advice::After))
     }
 
-    fn server_error(&self) -> Failure {
+    fn server_error(&self) -> RequestFailure {
         let wait = self.wait().map(Advice::After);
         if self.says(&["loading model"]) {
             let error =
                 Error::Unavailable(self.with_message("The server is still loading the model."));
-            let failure = Failure::passing("server is loading the model", error);
+            let failure = RequestFailure::passing("server is loading the model", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         if self.is_overloaded() {
             let what = "The server is overloaded. Try again later, or try another model.";
             let error = Error::Unavailable(self.with_message(what));
-            let failure = Failure::passing("server overloaded", error);
+            let failure = RequestFailure::passing("server overloaded", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         let what = format!("The server failed (HTTP {}). Try again later.", self.status);
         let reason = format!("server error ({})", self.status);
-        Failure::passing(reason, Error::Unavailable(self.with_message(&what)))
+        RequestFailure::passing(reason, Error::Unavailable(self.with_message(&what)))
             .advised(wait.unwrap_or(Advice::Unknown))
     }
 
@@ -285,7 +285,7 @@ impl Report {
     }
 
     fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Trouble {
-        Failure::terminal(kind(self.with_message(what))).into()
+        RequestFailure::terminal(kind(self.with_message(what))).into()
     }
 
     /// Adds the server's own message.

@@ -14,9 +14,9 @@ use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::Options;
 use super::report::Report;
-use super::retry::{Advice, Failure, Policy, Trouble};
+use super::retry::{Advice, Policy, RequestFailure, Trouble};
 use super::stream::{self, Assemble, StreamError};
-use super::unusable::Unusable;
+use super::unusable::UnusableAnswer;
 use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
 
 /// Maximum number of responses that one answer may go on over; no model says more.
@@ -30,7 +30,7 @@ pub(super) trait Api: Send + Sync + 'static {
     type Answer: Assemble + Send;
 
     /// Returns the HTTP client, the options and the endpoint.
-    fn client(&self) -> &Client;
+    fn client(&self) -> &ApiClient;
 
     /// Finds out, beside the running request, what later ones may need; dropped when that ends.
     fn probe(&self) -> impl Future<Output = ()> + Send {
@@ -38,7 +38,7 @@ pub(super) trait Api: Send + Sync + 'static {
     }
 
     /// Finds out what must be known before a request can be written.
-    fn prepare(&self, _: &Endpoint) -> impl Future<Output = Result<(), Failure>> + Send {
+    fn prepare(&self, _: &Endpoint) -> impl Future<Output = Result<(), RequestFailure>> + Send {
         std::future::ready(Ok(()))
     }
 
@@ -65,7 +65,7 @@ pub(super) trait Api: Send + Sync + 'static {
     }
 
     /// Decides what to do with an answer whose response has ended.
-    fn judge(&self, answer: &mut Self::Answer, prompt: &Prompt) -> Verdict;
+    fn judge(&self, answer: &mut Self::Answer, prompt: &Prompt) -> AnswerVerdict;
 
     /// Ends a whole answer. Returns the chunks that wait for that: calls, where half an answer must
     /// not make them.
@@ -84,13 +84,13 @@ pub(super) trait Api: Send + Sync + 'static {
 }
 
 /// HTTP client, options and endpoint of one model.
-pub(super) struct Client {
+pub(super) struct ApiClient {
     connect: Connect,
     pub(super) options: Options,
     pub(super) http: Http,
 }
 
-impl Client {
+impl ApiClient {
     /// Connects to nothing yet.
     pub(super) fn new(connect: Connect, options: Options) -> Self {
         let http = Http::new(options.connect_timeout);
@@ -110,27 +110,27 @@ impl Client {
 
 /// Verdict on an answer whose response has ended.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum AnswerVerdict {
     /// The answer is whole.
     Whole(FinishReason),
     /// The answer goes on in the response to another request.
     GoesOn,
     /// The answer is dropped, and the model asked again.
-    Unusable(Unusable),
+    Unusable(UnusableAnswer),
     /// The request failed after all.
     Failed(Trouble),
 }
 
-impl From<Failure> for Verdict {
-    fn from(failure: Failure) -> Self {
+impl From<RequestFailure> for AnswerVerdict {
+    fn from(failure: RequestFailure) -> Self {
         Self::Failed(failure.into())
     }
 }
 
-impl Verdict {
+impl AnswerVerdict {
     /// Returns the verdict for an answer that will be no better the next time.
     pub(super) fn terminal(error: Error) -> Self {
-        Failure::terminal(error).into()
+        RequestFailure::terminal(error).into()
     }
 }
 
@@ -209,17 +209,17 @@ impl<A: Api> Requests<A> {
         loop {
             let verdict = match self.exchange(&mut answer).await {
                 Ok(()) => api.judge(&mut answer, &self.prompt),
-                Err(trouble) => Verdict::Failed(trouble),
+                Err(trouble) => AnswerVerdict::Failed(trouble),
             };
             match verdict {
-                Verdict::Whole(reason) => {
+                AnswerVerdict::Whole(reason) => {
                     let (chunks, finish) = api.finish(answer, &self.prompt, reason);
                     for chunk in chunks {
                         self.emitter.send(chunk).await;
                     }
                     return Ok(finish);
                 }
-                Verdict::GoesOn => {
+                AnswerVerdict::GoesOn => {
                     responses += 1;
                     if responses == MAX_RESPONSES {
                         return Err(endless());
@@ -230,11 +230,11 @@ impl<A: Api> Requests<A> {
                         self.failed = 0;
                     }
                 }
-                Verdict::Unusable(unusable) => {
+                AnswerVerdict::Unusable(unusable) => {
                     self.ask_again(unusable, answer.is_shown()).await?;
                     answer = api.begin();
                 }
-                Verdict::Failed(trouble) => self.recover(trouble, &mut answer).await?,
+                AnswerVerdict::Failed(trouble) => self.recover(trouble, &mut answer).await?,
             }
         }
     }
@@ -242,14 +242,15 @@ impl<A: Api> Requests<A> {
     /// Sends one request and reads its response.
     async fn exchange(&mut self, answer: &mut A::Answer) -> Result<(), Trouble> {
         let api = Arc::clone(&self.api);
-        let Client { options, http, .. } = api.client();
+        let ApiClient { options, http, .. } = api.client();
         // Anew for each request: a login in the meantime counts at once.
         let endpoint = api.client().endpoint();
-        let endpoint = endpoint.map_err(|why| Failure::terminal(Error::NotAuthenticated(why)))?;
+        let endpoint =
+            endpoint.map_err(|why| RequestFailure::terminal(Error::NotAuthenticated(why)))?;
         self.endpoint = Some(endpoint.clone());
         api.prepare(&endpoint).await.map_err(|failure| self.unanswered(failure, &endpoint))?;
         let request = api.request(&endpoint, &self.prompt, self.nudge, answer);
-        let request = request.map_err(Failure::terminal)?;
+        let request = request.map_err(RequestFailure::terminal)?;
         let sent = http.send(request, options.idle).await;
         let response = sent.map_err(|failure| self.unanswered(failure, &endpoint))?;
         if !response.status().is_success() {
@@ -270,12 +271,12 @@ impl<A: Api> Requests<A> {
     }
 
     /// Makes the failure final if a server on this machine is not running: no waiting starts it.
-    fn unanswered(&self, failure: Failure, endpoint: &Endpoint) -> Failure {
+    fn unanswered(&self, failure: RequestFailure, endpoint: &Endpoint) -> RequestFailure {
         if failure.reason != http::NO_CONNECTION || !http::is_local(&endpoint.url) {
             return failure;
         }
         match self.api.not_running(endpoint) {
-            Some(why) => Failure::terminal(Error::Unavailable(why)),
+            Some(why) => RequestFailure::terminal(Error::Unavailable(why)),
             None => failure,
         }
     }
@@ -297,7 +298,7 @@ impl<A: Api> Requests<A> {
             Trouble::NoModel(error) => Err(self.with_models(error).await),
             Trouble::Garbled(error) => {
                 self.unusable += 1;
-                let failure = Failure::passing("unreadable answer", error);
+                let failure = RequestFailure::passing("unreadable answer", error);
                 self.emitter.retry(failure, &options.content_retry, self.unusable, void).await
             }
             Trouble::Failed(mut failure) => {
@@ -313,7 +314,11 @@ impl<A: Api> Requests<A> {
 
     /// Announces a request that leaves out what the server refused. It does not count as a retry:
     /// each thing is left out only once, so this ends.
-    async fn adapt(&mut self, mut failure: Failure, void: Option<Vec<Chunk>>) -> Result<(), Error> {
+    async fn adapt(
+        &mut self,
+        mut failure: RequestFailure,
+        void: Option<Vec<Chunk>>,
+    ) -> Result<(), Error> {
         if failure.reason.is_empty() {
             "request adapted to the server".clone_into(&mut failure.reason);
         }
@@ -326,7 +331,7 @@ impl<A: Api> Requests<A> {
     /// last progress: long answers break off more often than short ones.
     async fn resume(
         &mut self,
-        failure: Failure,
+        failure: RequestFailure,
         checkpoint: u32,
         void: Option<Vec<Chunk>>,
     ) -> Result<(), Error> {
@@ -343,11 +348,11 @@ impl<A: Api> Requests<A> {
     }
 
     /// Waits before the model is asked again, with a nudge, for an answer that can be used.
-    async fn ask_again(&mut self, unusable: Unusable, shown: bool) -> Result<(), Error> {
+    async fn ask_again(&mut self, unusable: UnusableAnswer, shown: bool) -> Result<(), Error> {
         self.unusable += 1;
         self.nudge = unusable.nudge;
         let error = Error::BadAnswer(unusable.error.to_owned());
-        let failure = Failure::passing(unusable.reason, error);
+        let failure = RequestFailure::passing(unusable.reason, error);
         let policy = &self.api.client().options.content_retry;
         self.emitter.retry(failure, policy, self.unusable, shown.then(Vec::new)).await
     }

@@ -44,7 +44,7 @@ pub(super) enum Advice {
 
 /// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct RequestFailure {
     /// Error, if no retry follows.
     pub(super) error: Error,
     /// Hint at whether and when to retry.
@@ -53,7 +53,7 @@ pub(super) struct Failure {
     pub(super) reason: String,
 }
 
-impl Failure {
+impl RequestFailure {
     /// A failure that would happen again.
     pub(super) fn terminal(error: Error) -> Self {
         Self { error, advice: Advice::Never, reason: String::new() }
@@ -83,15 +83,15 @@ impl Failure {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The request or the connection failed.
-    Failed(Failure),
+    Failed(RequestFailure),
     /// The model is unknown.
     NoModel(Error),
     /// The stream breaks the rules of the API.
     Garbled(Error),
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
+impl From<RequestFailure> for Trouble {
+    fn from(failure: RequestFailure) -> Self {
         Self::Failed(failure)
     }
 }
@@ -100,9 +100,9 @@ impl Trouble {
     /// Returns the error, for a request that is not retried.
     pub(super) fn into_error(self) -> Error {
         match self {
-            Self::Failed(Failure { error, .. }) | Self::NoModel(error) | Self::Garbled(error) => {
-                error
-            }
+            Self::Failed(RequestFailure { error, .. })
+            | Self::NoModel(error)
+            | Self::Garbled(error) => error,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Events {
 
 /// Data of one event: its data lines, joined by line feeds. Names are not read: all APIs repeat
 /// them in the data.
-pub(super) type Event<'a> = Cow<'a, [u8]>;
+pub(super) type EventData<'a> = Cow<'a, [u8]>;
 
 /// Reason why there are no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Events {
     }
 
     /// Returns the next event that is whole.
-    pub(super) fn next_event(&mut self) -> Result<Option<Event<'_>>, SseError> {
+    pub(super) fn next_event(&mut self) -> Result<Option<EventData<'_>>, SseError> {
         while let Some(block) = self.next_block()? {
             // Decided before it is borrowed for good: a block may hold comments alone.
             if has_data(&self.buffer[block.clone()]) {
@@ -88,7 +88,7 @@ impl Events {
     }
 
     /// Returns the rest when the stream has ended: nothing, or a bare error message.
-    pub(super) fn end(&mut self) -> Result<Option<Event<'_>>, SseError> {
+    pub(super) fn end(&mut self) -> Result<Option<EventData<'_>>, SseError> {
         let rest = &self.buffer[self.block..];
         self.block = self.buffer.len();
         if is_bare_json(rest) {
@@ -147,11 +147,11 @@ fn has_data(block: &[u8]) -> bool {
     is_bare_json(block) || lines(block).any(|line| field(line).0 == b"data")
 }
 
-fn event(block: &[u8]) -> Option<Event<'_>> {
+fn event(block: &[u8]) -> Option<EventData<'_>> {
     if is_bare_json(block) {
         return Some(Cow::Borrowed(block.trim_ascii()));
     }
-    let mut data: Option<Event<'_>> = None;
+    let mut data: Option<EventData<'_>> = None;
     for line in lines(block) {
         let (b"data", value) = field(line) else { continue };
         match &mut data {
@@ -203,7 +203,7 @@ mod tests {
     fn events(input: &str, size: usize) -> Vec<String> {
         let mut events = Events::new(1000);
         let mut all = Vec::new();
-        let text = |event: Event<'_>| String::from_utf8(event.into_owned()).unwrap();
+        let text = |event: EventData<'_>| String::from_utf8(event.into_owned()).unwrap();
         for piece in input.as_bytes().chunks(size) {
             events.push(piece);
             loop {
@@ -283,7 +283,7 @@ mod tests {
                     all.push(event.into_owned());
                 }
             }
-            all.extend(events.end().unwrap().map(Event::into_owned));
+            all.extend(events.end().unwrap().map(EventData::into_owned));
             let expected = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}", "{\"d\":4}"];
             assert_eq!(all, expected.map(str::as_bytes), "in pieces of {size}");
         }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::emit::Emitter;
 use super::http;
 use super::options::Options;
-use super::retry::Failure;
+use super::retry::RequestFailure;
 use super::sse::{Events, SseError};
 use super::words::too_big;
 use super::{Chunk, Error};
@@ -66,11 +66,11 @@ pub(super) enum StreamError {
     /// Data that cannot be parsed; the reason.
     Garbled(String),
     /// A stream that broke off, or that is too long.
-    Failed(Failure),
+    Failed(RequestFailure),
 }
 
-impl From<Failure> for StreamError {
-    fn from(failure: Failure) -> Self {
+impl From<RequestFailure> for StreamError {
+    fn from(failure: RequestFailure) -> Self {
         Self::Failed(failure)
     }
 }
@@ -78,7 +78,9 @@ impl From<Failure> for StreamError {
 impl From<SseError> for StreamError {
     fn from(broken: SseError) -> Self {
         Self::Failed(match broken {
-            SseError::TooLong(max) => Failure::terminal(too_big("An event of the answer", max)),
+            SseError::TooLong(max) => {
+                RequestFailure::terminal(too_big("An event of the answer", max))
+            }
             SseError::Cut => broke_off(),
         })
     }
@@ -93,7 +95,7 @@ pub(super) async fn read<A: Assemble>(
     options: &Options,
 ) -> Result<(), StreamError> {
     if is_web_page(&response) {
-        return Err(Failure::terminal(web_page()).into());
+        return Err(RequestFailure::terminal(web_page()).into());
     }
     let max = options.max_event;
     let mut events = if A::LINES { Events::lines(max) } else { Events::new(max) };
@@ -138,9 +140,9 @@ pub(super) async fn read<A: Assemble>(
 }
 
 /// Returns the failure of a stream that ends before the answer does.
-pub(super) fn broke_off() -> Failure {
+pub(super) fn broke_off() -> RequestFailure {
     let why = "The answer broke off before its end. Check the network and try again.";
-    Failure::passing("the connection was lost", Error::Unavailable(why.to_owned()))
+    RequestFailure::passing("the connection was lost", Error::Unavailable(why.to_owned()))
 }
 
 fn is_web_page(response: &Response) -> bool {

@@ -2,7 +2,7 @@
 
 /// An answer that cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unusable {
+pub(super) struct UnusableAnswer {
     /// Reason for the retry, in a few words.
     pub(super) reason: &'static str,
     /// Text for the model, behind the last message of the user.
@@ -11,7 +11,7 @@ pub(super) struct Unusable {
     pub(super) error: &'static str,
 }
 
-pub(super) const THOUGHT_ONLY: Unusable = Unusable {
+pub(super) const THOUGHT_ONLY: UnusableAnswer = UnusableAnswer {
     reason: "reasoning without an answer",
     nudge: Some(
         "[System: You previously generated thoughts but failed to give an answer. Answer now, or \
@@ -20,13 +20,13 @@ pub(super) const THOUGHT_ONLY: Unusable = Unusable {
     error: "The model reasoned without an answer several times in a row. Rephrase the prompt, or try another model.",
 };
 
-pub(super) const EMPTY: Unusable = Unusable {
+pub(super) const EMPTY: UnusableAnswer = UnusableAnswer {
     reason: "empty answer",
     nudge: Some("[System: Your previous answer was empty. Answer now, or call a tool.]"),
     error: "The model gave empty answers several times in a row. Rephrase the prompt, or try another model.",
 };
 
-pub(super) const MALFORMED: Unusable = Unusable {
+pub(super) const MALFORMED: UnusableAnswer = UnusableAnswer {
     reason: "malformed tool call",
     nudge: Some(
         "[System: Your previous answer was dropped, because its function call was malformed. Call \
@@ -35,7 +35,7 @@ pub(super) const MALFORMED: Unusable = Unusable {
     error: "The model made malformed calls several times in a row. Rephrase the prompt, or try another model.",
 };
 
-pub(super) const CUT_OFF: Unusable = Unusable {
+pub(super) const CUT_OFF: UnusableAnswer = UnusableAnswer {
     reason: "answer cut off",
     nudge: None,
     error: "The model's answer was cut off several times in a row. Try again later, or try \

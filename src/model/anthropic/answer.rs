@@ -5,10 +5,10 @@ use std::mem;
 
 use serde_json::{Value, json};
 
-use super::block::{Block, Kind};
+use super::block::{Block, BlockKind};
 use super::messages::BACKEND;
-use super::wire::{Counts, Delta, Event, Message, Raw, Stop};
-use crate::retry::Failure;
+use super::wire::{Counts, Delta, Message, Raw, Stop, StreamEvent};
+use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
 use crate::words::too_big;
 use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
@@ -18,7 +18,7 @@ const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct AnthropicAnswer {
     blocks: Vec<Block>,
     /// Indexes of the open blocks, by the server's numbers.
     open: HashMap<u64, usize>,
@@ -35,7 +35,7 @@ pub(super) struct Answer {
     counts: Counts,
 }
 
-impl Assemble for Answer {
+impl Assemble for AnthropicAnswer {
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let event = match serde_json::from_slice(data) {
             Ok(event) => event,
@@ -45,19 +45,19 @@ impl Assemble for Answer {
         };
         let before = out.len();
         match event {
-            Event::MessageStart { message } | Event::Message(message) => {
+            StreamEvent::MessageStart { message } | StreamEvent::Message(message) => {
                 self.grow(data.len() + values(data))?;
                 self.begin_message(message, out);
             }
-            Event::ContentBlockStart { index, content_block } => {
+            StreamEvent::ContentBlockStart { index, content_block } => {
                 self.grow(data.len() + values(data))?;
                 self.begin(index, content_block, out);
             }
-            Event::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
-            Event::ContentBlockStop { index } => self.end_block(index),
-            Event::MessageDelta { delta, usage } => self.end(delta, usage),
-            Event::Error { error } => return Err(StreamError::Reported(error.to_string())),
-            Event::Other => {}
+            StreamEvent::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
+            StreamEvent::ContentBlockStop { index } => self.end_block(index),
+            StreamEvent::MessageDelta { delta, usage } => self.end(delta, usage),
+            StreamEvent::Error { error } => return Err(StreamError::Reported(error.to_string())),
+            StreamEvent::Other => {}
         }
         self.shown |= out.len() > before;
         Ok(())
@@ -78,7 +78,7 @@ impl Assemble for Answer {
     }
 }
 
-impl Answer {
+impl AnthropicAnswer {
     /// An empty answer that may take up `max_size` bytes.
     pub(super) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
@@ -165,7 +165,7 @@ impl Answer {
         self.size += size;
         if self.size > self.max_size {
             let error = too_big("The model's answer", self.max_size);
-            return Err(Failure::terminal(error).into());
+            return Err(RequestFailure::terminal(error).into());
         }
         Ok(())
     }
@@ -181,21 +181,21 @@ impl Answer {
     }
 
     pub(super) fn has_calls(&self) -> bool {
-        self.blocks.iter().any(|block| block.kind == Kind::Call && block.is_sound())
+        self.blocks.iter().any(|block| block.kind == BlockKind::Call && block.is_sound())
     }
 
     /// Returns whether there is a call that cannot be made.
     pub(super) fn has_unsound_calls(&self) -> bool {
-        self.blocks.iter().any(|block| block.kind == Kind::Call && !block.is_sound())
+        self.blocks.iter().any(|block| block.kind == BlockKind::Call && !block.is_sound())
     }
 
     pub(super) fn has_thoughts(&self) -> bool {
-        self.blocks.iter().any(|block| block.kind == Kind::Thinking)
+        self.blocks.iter().any(|block| block.kind == BlockKind::Thinking)
     }
 
     /// Returns whether there is visible text.
     pub(super) fn has_text(&self) -> bool {
-        let mut texts = self.blocks.iter().filter(|block| block.kind == Kind::Text);
+        let mut texts = self.blocks.iter().filter(|block| block.kind == BlockKind::Text);
         texts.any(|block| !block.text.trim().is_empty())
     }
 
@@ -218,7 +218,7 @@ impl Answer {
 
     /// Returns the blocks, if they are more than text.
     pub(super) fn native(&self, model: &str) -> Option<Native> {
-        let plain = |block: &Block| block.kind == Kind::Text && block.citations.is_empty();
+        let plain = |block: &Block| block.kind == BlockKind::Text && block.citations.is_empty();
         if self.blocks.iter().all(plain) {
             return None;
         }

@@ -11,7 +11,7 @@ use crate::{Call, Chunk, ToolDeclaration, names};
 #[derive(Debug)]
 pub(super) struct Block {
     start: Raw,
-    pub(super) kind: Kind,
+    pub(super) kind: BlockKind,
     /// Text, thinking, or the JSON of a call's arguments.
     pub(super) text: String,
     signature: String,
@@ -23,7 +23,7 @@ pub(super) struct Block {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Text,
     Thinking,
     Call,
@@ -34,23 +34,23 @@ pub(super) enum Kind {
 impl Block {
     pub(super) fn new(mut start: Raw) -> Self {
         let kind = match start.get("type").and_then(Value::as_str) {
-            Some("text") => Kind::Text,
-            Some("thinking") => Kind::Thinking,
-            Some("tool_use") => Kind::Call,
-            _ => Kind::Other,
+            Some("text") => BlockKind::Text,
+            Some("thinking") => BlockKind::Thinking,
+            Some("tool_use") => BlockKind::Call,
+            _ => BlockKind::Other,
         };
         let mut take = |field: &str| match start.get_mut(field) {
             Some(Value::String(text)) => mem::take(text),
             _ => String::new(),
         };
         let text = match kind {
-            Kind::Text => take("text"),
-            Kind::Thinking => take("thinking"),
-            Kind::Call | Kind::Other => String::new(),
+            BlockKind::Text => take("text"),
+            BlockKind::Thinking => take("thinking"),
+            BlockKind::Call | BlockKind::Other => String::new(),
         };
-        let signature = if kind == Kind::Thinking { take("signature") } else { String::new() };
+        let signature = if kind == BlockKind::Thinking { take("signature") } else { String::new() };
         let citations = match start.get_mut("citations") {
-            Some(Value::Array(citations)) if kind == Kind::Text => mem::take(citations),
+            Some(Value::Array(citations)) if kind == BlockKind::Text => mem::take(citations),
             _ => Vec::new(),
         };
         Self { start, kind, text, signature, citations, whole: false, odd: false }
@@ -59,11 +59,11 @@ impl Block {
     /// Adds a delta; returns the chunk that shows it.
     pub(super) fn add(&mut self, delta: Delta) -> Option<Chunk> {
         match delta {
-            Delta::Text { text } if self.kind == Kind::Text => {
+            Delta::Text { text } if self.kind == BlockKind::Text => {
                 self.text.push_str(&text);
                 return (!text.is_empty()).then_some(Chunk::Text(text));
             }
-            Delta::Thinking { thinking } if self.kind == Kind::Thinking => {
+            Delta::Thinking { thinking } if self.kind == BlockKind::Thinking => {
                 self.text.push_str(&thinking);
                 return (!thinking.is_empty()).then_some(Chunk::Thought(thinking));
             }
@@ -81,9 +81,9 @@ impl Block {
             return None;
         }
         match self.kind {
-            Kind::Text => Some(Chunk::Text(self.text.clone())),
-            Kind::Thinking => Some(Chunk::Thought(self.text.clone())),
-            Kind::Call | Kind::Other => None,
+            BlockKind::Text => Some(Chunk::Text(self.text.clone())),
+            BlockKind::Thinking => Some(Chunk::Thought(self.text.clone())),
+            BlockKind::Call | BlockKind::Other => None,
         }
     }
 
@@ -91,10 +91,10 @@ impl Block {
     /// be sent back.
     pub(super) fn is_sound(&self) -> bool {
         match self.kind {
-            Kind::Text => true,
-            Kind::Thinking => self.whole,
-            Kind::Call => self.input().is_some() && self.field("name").is_some(),
-            Kind::Other => self.whole && !self.odd,
+            BlockKind::Text => true,
+            BlockKind::Thinking => self.whole,
+            BlockKind::Call => self.input().is_some() && self.field("name").is_some(),
+            BlockKind::Other => self.whole && !self.odd,
         }
     }
 
@@ -111,7 +111,7 @@ impl Block {
 
     /// Returns the call, with the tool's own name.
     pub(super) fn call(&self, tools: &[ToolDeclaration]) -> Option<Call> {
-        let args = self.input().filter(|_| self.kind == Kind::Call)?;
+        let args = self.input().filter(|_| self.kind == BlockKind::Call)?;
         let name = names::original(self.field("name")?, tools).to_owned();
         let id = self.field("id").unwrap_or_default().to_owned();
         Some(Call { id, name, args })
@@ -129,20 +129,20 @@ impl Block {
         let mut native = self.start.clone();
         let mut set = |field: &str, value: Value| native.insert(field.to_owned(), value);
         match self.kind {
-            Kind::Text => {
+            BlockKind::Text => {
                 set("text", json!(self.text));
                 if !self.citations.is_empty() {
                     set("citations", json!(self.citations));
                 }
             }
-            Kind::Thinking => {
+            BlockKind::Thinking => {
                 set("thinking", json!(self.text));
                 set("signature", json!(self.signature));
             }
-            Kind::Call => _ = set("input", self.input()?),
+            BlockKind::Call => _ = set("input", self.input()?),
             // A tool of the server's is called like any other.
-            Kind::Other if !self.text.is_empty() => _ = set("input", self.input()?),
-            Kind::Other => {}
+            BlockKind::Other if !self.text.is_empty() => _ = set("input", self.input()?),
+            BlockKind::Other => {}
         }
         Some(Value::Object(native))
     }

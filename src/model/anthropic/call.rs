@@ -11,8 +11,8 @@ use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::report::{Report, RequestInfo};
-use crate::request_loop::Client;
-use crate::retry::Failure;
+use crate::request_loop::ApiClient;
+use crate::retry::RequestFailure;
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-api-key";
@@ -54,7 +54,7 @@ pub(super) async fn list(
 ) -> Result<Vec<String>, Error> {
     let ask = async {
         let request = request(endpoint, Method::GET, &format!("/models?limit={most}"))?;
-        let failed = |failure: Failure| failure.error;
+        let failed = |failure: RequestFailure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
             return Err(match Report::of(response, PATIENCE).await {
@@ -90,7 +90,7 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Counts the tokens of a prompt; `None` if that fails.
-pub(super) async fn count(client: &Client, body: Result<Vec<u8>, Error>) -> Option<u64> {
+pub(super) async fn count(client: &ApiClient, body: Result<Vec<u8>, Error>) -> Option<u64> {
     #[derive(Deserialize)]
     struct Counted {
         input_tokens: u64,

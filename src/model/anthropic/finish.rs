@@ -1,8 +1,8 @@
 //! Judges answers that have ended.
 
-use super::answer::Answer;
+use super::answer::AnthropicAnswer;
 use super::wire::Stop;
-use crate::request_loop::Verdict;
+use crate::request_loop::AnswerVerdict;
 use crate::stream::broke_off;
 use crate::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
 use crate::words::sentence;
@@ -10,38 +10,38 @@ use crate::{Error, FinishReason};
 
 /// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
 /// done.
-pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
+pub(super) fn judge(answer: &mut AnthropicAnswer, after_results: bool) -> AnswerVerdict {
     let Some((reason, stop)) = answer.stop() else { return broke_off().into() };
     match reason {
-        "refusal" => Verdict::Whole(FinishReason::Refused(refusal(stop))),
-        "model_context_window_exceeded" => Verdict::terminal(Error::ContextTooLong(
+        "refusal" => AnswerVerdict::Whole(FinishReason::Refused(refusal(stop))),
+        "model_context_window_exceeded" => AnswerVerdict::terminal(Error::ContextTooLong(
             "The conversation has filled the context window. Compress it with /compress."
                 .to_owned(),
         )),
         // The server has paused: sent back as it is, the answer goes on.
         "pause_turn" if !answer.has_calls() => {
             answer.go_on();
-            Verdict::GoesOn
+            AnswerVerdict::GoesOn
         }
         "max_tokens" if answer.has_calls() || answer.has_text() => {
-            Verdict::Whole(FinishReason::MaxTokens)
+            AnswerVerdict::Whole(FinishReason::MaxTokens)
         }
-        "max_tokens" if answer.has_unsound_calls() => Verdict::terminal(Error::BadAnswer(
+        "max_tokens" if answer.has_unsound_calls() => AnswerVerdict::terminal(Error::BadAnswer(
             "The model reached its output limit within a call, which was not made. Ask for less \
              at once."
                 .to_owned(),
         )),
-        "max_tokens" => Verdict::terminal(Error::BadAnswer(
+        "max_tokens" => AnswerVerdict::terminal(Error::BadAnswer(
             "The model reached its output limit before it said anything. Compress the \
              conversation with /compress, or ask for less thinking."
                 .to_owned(),
         )),
-        _ if answer.has_unsound_calls() => Verdict::Unusable(MALFORMED),
+        _ if answer.has_unsound_calls() => AnswerVerdict::Unusable(MALFORMED),
         _ if answer.has_calls() || answer.has_text() || after_results => {
-            Verdict::Whole(FinishReason::Stop)
+            AnswerVerdict::Whole(FinishReason::Stop)
         }
-        _ if answer.has_thoughts() => Verdict::Unusable(THOUGHT_ONLY),
-        _ => Verdict::Unusable(EMPTY),
+        _ if answer.has_thoughts() => AnswerVerdict::Unusable(THOUGHT_ONLY),
+        _ => AnswerVerdict::Unusable(EMPTY),
     }
 }
 

@@ -19,7 +19,7 @@ const NOTHING: &str = "It failed, and nothing is known of why.";
 
 /// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct AnthropicTarget<'a> {
     /// Id of the model.
     pub(super) model: &'a str,
     /// Signatures of thinking that the server has refused.
@@ -33,14 +33,14 @@ pub(super) type RefusedSignatures = HashSet<String>;
 #[derive(Debug, Serialize)]
 pub(super) struct Turn<'a> {
     pub(super) role: &'static str,
-    pub(super) content: Vec<Content<'a>>,
+    pub(super) content: Vec<ContentBlock<'a>>,
 }
 
 /// A content block, and whether the prompt up to it is to be cached.
 #[derive(Debug, Serialize)]
-pub(super) struct Content<'a> {
+pub(super) struct ContentBlock<'a> {
     #[serde(flatten)]
-    block: Block<'a>,
+    block: SentBlock<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cache_control: Option<CacheControl>,
 }
@@ -52,7 +52,7 @@ pub(super) struct CacheControl {}
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Block<'a> {
+enum SentBlock<'a> {
     /// A part as it was received.
     Native(&'a Map<String, Value>),
     /// A part as it was received, but for a few fields.
@@ -100,14 +100,17 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl<'a> From<Own<'a>> for Content<'a> {
+impl<'a> From<Own<'a>> for ContentBlock<'a> {
     fn from(own: Own<'a>) -> Self {
-        Self { block: Block::Own(own), cache_control: None }
+        Self { block: SentBlock::Own(own), cache_control: None }
     }
 }
 
 /// Converts a conversation that was hardened with [`speaks`].
-pub(super) fn turns<'a>(messages: &'a [Arc<Message>], target: Target<'_>) -> Vec<Turn<'a>> {
+pub(super) fn turns<'a>(
+    messages: &'a [Arc<Message>],
+    target: AnthropicTarget<'_>,
+) -> Vec<Turn<'a>> {
     let mut ids = Ids::default();
     let mut called = Vec::new();
     let turns = messages.iter().map(|message| match &**message {
@@ -128,7 +131,7 @@ pub(super) fn turns<'a>(messages: &'a [Arc<Message>], target: Target<'_>) -> Vec
 /// Returns the beginning of an answer that goes on.
 pub(super) fn so_far(parts: &[Value]) -> Turn<'_> {
     let parts = parts.iter().filter_map(Value::as_object).filter(|part| !is_blank(part));
-    let content = |part| Content { block: Block::Native(part), cache_control: None };
+    let content = |part| ContentBlock { block: SentBlock::Native(part), cache_control: None };
     Turn { role: "assistant", content: parts.map(content).collect() }
 }
 
@@ -142,13 +145,13 @@ pub(super) fn mark(turns: &mut [Turn<'_>]) {
 }
 
 /// Returns whether anything of an answer's native parts is sent to the target.
-pub(super) fn speaks(answer: &Assistant, native: &Native, target: Target<'_>) -> bool {
+pub(super) fn speaks(answer: &Assistant, native: &Native, target: AnthropicTarget<'_>) -> bool {
     holds(native, answer) && native.parts.iter().any(|part| kept(part, native, target).is_some())
 }
 
 /// Returns whether the running turn began with thinking: a model that thinks at the beginning of
 /// turns must not begin to in the middle of one.
-pub(super) fn turn_thinks(messages: &[Arc<Message>], target: Target<'_>) -> bool {
+pub(super) fn turn_thinks(messages: &[Arc<Message>], target: AnthropicTarget<'_>) -> bool {
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let first = turn.and_then(|turn| messages.get(turn + 1));
     let Some(Message::Assistant(answer)) = first.map(|message| &**message) else { return true };
@@ -182,7 +185,7 @@ fn is_thinking(part: &Map<String, Value>) -> bool {
     matches!(kind(part), "thinking" | "redacted_thinking")
 }
 
-fn said(part: &crate::Part) -> Content<'_> {
+fn said(part: &crate::Part) -> ContentBlock<'_> {
     match part {
         crate::Part::Text(text) => Own::Text { text: text.into() }.into(),
         crate::Part::Media(media) => shown(media).into(),
@@ -192,9 +195,9 @@ fn said(part: &crate::Part) -> Content<'_> {
 /// Returns the answer's native parts, if they are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
-    target: Target<'_>,
+    target: AnthropicTarget<'_>,
     ids: &mut Ids,
-) -> Option<(Vec<Content<'a>>, Vec<String>)> {
+) -> Option<(Vec<ContentBlock<'a>>, Vec<String>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
     let mut called = Vec::new();
     let content = native.parts.iter().filter_map(|part| {
@@ -202,9 +205,9 @@ fn echoed<'a>(
         let block = if kind(part) == "tool_use" {
             call_again(part, ids, &mut called)
         } else {
-            Block::Native(part)
+            SentBlock::Native(part)
         };
-        Some(Content { block, cache_control: None })
+        Some(ContentBlock { block, cache_control: None })
     });
     let content: Vec<_> = content.collect();
     (!content.is_empty()).then_some((content, called))
@@ -215,18 +218,18 @@ fn call_again<'a>(
     part: &'a Map<String, Value>,
     ids: &mut Ids,
     called: &mut Vec<String>,
-) -> Block<'a> {
+) -> SentBlock<'a> {
     let came = part.get("id").and_then(Value::as_str).unwrap_or_default();
     let id = ids.unique(came);
     called.push(id.clone());
     let input = part.get("input").unwrap_or(&Value::Null);
     if id == came && input.is_object() {
-        return Block::Native(part);
+        return SentBlock::Native(part);
     }
     let mut changed = part.clone();
     changed.insert("id".to_owned(), json!(id));
     changed.insert("input".to_owned(), names::arguments(input).into_owned());
-    Block::Changed(changed)
+    SentBlock::Changed(changed)
 }
 
 /// Returns whether the native parts have the same calls as the answer.
@@ -243,7 +246,7 @@ fn holds(native: &Native, answer: &Assistant) -> bool {
 fn kept<'a>(
     part: &'a Value,
     native: &Native,
-    target: Target<'_>,
+    target: AnthropicTarget<'_>,
 ) -> Option<&'a Map<String, Value>> {
     let part = part.as_object()?;
     let own = native.model == target.model;
@@ -264,9 +267,9 @@ fn is_blank(part: &Map<String, Value>) -> bool {
 }
 
 /// Converts an answer without native parts for this API.
-fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<Content<'a>>, Vec<String>) {
+fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<ContentBlock<'a>>, Vec<String>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
-    let mut content: Vec<Content<'_>> =
+    let mut content: Vec<ContentBlock<'_>> =
         text.map(|text| Own::Text { text: text.into() }.into()).into_iter().collect();
     let called: Vec<_> = answer.calls.iter().map(|call| ids.unique(&call.id)).collect();
     content.extend(answer.calls.iter().zip(&called).map(|(call, id)| {
@@ -277,7 +280,7 @@ fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<Content<'a>>, Vec<St
 }
 
 /// Returns one result for each call, and after them the media that cannot be in a result.
-fn told(results: &[ToolResult], called: Vec<String>) -> Vec<Content<'_>> {
+fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
     let parts = results.iter().zip(called).map(|(result, tool_use_id)| {
         let text = match result.text.as_str() {
             text if !text.trim().is_empty() => Some(text),

@@ -34,8 +34,8 @@ impl Quirks {
     }
 
     /// Returns the fields of `asked` that the server takes.
-    pub(super) fn thinking(&self, asked: &thinking::Config) -> thinking::Config {
-        thinking::Config {
+    pub(super) fn thinking(&self, asked: &thinking::ThinkingConfig) -> thinking::ThinkingConfig {
+        thinking::ThinkingConfig {
             thinking: asked.thinking.filter(|_| !self.no_thinking),
             effort: asked.effort.clone().filter(|_| !self.no_effort),
         }
@@ -48,7 +48,7 @@ impl Quirks {
         report: &Report,
         prompt: &Prompt,
         wanted: u64,
-        asked: &thinking::Config,
+        asked: &thinking::ThinkingConfig,
     ) -> bool {
         if !matches!(report.status, 400 | 422) {
             return false;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::messages::{self, CacheControl, Target, Turn};
-use super::thinking::{self, Mode};
+use super::messages::{self, AnthropicTarget, CacheControl, Turn};
+use super::thinking::{self, ThinkingMode};
 use crate::{Error, Message, Prompt, ToolDeclaration, history, names};
 
 /// Content of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct MessagesRequest<'a> {
     pub(super) prompt: &'a Prompt,
-    pub(super) target: Target<'a>,
-    pub(super) thinking: &'a thinking::Config,
+    pub(super) target: AnthropicTarget<'a>,
+    pub(super) thinking: &'a thinking::ThinkingConfig,
     /// The user's fields for every request.
     pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer.
@@ -27,16 +27,16 @@ pub(super) struct Request<'a> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct MessagesBody<'a> {
     model: &'a str,
     max_tokens: u64,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<Mode>,
+    thinking: Option<ThinkingMode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
     #[serde(flatten)]
-    input: Input<'a>,
+    input: ModelInput<'a>,
     #[serde(flatten)]
     more: &'a Map<String, Value>,
 }
@@ -48,7 +48,7 @@ struct OutputConfig<'a> {
 
 /// Input of the model.
 #[derive(Serialize)]
-struct Input<'a> {
+struct ModelInput<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ struct System<'a> {
     cache_control: CacheControl,
 }
 
-impl Request<'_> {
+impl MessagesRequest<'_> {
     /// Writes the body for `messages`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let messages = hardened(self.prompt, self.target);
@@ -84,7 +84,7 @@ impl Request<'_> {
         if !self.so_far.is_empty() {
             turns.push(messages::so_far(self.so_far));
         }
-        json(&Body {
+        json(&MessagesBody {
             model: self.target.model,
             max_tokens: self.max_tokens,
             stream: true,
@@ -96,9 +96,9 @@ impl Request<'_> {
     }
 
     /// Returns the thinking fields; some models may not begin to think in the middle of a turn.
-    fn thinking(&self, messages: &[Arc<Message>]) -> Option<Mode> {
+    fn thinking(&self, messages: &[Arc<Message>]) -> Option<ThinkingMode> {
         match self.thinking.thinking? {
-            Mode::Enabled { budget_tokens } => {
+            ThinkingMode::Enabled { budget_tokens } => {
                 let thinks = messages::turn_thinks(messages, self.target);
                 thinking::within(budget_tokens, self.max_tokens).filter(|_| thinks)
             }
@@ -108,19 +108,19 @@ impl Request<'_> {
 }
 
 /// Writes the body for `messages/count_tokens`.
-pub(super) fn count_body(prompt: &Prompt, target: Target<'_>) -> Result<Vec<u8>, Error> {
+pub(super) fn count_body(prompt: &Prompt, target: AnthropicTarget<'_>) -> Result<Vec<u8>, Error> {
     #[derive(Serialize)]
-    struct Body<'a> {
+    struct CountTokensBody<'a> {
         model: &'a str,
         #[serde(flatten)]
-        input: Input<'a>,
+        input: ModelInput<'a>,
     }
     let messages = hardened(prompt, target);
     let input = input(prompt, messages::turns(&messages, target));
-    json(&Body { model: target.model, input })
+    json(&CountTokensBody { model: target.model, input })
 }
 
-fn input<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> Input<'a> {
+fn input<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> ModelInput<'a> {
     let mut tools: Vec<_> = prompt.tools.iter().map(declaration).collect();
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(CacheControl {});
@@ -128,10 +128,10 @@ fn input<'a>(prompt: &'a Prompt, messages: Vec<Turn<'a>>) -> Input<'a> {
     let text = prompt.system.as_ref();
     let system =
         (!text.trim().is_empty()).then_some([System { text, cache_control: CacheControl {} }]);
-    Input { tools, system, messages }
+    ModelInput { tools, system, messages }
 }
 
-fn hardened(prompt: &Prompt, target: Target<'_>) -> Vec<Arc<Message>> {
+fn hardened(prompt: &Prompt, target: AnthropicTarget<'_>) -> Vec<Arc<Message>> {
     history::harden(&prompt.messages, |answer, native| messages::speaks(answer, native, target))
 }
 

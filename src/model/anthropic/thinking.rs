@@ -11,15 +11,15 @@ const OFF: &str = "OFF";
 
 /// Thinking fields of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Config {
-    pub(super) thinking: Option<Mode>,
+pub(super) struct ThinkingConfig {
+    pub(super) thinking: Option<ThinkingMode>,
     /// The model's `effort`, if it has one.
     pub(super) effort: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Mode {
+pub(super) enum ThinkingMode {
     /// As much thinking as the model finds right.
     Adaptive {
         /// Asks for summaries: newer models send none otherwise.
@@ -37,7 +37,7 @@ pub(super) enum Display {
     Summarized,
 }
 
-impl Config {
+impl ThinkingConfig {
     /// Returns the fields for a level, or for the default. The error lists the levels.
     pub(super) fn new(
         model: &catalog::Model,
@@ -52,7 +52,7 @@ impl Config {
         };
         if let Some(level) = levels.iter().find(|known| known.eq_ignore_ascii_case(level)) {
             return Ok(if level == OFF {
-                Self { thinking: Some(Mode::Disabled), effort: None }
+                Self { thinking: Some(ThinkingMode::Disabled), effort: None }
             } else {
                 Self { thinking: Some(ADAPTIVE), effort: Some(level.to_ascii_lowercase()) }
             });
@@ -60,9 +60,9 @@ impl Config {
         let named = budgets.iter().find(|(name, _)| name.eq_ignore_ascii_case(level));
         let named = named.and_then(|(_, budget)| u64::try_from(*budget).ok());
         match named.or(level.parse().ok().filter(|_| !budgets.is_empty())) {
-            Some(0) => Ok(Self { thinking: Some(Mode::Disabled), effort: None }),
+            Some(0) => Ok(Self { thinking: Some(ThinkingMode::Disabled), effort: None }),
             Some(budget_tokens) if (LEAST..max_tokens).contains(&budget_tokens) => {
-                Ok(Self { thinking: Some(Mode::Enabled { budget_tokens }), effort: None })
+                Ok(Self { thinking: Some(ThinkingMode::Enabled { budget_tokens }), effort: None })
             }
             Some(_) => Err(format!(
                 "`{}` thinks with {LEAST} to {} tokens, or with 0.",
@@ -75,9 +75,9 @@ impl Config {
 }
 
 /// Returns the budget, reduced so that tokens are left for the answer.
-pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<Mode> {
+pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<ThinkingMode> {
     let budget_tokens = budget_tokens.min(max_tokens / 2 + max_tokens / 4);
-    (budget_tokens >= LEAST).then_some(Mode::Enabled { budget_tokens })
+    (budget_tokens >= LEAST).then_some(ThinkingMode::Enabled { budget_tokens })
 }
 
-const ADAPTIVE: Mode = Mode::Adaptive { display: Display::Summarized };
+const ADAPTIVE: ThinkingMode = ThinkingMode::Adaptive { display: Display::Summarized };

@@ -12,7 +12,7 @@ pub(super) type Raw = Map<String, Value>;
 /// Data of one event.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Event {
+pub(super) enum StreamEvent {
     MessageStart {
         message: Message,
     },

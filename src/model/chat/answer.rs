@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::calls::Calls;
 use super::echo::Echo;
 use super::think::{self, Splitter};
-use crate::retry::Failure;
+use crate::retry::RequestFailure;
 use crate::words::{is_visible, too_big};
 use crate::{Chunk, Native, Usage};
 
@@ -14,7 +14,7 @@ const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ChatAnswer {
     text: String,
     splitter: Splitter,
     /// Parts to be echoed.
@@ -34,7 +34,7 @@ pub(crate) struct Answer {
     pub(crate) usage: Usage,
 }
 
-impl Answer {
+impl ChatAnswer {
     /// An empty answer that may take up `max_size` bytes.
     pub(crate) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
@@ -42,10 +42,10 @@ impl Answer {
 
     /// Adds received data to the answer's size: bytes, and JSON values, which take up more memory
     /// than that. The error says that the answer is too big.
-    pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), Failure> {
+    pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), RequestFailure> {
         self.size = self.size.saturating_add(bytes + values * VALUE);
         if self.size > self.max_size {
-            return Err(Failure::terminal(too_big("The model's answer", self.max_size)));
+            return Err(RequestFailure::terminal(too_big("The model's answer", self.max_size)));
         }
         Ok(())
     }
@@ -84,16 +84,16 @@ impl Answer {
 
     fn take_pieces(
         &mut self,
-        pieces: impl IntoIterator<Item = think::Piece>,
+        pieces: impl IntoIterator<Item = think::SplitPiece>,
         out: &mut Vec<Chunk>,
     ) {
         for piece in pieces {
             match piece {
-                think::Piece::Thought(text) => {
+                think::SplitPiece::Thought(text) => {
                     self.echo.think.push_str(&text);
                     self.think(text, out);
                 }
-                think::Piece::Text(text) => {
+                think::SplitPiece::Text(text) => {
                     self.text.push_str(&text);
                     self.shown = true;
                     out.push(Chunk::Text(text));

@@ -37,7 +37,7 @@ struct PartialCall {
 
 /// A piece of a call.
 #[derive(Debug, Default)]
-struct Piece {
+struct CallDelta {
     index: Option<u64>,
     id: String,
     name: String,
@@ -67,7 +67,7 @@ impl Calls {
     pub(crate) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
         let before = self.begun.len();
         for piece in pieces {
-            let piece = Piece::read(piece);
+            let piece = CallDelta::read(piece);
             if piece.is_empty() {
                 continue;
             }
@@ -92,7 +92,7 @@ impl Calls {
 
     /// Returns the index of the call that a piece belongs to. Calls from `before` on began in the
     /// same delta.
-    fn place(&mut self, piece: &Piece, before: usize) -> usize {
+    fn place(&mut self, piece: &CallDelta, before: usize) -> usize {
         let last = self.begun.len().checked_sub(1);
         let by_index = piece.index.and_then(|index| self.by_index.get(&index).copied());
         let by_id = self.by_id.get(&piece.id).copied().filter(|_| !piece.id.is_empty());
@@ -111,7 +111,7 @@ impl Calls {
         at
     }
 
-    fn add(&mut self, at: usize, piece: Piece) {
+    fn add(&mut self, at: usize, piece: CallDelta) {
         let call = &mut self.begun[at];
         if call.id.is_empty() && !piece.id.is_empty() {
             self.by_id.insert(piece.id.clone(), at);
@@ -133,7 +133,7 @@ impl Calls {
 impl PartialCall {
     /// Returns whether a piece that may belong to this call does; `same_delta` if the call began in
     /// the piece's delta.
-    fn takes(&self, piece: &Piece, same_delta: bool) -> bool {
+    fn takes(&self, piece: &CallDelta, same_delta: bool) -> bool {
         let (both, named) = (!self.id.is_empty() && !piece.id.is_empty(), !piece.name.is_empty());
         if both && self.id == piece.id {
             return true;
@@ -200,7 +200,7 @@ impl PartialCall {
     }
 }
 
-impl Piece {
+impl CallDelta {
     fn read(mut piece: Map<String, Value>) -> Self {
         let index = piece.shift_remove("index");
         let id = piece.shift_remove("id");

@@ -1,12 +1,12 @@
 //! Judges answers that have ended.
 
-use super::answer::Answer;
+use super::answer::ChatAnswer;
 use super::calls::Malformed;
 use super::spoken;
 use crate::report::{LLAMA_CPP_FLAG, VLLM_FLAG};
-use crate::request_loop::Verdict;
-use crate::retry::{Advice, Failure};
-use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
+use crate::request_loop::AnswerVerdict;
+use crate::retry::{Advice, RequestFailure};
+use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, UnusableAnswer};
 use crate::words::sentence;
 use crate::{Error, FinishReason, ToolDeclaration};
 
@@ -20,7 +20,7 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) makes_calls: bool,
 }
 
-const CUT_CALL: Unusable = Unusable {
+const CUT_CALL: UnusableAnswer = UnusableAnswer {
     reason: "tool call cut at the output limit",
     nudge: Some(
         "[System: Your previous answer was dropped, because it reached the output limit within a \
@@ -31,17 +31,17 @@ const CUT_CALL: Unusable = Unusable {
 };
 
 /// Judges an answer.
-pub(crate) fn judge(answer: &Answer, circumstances: Circumstances<'_>) -> Verdict {
+pub(crate) fn judge(answer: &ChatAnswer, circumstances: Circumstances<'_>) -> AnswerVerdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
         return with_calls(answer, reason);
     }
     match reason {
-        "" if !answer.is_over() || !answer.has_text() => Verdict::Unusable(CUT_OFF),
+        "" if !answer.is_over() || !answer.has_text() => AnswerVerdict::Unusable(CUT_OFF),
         "length" | "max_tokens" | "model_length" if answer.has_text() => {
-            Verdict::Whole(FinishReason::MaxTokens)
+            AnswerVerdict::Whole(FinishReason::MaxTokens)
         }
-        "length" | "max_tokens" | "model_length" => Verdict::terminal(Error::BadAnswer(
+        "length" | "max_tokens" | "model_length" => AnswerVerdict::terminal(Error::BadAnswer(
             "The model reached its output limit, or the end of its context, before it said \
              anything. Compress the conversation with /compress, or ask for less thinking."
                 .to_owned(),
@@ -49,47 +49,51 @@ pub(crate) fn judge(answer: &Answer, circumstances: Circumstances<'_>) -> Verdic
         "content_filter" => {
             let why = "The answer was stopped by the provider's filter";
             let why = format!("{} Rephrase the prompt.", sentence(why, reason, None));
-            Verdict::Whole(FinishReason::Refused(why))
+            AnswerVerdict::Whole(FinishReason::Refused(why))
         }
         "error" | "insufficient_system_resource" | "abort" | "cancelled" => {
             let why = sentence("The server gave up the answer", reason, None);
             let failure =
-                Failure::passing("answer given up by the server", Error::Unavailable(why));
+                RequestFailure::passing("answer given up by the server", Error::Unavailable(why));
             failure.advised(Advice::Soon).into()
         }
         _ => without_calls(answer, reason, circumstances),
     }
 }
 
-fn with_calls(answer: &Answer, reason: &str) -> Verdict {
+fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
     let limit = matches!(reason, "length" | "max_tokens" | "model_length");
     let ended = !reason.is_empty() || answer.is_over() || answer.calls().are_whole();
     match answer.calls().finish() {
-        Ok(_) if !ended => Verdict::Unusable(CUT_OFF),
-        Ok(_) => Verdict::Whole(FinishReason::Stop),
-        Err(Malformed::Cut) if limit => Verdict::Unusable(CUT_CALL),
-        Err(Malformed::Cut) if !ended => Verdict::Unusable(CUT_OFF),
-        Err(_) => Verdict::Unusable(MALFORMED),
+        Ok(_) if !ended => AnswerVerdict::Unusable(CUT_OFF),
+        Ok(_) => AnswerVerdict::Whole(FinishReason::Stop),
+        Err(Malformed::Cut) if limit => AnswerVerdict::Unusable(CUT_CALL),
+        Err(Malformed::Cut) if !ended => AnswerVerdict::Unusable(CUT_OFF),
+        Err(_) => AnswerVerdict::Unusable(MALFORMED),
     }
 }
 
 /// Judges an answer without calls.
-fn without_calls(answer: &Answer, reason: &str, circumstances: Circumstances<'_>) -> Verdict {
+fn without_calls(
+    answer: &ChatAnswer,
+    reason: &str,
+    circumstances: Circumstances<'_>,
+) -> AnswerVerdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
-        return Verdict::Unusable(MALFORMED);
+        return AnswerVerdict::Unusable(MALFORMED);
     }
     if let Some(tool) = spoken::called(answer.text(), circumstances.tools) {
         return if circumstances.makes_calls {
             // The server can do it: this time the model got it wrong.
-            Verdict::Unusable(MALFORMED)
+            AnswerVerdict::Unusable(MALFORMED)
         } else {
-            Verdict::terminal(Error::BadAnswer(not_a_call(tool)))
+            AnswerVerdict::terminal(Error::BadAnswer(not_a_call(tool)))
         };
     }
     if answer.has_text() || circumstances.after_results {
-        return Verdict::Whole(FinishReason::Stop);
+        return AnswerVerdict::Whole(FinishReason::Stop);
     }
-    Verdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
+    AnswerVerdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
 }
 
 fn not_a_call(tool: &str) -> String {

@@ -3,13 +3,13 @@
 /// A scanner of one JSON value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    state: State,
+    state: ScanState,
     /// Number of open brackets.
     depth: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum ScanState {
     #[default]
     NotBegun,
     Open,
@@ -22,11 +22,11 @@ enum State {
 impl Scan {
     /// Returns whether the value has begun and not ended. A number never ends.
     pub(super) fn is_open(self) -> bool {
-        !matches!(self.state, State::NotBegun | State::Complete)
+        !matches!(self.state, ScanState::NotBegun | ScanState::Complete)
     }
 
     pub(super) fn is_complete(self) -> bool {
-        self.state == State::Complete
+        self.state == ScanState::Complete
     }
 
     /// Scans more text; returns the number of bytes that belong to the value.
@@ -45,25 +45,25 @@ impl Scan {
 
     fn step(&mut self, byte: u8) {
         self.state = match (self.state, byte) {
-            (State::InString, b'\\') => State::Escaped,
-            (State::InString, b'"') => self.closed(),
-            (State::InString | State::Escaped, _) | (_, b'"') => State::InString,
+            (ScanState::InString, b'\\') => ScanState::Escaped,
+            (ScanState::InString, b'"') => self.closed(),
+            (ScanState::InString | ScanState::Escaped, _) | (_, b'"') => ScanState::InString,
             (_, b'{' | b'[') => {
                 self.depth += 1;
-                State::Open
+                ScanState::Open
             }
             (_, b'}' | b']') => {
                 self.depth = self.depth.saturating_sub(1);
                 self.closed()
             }
-            (State::NotBegun, _) if byte.is_ascii_whitespace() => State::NotBegun,
-            _ => State::Open,
+            (ScanState::NotBegun, _) if byte.is_ascii_whitespace() => ScanState::NotBegun,
+            _ => ScanState::Open,
         };
     }
 
     /// Returns the state after a bracket or a quote has been closed.
-    fn closed(self) -> State {
-        if self.depth == 0 { State::Complete } else { State::Open }
+    fn closed(self) -> ScanState {
+        if self.depth == 0 { ScanState::Complete } else { ScanState::Open }
     }
 }
 

@@ -10,14 +10,14 @@ const LEAD: usize = 64;
 
 /// A piece of text or of reasoning.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum SplitPiece {
     Text(String),
     Thought(String),
 }
 
 /// State of the splitter.
 #[derive(Debug, Default)]
-enum State {
+enum SplitterState {
     /// Only white space so far, and perhaps the beginning of the mark.
     #[default]
     Beginning,
@@ -30,15 +30,15 @@ enum State {
 /// A splitter of a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
-    state: State,
+    state: SplitterState,
     /// Text that may be the beginning of a mark.
     held: String,
 }
 
 impl Splitter {
     /// Splits more of the text.
-    pub(super) fn take(&mut self, more: String) -> Vec<Piece> {
-        if matches!(self.state, State::Outside) {
+    pub(super) fn take(&mut self, more: String) -> Vec<SplitPiece> {
+        if matches!(self.state, SplitterState::Outside) {
             return text(more).into_iter().collect();
         }
         self.held.push_str(&more);
@@ -46,23 +46,23 @@ impl Splitter {
         loop {
             let held = mem::take(&mut self.held);
             match self.state {
-                State::Beginning => {
+                SplitterState::Beginning => {
                     let begins = held.trim_start();
                     if let Some(rest) = begins.strip_prefix(OPEN) {
-                        self.state = State::Inside;
+                        self.state = SplitterState::Inside;
                         rest.clone_into(&mut self.held);
                         continue;
                     }
                     if OPEN.starts_with(begins) && held.len() <= LEAD {
                         self.held = held;
                     } else {
-                        self.state = State::Outside;
+                        self.state = SplitterState::Outside;
                         pieces.extend(text(held));
                     }
                 }
-                State::Inside => {
+                SplitterState::Inside => {
                     if let Some((thought, rest)) = held.split_once(CLOSE) {
-                        self.state = State::After;
+                        self.state = SplitterState::After;
                         pieces.extend(self::thought(thought));
                         rest.clone_into(&mut self.held);
                         continue;
@@ -71,25 +71,25 @@ impl Splitter {
                     pieces.extend(thought(&held[..held.len() - kept]));
                     held[held.len() - kept..].clone_into(&mut self.held);
                 }
-                State::After => {
+                SplitterState::After => {
                     let rest = held.trim_start();
                     if !rest.is_empty() {
-                        self.state = State::Outside;
+                        self.state = SplitterState::Outside;
                         pieces.extend(text(rest.to_owned()));
                     }
                 }
-                State::Outside => pieces.extend(text(held)),
+                SplitterState::Outside => pieces.extend(text(held)),
             }
             return pieces;
         }
     }
 
     /// Returns the held text at the end.
-    pub(super) fn end(&mut self) -> Option<Piece> {
+    pub(super) fn end(&mut self) -> Option<SplitPiece> {
         let held = mem::take(&mut self.held);
         match self.state {
-            State::Inside => thought(&held),
-            State::Beginning | State::After | State::Outside => text(held),
+            SplitterState::Inside => thought(&held),
+            SplitterState::Beginning | SplitterState::After | SplitterState::Outside => text(held),
         }
     }
 }
@@ -100,12 +100,12 @@ fn overlap(text: &str, mark: &str) -> usize {
     (1..=longest).rev().find(|n| text.ends_with(&mark[..*n])).unwrap_or_default()
 }
 
-fn text(text: String) -> Option<Piece> {
-    (!text.is_empty()).then_some(Piece::Text(text))
+fn text(text: String) -> Option<SplitPiece> {
+    (!text.is_empty()).then_some(SplitPiece::Text(text))
 }
 
-fn thought(thought: &str) -> Option<Piece> {
-    (!thought.is_empty()).then(|| Piece::Thought(thought.to_owned()))
+fn thought(thought: &str) -> Option<SplitPiece> {
+    (!thought.is_empty()).then(|| SplitPiece::Thought(thought.to_owned()))
 }
 
 #[cfg(test)]
@@ -124,8 +124,8 @@ mod tests {
             all.extend(splitter.end());
             for piece in all {
                 match piece {
-                    Piece::Text(text) => said.push_str(&text),
-                    Piece::Thought(text) => thought.push_str(&text),
+                    SplitPiece::Text(text) => said.push_str(&text),
+                    SplitPiece::Thought(text) => thought.push_str(&text),
                 }
             }
             assert_eq!((thought.as_str(), said.as_str()), (thoughts, rest), "{input} by {size}");

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::contents::{BACKEND, SIGNATURE};
-use super::wire::{Candidate, PlainText, PromptFeedback, Response, UsageMetadata};
-use crate::retry::Failure;
+use super::wire::{Candidate, GenerateContentResponse, PlainText, PromptFeedback, UsageMetadata};
+use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
 use crate::words::{is_visible, sentence, too_big};
 use crate::{Call, Chunk, Error, Native, Usage};
@@ -23,10 +23,10 @@ const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct GeminiAnswer {
     /// Text of all parts that are text and nothing else.
     text: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<AnswerPiece>,
     calls: usize,
     thoughts: bool,
     /// Memory in bytes that the parts take up, about.
@@ -47,7 +47,7 @@ pub(super) struct Answer {
 
 /// A piece of an answer.
 #[derive(Debug, PartialEq)]
-enum Piece {
+enum AnswerPiece {
     /// Range in the text of all parts. Neighbours are one piece.
     Text(Range<usize>),
     /// Any other part, as it was received.
@@ -67,7 +67,7 @@ struct Checkpoint {
     shown_since: bool,
 }
 
-impl Assemble for Answer {
+impl Assemble for GeminiAnswer {
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         self.begun = true;
         // Some gateways end their streams as another API does.
@@ -75,7 +75,7 @@ impl Assemble for Answer {
             return Ok(());
         }
         let garbled = |error: serde_json::Error| StreamError::Garbled(error.to_string());
-        for response in Response::read(data).map_err(garbled)? {
+        for response in GenerateContentResponse::read(data).map_err(garbled)? {
             self.take_response(response, out)?;
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Assemble for Answer {
         self.pieces.truncate(checkpoint.pieces);
         self.text.truncate(checkpoint.text);
         // The last piece may have grown since the checkpoint.
-        if let Some(Piece::Text(range)) = self.pieces.last_mut() {
+        if let Some(AnswerPiece::Text(range)) = self.pieces.last_mut() {
             range.end = range.end.min(checkpoint.text);
         }
         self.calls = checkpoint.calls;
@@ -118,7 +118,7 @@ impl Assemble for Answer {
     }
 }
 
-impl Answer {
+impl GeminiAnswer {
     /// An empty answer that may take up `max_size` bytes.
     pub(super) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
@@ -126,7 +126,7 @@ impl Answer {
 
     fn take_response(
         &mut self,
-        response: Response<'_>,
+        response: GenerateContentResponse<'_>,
         out: &mut Vec<Chunk>,
     ) -> Result<(), StreamError> {
         if let Some(error) = response.error {
@@ -140,7 +140,7 @@ impl Answer {
         {
             let why = sentence("The prompt was blocked", &reason, block_reason_message.as_deref());
             let error = Error::Refused(format!("{why} Rephrase the prompt."));
-            return Err(Failure::terminal(error).into());
+            return Err(RequestFailure::terminal(error).into());
         }
         let Some(candidate) = response.candidates.into_iter().flatten().next() else {
             return Ok(());
@@ -203,7 +203,7 @@ impl Answer {
         self.size += size;
         if self.size > self.max_size {
             let error = too_big("The model's answer", self.max_size);
-            return Err(Failure::terminal(error).into());
+            return Err(RequestFailure::terminal(error).into());
         }
         Ok(())
     }
@@ -220,8 +220,8 @@ impl Answer {
         let begin = self.text.len();
         self.text.push_str(&text);
         match self.pieces.last_mut() {
-            Some(Piece::Text(range)) => range.end = self.text.len(),
-            _ => self.pieces.push(Piece::Text(begin..self.text.len())),
+            Some(AnswerPiece::Text(range)) => range.end = self.text.len(),
+            _ => self.pieces.push(AnswerPiece::Text(begin..self.text.len())),
         }
         out.push(Chunk::Text(text));
     }
@@ -249,7 +249,7 @@ impl Answer {
                 }
             }
         }
-        self.pieces.push(Piece::Part(Value::Object(part)));
+        self.pieces.push(AnswerPiece::Part(Value::Object(part)));
     }
 
     /// Returns the server's reason for the end of the answer, and its comment.
@@ -268,12 +268,12 @@ impl Answer {
     /// Returns whether there is visible text.
     pub(super) fn has_text(&self) -> bool {
         let texts = self.pieces.iter().map(|piece| match piece {
-            Piece::Text(range) => &self.text[range.clone()],
-            Piece::Part(part) if part.as_object().is_some_and(is_thought) => "",
-            Piece::Part(part) => part.get("text").and_then(Value::as_str).unwrap_or_default(),
+            AnswerPiece::Text(range) => &self.text[range.clone()],
+            AnswerPiece::Part(part) if part.as_object().is_some_and(is_thought) => "",
+            AnswerPiece::Part(part) => part.get("text").and_then(Value::as_str).unwrap_or_default(),
         });
         let text = match self.pieces.as_slice() {
-            [Piece::Text(_)] => Cow::Borrowed(self.text.as_str()),
+            [AnswerPiece::Text(_)] => Cow::Borrowed(self.text.as_str()),
             _ => Cow::Owned(texts.collect()),
         };
         is_visible(&text)
@@ -295,8 +295,8 @@ impl Answer {
     fn shown_so_far(&self) -> Vec<Chunk> {
         let mut calls = 0;
         let pieces = self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Text(range) => Some(Chunk::Text(self.text[range.clone()].to_owned())),
-            Piece::Part(part) => match part.get("functionCall").and_then(Value::as_object) {
+            AnswerPiece::Text(range) => Some(Chunk::Text(self.text[range.clone()].to_owned())),
+            AnswerPiece::Part(part) => match part.get("functionCall").and_then(Value::as_object) {
                 Some(call) => {
                     calls += 1;
                     Some(Chunk::Call(read_call(call, calls - 1)))
@@ -309,7 +309,7 @@ impl Answer {
 
     /// Adds a text in the model's name, for the model alone to read.
     pub(super) fn note(&mut self, text: &str) {
-        self.pieces.push(Piece::Part(json!({ "text": text })));
+        self.pieces.push(AnswerPiece::Part(json!({ "text": text })));
     }
 
     /// Returns the tokens used by all requests together.
@@ -319,12 +319,12 @@ impl Answer {
 
     /// Returns the parts as they were received, if they are more than text.
     pub(super) fn into_native(self, model: &str) -> Option<Native> {
-        if !self.pieces.iter().any(|piece| matches!(piece, Piece::Part(_))) {
+        if !self.pieces.iter().any(|piece| matches!(piece, AnswerPiece::Part(_))) {
             return None;
         }
         let parts = self.pieces.into_iter().map(|piece| match piece {
-            Piece::Text(range) => json!({ "text": self.text[range] }),
-            Piece::Part(part) => part,
+            AnswerPiece::Text(range) => json!({ "text": self.text[range] }),
+            AnswerPiece::Part(part) => part,
         });
         let (backend, model) = (BACKEND.to_owned(), model.to_owned());
         Some(Native { backend, model, parts: parts.collect() })

@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::report::{Report, RequestInfo};
-use crate::request_loop::Client;
-use crate::retry::{Failure, Trouble};
+use crate::request_loop::ApiClient;
+use crate::retry::{RequestFailure, Trouble};
 use tandem_net::AGENT;
 
 /// Header for the key.
@@ -66,7 +66,7 @@ pub(super) async fn list(
 ) -> Result<Vec<String>, Error> {
     let ask = async {
         let request = request(endpoint, Method::GET, &format!("?pageSize={most}"))?;
-        let failed = |failure: Failure| failure.error;
+        let failed = |failure: RequestFailure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
             let report = Report::of(response, PATIENCE).await;
@@ -112,7 +112,7 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
 
 /// Counts the tokens of a conversation; `None` if that fails.
 pub(super) async fn count(
-    client: &Client,
+    client: &ApiClient,
     model: &str,
     body: Result<Vec<u8>, Error>,
 ) -> Option<u64> {

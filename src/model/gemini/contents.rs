@@ -24,7 +24,7 @@ const MAX_NAME: usize = 64;
 
 /// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct GeminiTarget<'a> {
     /// Id of the model.
     pub(super) model: &'a str,
     /// `true` if the API insists on signatures.
@@ -112,7 +112,10 @@ struct CallRef<'a> {
 }
 
 /// Converts a conversation that was hardened with [`speaks`].
-pub(super) fn contents<'a>(messages: &'a [Arc<Message>], target: Target<'_>) -> Vec<Content<'a>> {
+pub(super) fn contents<'a>(
+    messages: &'a [Arc<Message>],
+    target: GeminiTarget<'_>,
+) -> Vec<Content<'a>> {
     // Signatures are checked from here on: what follows is the turn that runs.
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let mut called = Vec::new();
@@ -134,7 +137,7 @@ pub(super) fn contents<'a>(messages: &'a [Arc<Message>], target: Target<'_>) -> 
 }
 
 /// Returns whether anything of an answer's native parts is sent to the target.
-pub(super) fn speaks(answer: &Assistant, native: &Native, target: Target<'_>) -> bool {
+pub(super) fn speaks(answer: &Assistant, native: &Native, target: GeminiTarget<'_>) -> bool {
     holds(native, answer) && native.parts.iter().any(|part| echo(part, native, target).is_some())
 }
 
@@ -148,7 +151,7 @@ fn said(part: &crate::Part) -> Part<'_> {
 /// Returns the answer's native parts, if they are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
-    target: Target<'_>,
+    target: GeminiTarget<'_>,
 ) -> Option<(Vec<Part<'a>>, Vec<CallRef<'a>>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
     let parts = native.parts.iter().filter_map(|part| echo(part, native, target));
@@ -172,7 +175,7 @@ fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> 
 }
 
 /// Returns a native part as it is sent; `None` if the API would refuse it, or if it is empty.
-fn echo<'a>(part: &'a Value, native: &Native, target: Target<'_>) -> Option<Part<'a>> {
+fn echo<'a>(part: &'a Value, native: &Native, target: GeminiTarget<'_>) -> Option<Part<'a>> {
     let part = part.as_object()?;
     let signature = part.get(SIGNATURE).and_then(Value::as_str);
     // What another model has signed is nothing to this one.
@@ -264,7 +267,7 @@ fn sign(parts: &mut [Part<'_>]) {
 fn responses<'a>(
     results: &'a [ToolResult],
     called: Vec<CallRef<'a>>,
-    target: Target<'_>,
+    target: GeminiTarget<'_>,
 ) -> Vec<Part<'a>> {
     let fits = |media: &&Media| {
         let kind = media.mime_type.as_str();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::report::{Report, RequestInfo};
-use crate::retry::{self, Advice, Failure, Trouble};
+use crate::retry::{self, Advice, RequestFailure, Trouble};
 use crate::words::{excerpt, human_duration};
 use crate::{Error, ToolDeclaration};
 
@@ -46,7 +46,7 @@ pub(super) fn refused_signatures(report: &Report) -> Option<Error> {
         .then(|| Error::Rejected(report.with_message(what)))
 }
 
-fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> Failure {
+fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> RequestFailure {
     let says = |words: &[&str]| report.says(words);
     if reason(report) == Some("API_KEY_INVALID") || says(&["api key not valid", "api key expired"])
     {
@@ -71,7 +71,7 @@ fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> Failure {
     terminal(report, Error::Rejected, &what)
 }
 
-fn unauthenticated(report: &Report) -> Failure {
+fn unauthenticated(report: &Report) -> RequestFailure {
     terminal(
         report,
         Error::NotAuthenticated,
@@ -80,7 +80,7 @@ fn unauthenticated(report: &Report) -> Failure {
     )
 }
 
-fn forbidden(report: &Report) -> Failure {
+fn forbidden(report: &Report) -> RequestFailure {
     match reason(report) {
         Some("SERVICE_DISABLED") => {
             let url = metadata(report, "activationUrl").unwrap_or("the Google Cloud console");
@@ -102,7 +102,7 @@ fn forbidden(report: &Report) -> Failure {
     }
 }
 
-fn too_many(report: &Report, model: &str) -> Failure {
+fn too_many(report: &Report, model: &str) -> RequestFailure {
     let quotas: Vec<&str> = quotas(report).collect();
     let named = quotas.first().map(|id| format!(" ({})", quota_name(id))).unwrap_or_default();
     let advice = quotas.iter().map(|id| retry::quota_advice(id));
@@ -115,12 +115,12 @@ fn too_many(report: &Report, model: &str) -> Failure {
         } else {
             format!("The model `{model}` is not part of this key's plan.")
         };
-        return Failure::terminal(Error::RateLimited(report.with_message(&what)));
+        return RequestFailure::terminal(Error::RateLimited(report.with_message(&what)));
     }
     let wait = report.wait();
     let until = wait.map(|wait| format!(" It takes requests again in {}.", human_duration(wait)));
     let what = format!("The API's rate limit is reached{named}.{}", until.unwrap_or_default());
-    let failure = Failure::passing(
+    let failure = RequestFailure::passing(
         format!("rate limited{named}"),
         Error::RateLimited(report.with_message(&what)),
     );
@@ -133,8 +133,8 @@ fn too_many(report: &Report, model: &str) -> Failure {
     })
 }
 
-fn terminal(report: &Report, kind: fn(String) -> Error, what: &str) -> Failure {
-    Failure::terminal(kind(report.with_message(what)))
+fn terminal(report: &Report, kind: fn(String) -> Error, what: &str) -> RequestFailure {
+    RequestFailure::terminal(kind(report.with_message(what)))
 }
 
 fn quotas(report: &Report) -> impl Iterator<Item = &str> {

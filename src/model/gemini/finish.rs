@@ -1,13 +1,13 @@
 //! Judges answers that have ended.
 
-use super::answer::Answer;
-use crate::request_loop::Verdict;
+use super::answer::GeminiAnswer;
+use crate::request_loop::AnswerVerdict;
 use crate::stream::broke_off;
-use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, Unusable};
+use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, UnusableAnswer};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
-const TOO_MANY: Unusable = Unusable {
+const TOO_MANY: UnusableAnswer = UnusableAnswer {
     reason: "too many tool calls at once",
     nudge: Some(
         "[System: Your previous answer was dropped, because it made too many function calls at \
@@ -22,61 +22,61 @@ const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them w
 
 /// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
 /// done.
-pub(super) fn judge(answer: &mut Answer, after_results: bool) -> Verdict {
+pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVerdict {
     let Some((reason, message)) = answer.finish() else {
         return match (answer.token(), answer.has_calls()) {
             (Some(_), _) => broke_off().into(),
-            (None, true) => Verdict::Whole(FinishReason::Stop),
-            (None, false) => Verdict::Unusable(CUT_OFF),
+            (None, true) => AnswerVerdict::Whole(FinishReason::Stop),
+            (None, false) => AnswerVerdict::Unusable(CUT_OFF),
         };
     };
     match reason {
         "CONTINUATION" if answer.token().is_some() => {
             answer.go_on();
-            Verdict::GoesOn
+            AnswerVerdict::GoesOn
         }
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
-            Verdict::Unusable(MALFORMED)
+            AnswerVerdict::Unusable(MALFORMED)
         }
         "TOO_MANY_TOOL_CALLS" if answer.has_calls() => {
             answer.note(LEFT_OUT);
-            Verdict::Whole(FinishReason::Stop)
+            AnswerVerdict::Whole(FinishReason::Stop)
         }
-        "TOO_MANY_TOOL_CALLS" => Verdict::Unusable(TOO_MANY),
+        "TOO_MANY_TOOL_CALLS" => AnswerVerdict::Unusable(TOO_MANY),
         "MAX_TOKENS" | "CONTINUATION" if answer.has_calls() || answer.has_text() => {
-            Verdict::Whole(FinishReason::MaxTokens)
+            AnswerVerdict::Whole(FinishReason::MaxTokens)
         }
-        "MAX_TOKENS" | "CONTINUATION" => Verdict::terminal(Error::BadAnswer(
+        "MAX_TOKENS" | "CONTINUATION" => AnswerVerdict::terminal(Error::BadAnswer(
             "The model reached its output limit before it said anything. Compress the \
              conversation with /compress, or ask for less thinking."
                 .to_owned(),
         )),
-        _ if answer.has_calls() => Verdict::Whole(FinishReason::Stop),
+        _ if answer.has_calls() => AnswerVerdict::Whole(FinishReason::Stop),
         "STOP" => stopped(answer, after_results),
         _ => ended(answer, reason, message),
     }
 }
 
 /// Returns the error of a server that missed signatures in the conversation.
-pub(super) fn missing_signatures(answer: &Answer) -> Option<Error> {
+pub(super) fn missing_signatures(answer: &GeminiAnswer) -> Option<Error> {
     let (reason, message) = answer.finish()?;
     let what = "The server missed the signatures of the model's thoughts";
     (reason == "MISSING_THOUGHT_SIGNATURE")
         .then(|| Error::Rejected(sentence(what, reason, Some(message))))
 }
 
-fn stopped(answer: &Answer, after_results: bool) -> Verdict {
+fn stopped(answer: &GeminiAnswer, after_results: bool) -> AnswerVerdict {
     if answer.has_text() || after_results {
-        Verdict::Whole(FinishReason::Stop)
+        AnswerVerdict::Whole(FinishReason::Stop)
     } else if answer.has_thoughts() {
-        Verdict::Unusable(THOUGHT_ONLY)
+        AnswerVerdict::Unusable(THOUGHT_ONLY)
     } else {
-        Verdict::Unusable(EMPTY)
+        AnswerVerdict::Unusable(EMPTY)
     }
 }
 
 /// Judges an answer that the server stopped, or ended for an unknown reason.
-fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
+fn ended(answer: &GeminiAnswer, reason: &str, message: &str) -> AnswerVerdict {
     let why = match reason {
         "SAFETY" => "The answer was stopped by the provider's safety filter",
         "PROHIBITED_CONTENT" | "BLOCKLIST" => "The answer was stopped for prohibited content",
@@ -87,11 +87,11 @@ fn ended(answer: &Answer, reason: &str, message: &str) -> Verdict {
         "NO_IMAGE" => "The model made no image",
         _ if reason.starts_with("IMAGE_") => "The provider would not make the image",
         // To throw a good answer away for a new word would be worse than to keep a bad one.
-        _ if answer.has_text() => return Verdict::Whole(FinishReason::Stop),
+        _ if answer.has_text() => return AnswerVerdict::Whole(FinishReason::Stop),
         _ => "The provider ended the answer",
     };
     let why = sentence(why, reason, Some(message));
-    Verdict::Whole(FinishReason::Refused(format!("{why} Rephrase the prompt.")))
+    AnswerVerdict::Whole(FinishReason::Refused(format!("{why} Rephrase the prompt.")))
 }
 
 #[cfg(test)]
@@ -100,8 +100,8 @@ mod tests {
     use crate::stream::Assemble as _;
 
     /// An answer of these parts with this reason.
-    fn answer(parts: &str, reason: &str) -> Answer {
-        let mut answer = Answer::new(10_000);
+    fn answer(parts: &str, reason: &str) -> GeminiAnswer {
+        let mut answer = GeminiAnswer::new(10_000);
         let data = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},"finishReason":"{reason}",
             "finishMessage":"so"}}]}}"#
@@ -115,26 +115,26 @@ mod tests {
     const CALL: &str = r#"{"text":"hi"},{"functionCall":{"name":"glob","args":{}}}"#;
 
     #[track_caller]
-    fn check(parts: &str, reason: &str, expected: &Verdict) {
+    fn check(parts: &str, reason: &str, expected: &AnswerVerdict) {
         assert_eq!(judge(&mut answer(parts, reason), false), *expected, "{parts} {reason}");
     }
 
-    fn whole(reason: FinishReason) -> Verdict {
-        Verdict::Whole(reason)
+    fn whole(reason: FinishReason) -> AnswerVerdict {
+        AnswerVerdict::Whole(reason)
     }
 
-    fn is_refused(verdict: &Verdict) -> bool {
-        matches!(verdict, Verdict::Whole(FinishReason::Refused(_)))
+    fn is_refused(verdict: &AnswerVerdict) -> bool {
+        matches!(verdict, AnswerVerdict::Whole(FinishReason::Refused(_)))
     }
 
     #[test]
     fn stop_ends_an_answer_that_says_something() {
         check(TEXT, "STOP", &whole(FinishReason::Stop));
         check(CALL, "STOP", &whole(FinishReason::Stop));
-        check(THOUGHT, "STOP", &Verdict::Unusable(THOUGHT_ONLY));
-        check("", "STOP", &Verdict::Unusable(EMPTY));
-        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &Verdict::Unusable(EMPTY));
-        check(r#"{"text":"","thoughtSignature":"x"}"#, "STOP", &Verdict::Unusable(EMPTY));
+        check(THOUGHT, "STOP", &AnswerVerdict::Unusable(THOUGHT_ONLY));
+        check("", "STOP", &AnswerVerdict::Unusable(EMPTY));
+        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &AnswerVerdict::Unusable(EMPTY));
+        check(r#"{"text":"","thoughtSignature":"x"}"#, "STOP", &AnswerVerdict::Unusable(EMPTY));
         check(r#"{"text":"a","thoughtSignature":"x"}"#, "STOP", &whole(FinishReason::Stop));
     }
 
@@ -143,7 +143,7 @@ mod tests {
         for parts in ["", THOUGHT] {
             assert_eq!(judge(&mut answer(parts, "STOP"), true), whole(FinishReason::Stop));
         }
-        assert_eq!(judge(&mut Answer::new(1), true), Verdict::Unusable(CUT_OFF));
+        assert_eq!(judge(&mut GeminiAnswer::new(1), true), AnswerVerdict::Unusable(CUT_OFF));
     }
 
     #[test]
@@ -151,7 +151,10 @@ mod tests {
         check(TEXT, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
         check(CALL, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
         check(TEXT, "CONTINUATION", &whole(FinishReason::MaxTokens));
-        assert!(matches!(judge(&mut answer(THOUGHT, "MAX_TOKENS"), false), Verdict::Failed(_)));
+        assert!(matches!(
+            judge(&mut answer(THOUGHT, "MAX_TOKENS"), false),
+            AnswerVerdict::Failed(_)
+        ));
     }
 
     #[test]
@@ -163,14 +166,14 @@ mod tests {
         assert_eq!(judge(&mut some, false), whole(FinishReason::Stop));
         let native = some.into_native("m").unwrap();
         assert_eq!(native.parts.last().unwrap()["text"], LEFT_OUT);
-        check("", "TOO_MANY_TOOL_CALLS", &Verdict::Unusable(TOO_MANY));
+        check("", "TOO_MANY_TOOL_CALLS", &AnswerVerdict::Unusable(TOO_MANY));
     }
 
     #[test]
     fn malformed_calls_are_asked_for_again() {
         for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"] {
             for parts in ["", TEXT, CALL] {
-                check(parts, reason, &Verdict::Unusable(MALFORMED));
+                check(parts, reason, &AnswerVerdict::Unusable(MALFORMED));
             }
         }
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::contents::{self, Content, Part, Target};
+use super::contents::{self, Content, GeminiTarget, Part};
 use crate::{Error, Message, Prompt, ToolDeclaration, history};
 
 /// Content of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct GenerateContentRequest<'a> {
     pub(super) prompt: &'a Prompt,
-    pub(super) target: Target<'a>,
+    pub(super) target: GeminiTarget<'a>,
     /// The `generationConfig`.
     pub(super) generation: &'a Map<String, Value>,
     /// Text for the model, behind the last message of the user.
@@ -23,12 +23,12 @@ pub(super) struct Request<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
+struct GenerateContentBody<'a> {
     contents: Vec<Content<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Content<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<[Tools<'a>; 1]>,
+    tools: Option<[FunctionDeclarations<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     generation_config: Option<&'a Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,19 +37,19 @@ struct Body<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tools<'a> {
-    function_declarations: Vec<Declaration<'a>>,
+struct FunctionDeclarations<'a> {
+    function_declarations: Vec<FunctionDeclaration<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Declaration<'a> {
+struct FunctionDeclaration<'a> {
     name: &'a str,
     description: &'a str,
     parameters_json_schema: &'a Value,
 }
 
-impl Request<'_> {
+impl GenerateContentRequest<'_> {
     /// For `streamGenerateContent`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let messages = self.messages();
@@ -61,11 +61,13 @@ impl Request<'_> {
         let system = (!system.is_empty())
             .then(|| Content { role: "user", parts: vec![Part::Text { text: system }] });
         let tools = &self.prompt.tools;
-        let body = Body {
+        let body = GenerateContentBody {
             contents,
             system_instruction: system,
             tools: (!tools.is_empty()).then(|| {
-                [Tools { function_declarations: tools.iter().map(declaration).collect() }]
+                [FunctionDeclarations {
+                    function_declarations: tools.iter().map(declaration).collect(),
+                }]
             }),
             generation_config: Some(self.generation).filter(|config| !config.is_empty()),
             continuation_token: self.token,
@@ -76,10 +78,10 @@ impl Request<'_> {
     /// For `countTokens`, which takes nothing but the conversation everywhere.
     pub(super) fn count_body(&self) -> Result<Vec<u8>, Error> {
         #[derive(Serialize)]
-        struct Body<'a> {
+        struct CountTokensBody<'a> {
             contents: Vec<Content<'a>>,
         }
-        json(&Body { contents: contents::contents(&self.messages(), self.target) })
+        json(&CountTokensBody { contents: contents::contents(&self.messages(), self.target) })
     }
 
     fn messages(&self) -> Vec<Arc<Message>> {
@@ -89,8 +91,8 @@ impl Request<'_> {
     }
 }
 
-fn declaration(tool: &ToolDeclaration) -> Declaration<'_> {
-    Declaration {
+fn declaration(tool: &ToolDeclaration) -> FunctionDeclaration<'_> {
+    FunctionDeclaration {
         name: &tool.name,
         description: &tool.description,
         parameters_json_schema: &tool.parameters,

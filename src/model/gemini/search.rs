@@ -12,8 +12,8 @@ use crate::Error;
 use crate::endpoint::Endpoint;
 use crate::http;
 use crate::report::Report;
-use crate::request_loop::Client;
-use crate::retry::{Failure, Policy, Trouble};
+use crate::request_loop::ApiClient;
+use crate::retry::{Policy, RequestFailure, Trouble};
 
 /// Maximum size of an answer in bytes, and of an address or a title in characters.
 const ANSWER: usize = 4 << 20;
@@ -36,7 +36,7 @@ pub struct GroundedAnswer {
 
 /// Answers a question with Google Search.
 pub(super) async fn search(
-    client: &Client,
+    client: &ApiClient,
     model: &str,
     query: &str,
 ) -> Result<GroundedAnswer, Error> {
@@ -44,10 +44,11 @@ pub(super) async fn search(
     let mut failed = 0;
     loop {
         let endpoint = client.endpoint().map_err(Error::NotAuthenticated)?;
-        let Failure { mut error, advice, .. } = match ask(client, &endpoint, model, query).await {
-            Ok(answer) => return Ok(answer),
-            Err(failure) => failure,
-        };
+        let RequestFailure { mut error, advice, .. } =
+            match ask(client, &endpoint, model, query).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
         failed += 1;
         let Some(delay) = policy.delay(failed, advice, fastrand::f64()) else {
             // Servers repeat what they were sent, keys too.
@@ -59,27 +60,27 @@ pub(super) async fn search(
 }
 
 async fn ask(
-    client: &Client,
+    client: &ApiClient,
     endpoint: &Endpoint,
     model: &str,
     query: &str,
-) -> Result<GroundedAnswer, Failure> {
+) -> Result<GroundedAnswer, RequestFailure> {
     let body = json!({
         "contents": [{ "role": "user", "parts": [{ "text": query }] }],
         "tools": [{ "googleSearch": {} }],
     });
     let request = call::post(endpoint, model, "generateContent", body.to_string().into());
-    let request = request.map_err(Failure::terminal)?;
+    let request = request.map_err(RequestFailure::terminal)?;
     let response = client.http.send(request, client.options.idle).await?;
     if !response.status().is_success() {
         let report = Report::of(response, PATIENCE).await;
         return Err(match errors::classify(&report, request_info(endpoint, model), &[]) {
             Trouble::Failed(failure) => failure,
-            trouble => Failure::terminal(trouble.into_error()),
+            trouble => RequestFailure::terminal(trouble.into_error()),
         });
     }
     let body = http::body(response, ANSWER, PATIENCE).await;
-    read(&body).map_err(Failure::terminal)
+    read(&body).map_err(RequestFailure::terminal)
 }
 
 #[derive(Deserialize)]
@@ -113,13 +114,13 @@ struct Part {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Grounding {
-    grounding_chunks: Vec<Chunk>,
+    grounding_chunks: Vec<GroundingChunk>,
     grounding_supports: Vec<Support>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Chunk {
+struct GroundingChunk {
     web: Option<Web>,
 }
 
@@ -174,7 +175,7 @@ fn read(body: &[u8]) -> Result<GroundedAnswer, Error> {
         return Err(Error::BadAnswer("Nothing was found.".to_owned()));
     }
     let link = |text: String| text.chars().take(LINK).collect::<String>();
-    let source = |chunk: Chunk| {
+    let source = |chunk: GroundingChunk| {
         let Web { uri, title } = chunk.web.unwrap_or_default();
         (link(title), link(uri))
     };

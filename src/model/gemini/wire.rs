@@ -9,7 +9,7 @@ use crate::stream::lenient;
 /// Data of one event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Response<'a> {
+pub(super) struct GenerateContentResponse<'a> {
     #[serde(borrow)]
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     pub(super) prompt_feedback: Option<PromptFeedback>,
@@ -73,7 +73,7 @@ pub(super) struct UsageMetadata {
     tool_use: Option<u64>,
 }
 
-impl<'a> Response<'a> {
+impl<'a> GenerateContentResponse<'a> {
     /// Parses an event's data: a response or, for some errors, a list of them.
     pub(super) fn read(data: &'a [u8]) -> serde_json::Result<Vec<Self>> {
         match data.trim_ascii_start().first() {

@@ -9,7 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::report::{Report, RequestInfo};
-use crate::retry::Failure;
+use crate::retry::RequestFailure;
 use crate::{Error, catalog};
 
 /// Header for a key that is no bearer token.
@@ -50,7 +50,7 @@ pub(super) async fn find(
     http: &Http,
     endpoint: &Endpoint,
     model: &catalog::Model,
-) -> Result<Facts, Failure> {
+) -> Result<Facts, RequestFailure> {
     let body = json!({ "model": model.id });
     let response = ask(http, endpoint, (Method::POST, "/api/show"), Some(body)).await?;
     let show = if response.status().is_success() { read(response).await } else { None };
@@ -116,7 +116,7 @@ fn loaded(list: &Value, model: &str) -> Option<u64> {
 /// Fetches the names of the models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let list = async {
-        let failed = |failure: Failure| failure.error;
+        let failed = |failure: RequestFailure| failure.error;
         let response =
             ask(http, endpoint, (Method::GET, "/api/tags"), None).await.map_err(failed)?;
         if !response.status().is_success() {
@@ -141,8 +141,9 @@ async fn ask(
     endpoint: &Endpoint,
     (method, path): (Method, &str),
     body: Option<Value>,
-) -> Result<Response, Failure> {
-    let mut request = endpoint.request(method, path, KEY_HEADER).map_err(Failure::terminal)?;
+) -> Result<Response, RequestFailure> {
+    let mut request =
+        endpoint.request(method, path, KEY_HEADER).map_err(RequestFailure::terminal)?;
     *request.body_mut() = body.map(|body| body.to_string().into());
     http.send(request, PATIENCE).await
 }

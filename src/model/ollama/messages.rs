@@ -13,14 +13,18 @@ const SEEN: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct OllamaTarget<'a> {
     pub(super) model: &'a str,
     /// `true` if the model sees images.
     pub(super) images: bool,
 }
 
 /// Converts a hardened conversation; `nudge` is added to its end as the user's.
-pub(super) fn messages(prompt: &Prompt, target: Target<'_>, nudge: Option<&str>) -> Vec<Value> {
+pub(super) fn messages(
+    prompt: &Prompt,
+    target: OllamaTarget<'_>,
+    nudge: Option<&str>,
+) -> Vec<Value> {
     let hardened = history::harden(&prompt.messages, |answer, native| {
         !answer.calls.is_empty() && echo(native, target).is_some()
     });
@@ -37,7 +41,7 @@ pub(super) fn messages(prompt: &Prompt, target: Target<'_>, nudge: Option<&str>)
     messages
 }
 
-fn echo(native: &Native, target: Target<'_>) -> Option<Echo> {
+fn echo(native: &Native, target: OllamaTarget<'_>) -> Option<Echo> {
     Echo::of(native, (BACKEND, target.model))
 }
 
@@ -45,7 +49,7 @@ fn said(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": text })
 }
 
-fn user(parts: &[Part], target: Target<'_>) -> Value {
+fn user(parts: &[Part], target: OllamaTarget<'_>) -> Value {
     let mut texts = Vec::with_capacity(parts.len());
     let mut images = Vec::new();
     for part in parts {
@@ -62,7 +66,7 @@ fn user(parts: &[Part], target: Target<'_>) -> Value {
     message
 }
 
-fn assistant(answer: &Assistant, target: Target<'_>) -> Value {
+fn assistant(answer: &Assistant, target: OllamaTarget<'_>) -> Value {
     let mut message = said("assistant", &answer.text);
     if answer.calls.is_empty() {
         return message;
@@ -87,7 +91,7 @@ fn assistant(answer: &Assistant, target: Target<'_>) -> Value {
 }
 
 /// Returns one message for each result, and one with their images.
-fn told(results: &[ToolResult], target: Target<'_>) -> Vec<Value> {
+fn told(results: &[ToolResult], target: OllamaTarget<'_>) -> Vec<Value> {
     let result = |result: &ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
         let mut message = said("tool", text);
@@ -105,7 +109,7 @@ fn told(results: &[ToolResult], target: Target<'_>) -> Vec<Value> {
     messages
 }
 
-fn is_seen(media: &Media, target: Target<'_>) -> bool {
+fn is_seen(media: &Media, target: OllamaTarget<'_>) -> bool {
     target.images && media.mime_type.starts_with("image/")
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::quirks::{Quirk, Server};
+use super::quirks::{Quirk, ServerQuirks};
 use crate::chat::echo::Echo;
 use crate::{Assistant, Message, Native, Prompt, ToolResult, history, names};
 use tandem_content::media::Media;
@@ -21,9 +21,9 @@ const SEEN: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct OpenAiTarget<'a> {
     pub(super) model: &'a str,
-    pub(super) server: &'a Server,
+    pub(super) server: &'a ServerQuirks,
 }
 
 /// One message of the API.
@@ -68,7 +68,7 @@ struct Function {
 pub(super) fn messages<'a>(
     prompt: &'a Prompt,
     hardened: &'a [Arc<Message>],
-    target: Target<'_>,
+    target: OpenAiTarget<'_>,
     nudge: Option<&'a str>,
 ) -> Vec<ChatMessage<'a>> {
     let developer = target.server.has(Quirk::Developer);
@@ -119,7 +119,7 @@ impl<'a> Content<'a> {
     }
 }
 
-fn user<'a>(parts: &'a [crate::Part], target: Target<'_>) -> ChatMessage<'a> {
+fn user<'a>(parts: &'a [crate::Part], target: OpenAiTarget<'_>) -> ChatMessage<'a> {
     if let [crate::Part::Text(text)] = parts {
         return ChatMessage::text("user", text);
     }
@@ -139,7 +139,7 @@ fn user<'a>(parts: &'a [crate::Part], target: Target<'_>) -> ChatMessage<'a> {
 }
 
 /// Converts media, or replaces them with a text.
-fn shown(media: &Media, target: Target<'_>) -> Value {
+fn shown(media: &Media, target: OpenAiTarget<'_>) -> Value {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
     if target.server.has(Quirk::NoImages) {
@@ -155,7 +155,7 @@ fn shown(media: &Media, target: Target<'_>) -> Value {
     json!({ "type": "text", "text": format!("[{kind}: this model cannot read it.]") })
 }
 
-fn assistant<'a>(answer: &'a Assistant, target: Target<'_>) -> ChatMessage<'a> {
+fn assistant<'a>(answer: &'a Assistant, target: OpenAiTarget<'_>) -> ChatMessage<'a> {
     if answer.calls.is_empty() {
         return ChatMessage::text("assistant", &answer.text);
     }
@@ -201,7 +201,7 @@ fn assistant<'a>(answer: &'a Assistant, target: Target<'_>) -> ChatMessage<'a> {
 }
 
 /// Returns one message for each result, and one with their media: results are text alone.
-fn told<'a>(results: &'a [ToolResult], target: Target<'_>) -> Vec<ChatMessage<'a>> {
+fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMessage<'a>> {
     let result = |result: &'a ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
         let tool_call_id = Some(id(&result.call, target.server));
@@ -222,7 +222,7 @@ fn told<'a>(results: &'a [ToolResult], target: Target<'_>) -> Vec<ChatMessage<'a
 }
 
 /// Returns an id that the server accepts; the same for a call and its result.
-fn id(id: &str, server: &Server) -> String {
+fn id(id: &str, server: &ServerQuirks) -> String {
     let short = server.has(Quirk::ShortIds);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     let fits = id.len() <= LONGEST_ID && !id.is_empty() && id.chars().all(plain);

@@ -32,7 +32,7 @@ pub(super) enum Quirk {
 
 /// A server's known quirks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct ServerQuirks {
     /// Base URL.
     url: String,
     quirks: BTreeSet<Quirk>,
@@ -50,7 +50,7 @@ struct Features {
     answers: bool,
 }
 
-impl Server {
+impl ServerQuirks {
     /// Assumes the quirks of a server before the first request.
     pub(super) fn new(url: &str, model: &str) -> Self {
         let mut quirks = BTreeSet::new();
@@ -95,7 +95,7 @@ fn thinks(model: &str) -> bool {
 }
 
 /// Returns the quirks that may be behind an error, the likeliest first.
-fn suspects(report: &Report, server: &Server, features: Features) -> Vec<Quirk> {
+fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Quirk> {
     if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
         return Vec::new();
     }

@@ -3,18 +3,18 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::messages::{self, ChatMessage, Target};
-use super::quirks::{Quirk, Server};
+use super::messages::{self, ChatMessage, OpenAiTarget};
+use super::quirks::{Quirk, ServerQuirks};
 use crate::chat::schema;
 use crate::names::accepted;
 use crate::{Error, Prompt, ToolDeclaration};
 
 /// Content of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct ChatCompletionRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) model: &'a str,
-    pub(super) server: &'a Server,
+    pub(super) server: &'a ServerQuirks,
     /// Fields that are in every request.
     pub(super) settings: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer; 0 to leave that to the server.
@@ -24,7 +24,7 @@ pub(super) struct Request<'a> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatCompletionBody<'a> {
     model: &'a str,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,17 +42,17 @@ struct Body<'a> {
     settings: &'a Map<String, Value>,
 }
 
-impl Request<'_> {
+impl ChatCompletionRequest<'_> {
     /// Writes the body for `chat/completions`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let Self { prompt, model, server, settings, output_tokens, nudge } = *self;
         let hardened = messages::hardened(prompt, model);
-        let target = Target { model, server };
+        let target = OpenAiTarget { model, server };
         let limit = Some(output_tokens).filter(|tokens| *tokens > 0);
         let completion = server.has(Quirk::CompletionTokens);
         let simple = server.has(Quirk::SimpleSchemas);
         let tools: Vec<_> = prompt.tools.iter().map(|tool| declaration(tool, simple)).collect();
-        let body = Body {
+        let body = ChatCompletionBody {
             model,
             stream: true,
             stream_options: (!server.has(Quirk::NoUsage)).then(|| json!({ "include_usage": true })),

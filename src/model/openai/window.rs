@@ -11,7 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::report::{Report, RequestInfo};
-use crate::retry::Failure;
+use crate::retry::RequestFailure;
 use crate::{Error, words};
 
 /// Header for a key that is no bearer token.
@@ -55,7 +55,7 @@ async fn look(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let ask = async {
         let request = endpoint.request(Method::GET, "/models", KEY_HEADER)?;
-        let failed = |failure: Failure| failure.error;
+        let failed = |failure: RequestFailure| failure.error;
         let response = http.send(request, PATIENCE).await.map_err(failed)?;
         if !response.status().is_success() {
             let asked = RequestInfo { provider: Provider::OpenAi, model: "", url: &endpoint.url };

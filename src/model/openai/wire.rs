@@ -11,7 +11,7 @@ type Raw<'a> = Option<&'a RawValue>;
 
 /// Data of one event, or the whole answer of a server that does not stream.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Event<'a> {
+pub(super) struct ChatCompletionChunk<'a> {
     #[serde(borrow)]
     choices: Raw<'a>,
     #[serde(borrow)]
@@ -53,13 +53,13 @@ pub(super) struct Delta<'a> {
 }
 
 /// A part of a message's content.
-pub(super) enum Content {
+pub(super) enum ContentPart {
     Text(String),
     /// Mistral's reasoning, as it was received.
     Thinking(Value),
 }
 
-impl<'a> Event<'a> {
+impl<'a> ChatCompletionChunk<'a> {
     /// Returns the only answer.
     pub(super) fn choice(&self) -> Option<Choice<'a>> {
         let choices: Vec<Choice<'a>> = serde_json::from_str(self.choices?.get()).ok()?;
@@ -106,8 +106,8 @@ impl Delta<'_> {
     }
 
     /// Returns text and Mistral's reasoning, in their order.
-    pub(super) fn content(&self) -> Vec<Content> {
-        let text = |text: String| (!text.is_empty()).then_some(Content::Text(text));
+    pub(super) fn content(&self) -> Vec<ContentPart> {
+        let text = |text: String| (!text.is_empty()).then_some(ContentPart::Text(text));
         match read(self.content) {
             Some(Value::String(content)) => text(content).into_iter().collect(),
             Some(Value::Array(parts)) => parts.into_iter().filter_map(part).collect(),
@@ -133,11 +133,11 @@ impl Delta<'_> {
     }
 }
 
-fn part(part: Value) -> Option<Content> {
+fn part(part: Value) -> Option<ContentPart> {
     let text = |field: &str| part.get(field).and_then(Value::as_str).unwrap_or_default();
     match part.get("type").and_then(Value::as_str) {
-        Some("thinking") => Some(Content::Thinking(part)),
-        _ => Some(Content::Text(text("text").to_owned())).filter(|_| !text("text").is_empty()),
+        Some("thinking") => Some(ContentPart::Thinking(part)),
+        _ => Some(ContentPart::Text(text("text").to_owned())).filter(|_| !text("text").is_empty()),
     }
 }
 

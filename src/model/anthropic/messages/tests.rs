@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::anthropic::request::Request;
+use crate::anthropic::request::MessagesRequest;
 use crate::anthropic::thinking;
 use crate::arbitrary::{self, MODEL};
 use crate::{Call, Prompt};
@@ -47,10 +47,10 @@ fn part_of<'a>(part: &Value, calls: &mut impl Iterator<Item = &'a Call>) -> Valu
 
 fn wire(messages: &[Arc<Message>]) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
-    let request = Request {
+    let request = MessagesRequest {
         prompt: &prompt,
-        target: Target { model: MODEL, refused: &NONE },
-        thinking: &thinking::Config::default(),
+        target: AnthropicTarget { model: MODEL, refused: &NONE },
+        thinking: &thinking::ThinkingConfig::default(),
         more: &Map::new(),
         max_tokens: 1,
         nudge: None,

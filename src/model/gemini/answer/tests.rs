@@ -3,8 +3,8 @@
 use super::*;
 
 /// Takes parts, one event each.
-fn take(parts: &[Value]) -> (Answer, Vec<Chunk>) {
-    let mut answer = Answer::new(100_000);
+fn take(parts: &[Value]) -> (GeminiAnswer, Vec<Chunk>) {
+    let mut answer = GeminiAnswer::new(100_000);
     let mut out = Vec::new();
     for part in parts {
         answer.take(event(part).as_bytes(), &mut out).unwrap();
@@ -109,7 +109,7 @@ fn what_is_no_part_is_dropped() {
 
 #[track_caller]
 fn wrong(data: &str, expected: &str) {
-    let wrong = Answer::new(10_000).take(data.as_bytes(), &mut Vec::new()).unwrap_err();
+    let wrong = GeminiAnswer::new(10_000).take(data.as_bytes(), &mut Vec::new()).unwrap_err();
     let wrong = match wrong {
         StreamError::Reported(json) => format!("reported {json}"),
         StreamError::Garbled(_) => "garbled".to_owned(),
@@ -149,7 +149,7 @@ fn sparse_events_are_no_errors() {
         r#"{"usageMetadata":{},"modelVersion":"x","responseId":"y"}"#,
     ];
     for data in sparse {
-        let result = Answer::new(100).take(data.as_bytes(), &mut Vec::new());
+        let result = GeminiAnswer::new(100).take(data.as_bytes(), &mut Vec::new());
         if data == "null" {
             assert!(matches!(result, Err(StreamError::Garbled(_))));
         } else {
@@ -160,7 +160,7 @@ fn sparse_events_are_no_errors() {
 
 #[test]
 fn an_answer_has_a_limit() {
-    let mut answer = Answer::new(1000);
+    let mut answer = GeminiAnswer::new(1000);
     let event = event(&json!({"text": "x".repeat(100)}));
     let mut out = Vec::new();
     let error = loop {
@@ -168,7 +168,7 @@ fn an_answer_has_a_limit() {
             break error;
         }
     };
-    let StreamError::Failed(Failure { error: Error::BadAnswer(why), .. }) = error else {
+    let StreamError::Failed(RequestFailure { error: Error::BadAnswer(why), .. }) = error else {
         panic!("{error:?}")
     };
     assert!(why.contains("bigger than 1 MiB"), "{why}");
@@ -177,14 +177,14 @@ fn an_answer_has_a_limit() {
 
 #[test]
 fn small_values_count_for_what_they_take_up() {
-    let mut answer = Answer::new(1 << 20);
+    let mut answer = GeminiAnswer::new(1 << 20);
     let many = event(&json!({"new": vec![0; 20_000]}));
     assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(StreamError::Failed(_))));
 }
 
 #[test]
 fn the_last_count_of_a_request_counts_and_requests_are_summed() {
-    let mut answer = Answer::new(100);
+    let mut answer = GeminiAnswer::new(100);
     let mut usage = |json: Value| {
         answer.take(json!({ "usageMetadata": json }).to_string().as_bytes(), &mut Vec::new())
     };
@@ -202,7 +202,7 @@ fn the_last_count_of_a_request_counts_and_requests_are_summed() {
 #[test]
 fn an_answer_goes_back_to_its_checkpoint() {
     let (mut answer, _) = take(&[json!({"text": "a"}), json!({"functionCall": {"name": "glob"}})]);
-    let text = |answer: &mut Answer, text: &str, token: Option<&str>| {
+    let text = |answer: &mut GeminiAnswer, text: &str, token: Option<&str>| {
         let mut candidate = json!({"content": {"parts": [{ "text": text }]}});
         if let Some(token) = token {
             candidate["continuationToken"] = json!(token);

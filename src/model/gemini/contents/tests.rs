@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::arbitrary::{self, MODEL};
-use crate::gemini::request::Request;
+use crate::gemini::request::GenerateContentRequest;
 use crate::{Call, Prompt};
 
 static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
-static LISTENER: LazyLock<Target<'_>> = LazyLock::new(|| Target {
+static LISTENER: LazyLock<GeminiTarget<'_>> = LazyLock::new(|| GeminiTarget {
     model: MODEL,
     signatures: true,
     media_in_responses: true,
@@ -19,10 +19,15 @@ static LISTENER: LazyLock<Target<'_>> = LazyLock::new(|| Target {
 });
 
 /// Converts messages.
-fn wire(messages: &[Arc<Message>], target: Target<'_>) -> Vec<Value> {
+fn wire(messages: &[Arc<Message>], target: GeminiTarget<'_>) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
-    let request =
-        Request { prompt: &prompt, target, generation: &Map::new(), nudge: None, token: None };
+    let request = GenerateContentRequest {
+        prompt: &prompt,
+        target,
+        generation: &Map::new(),
+        nudge: None,
+        token: None,
+    };
     let body: Value = serde_json::from_slice(&request.body().unwrap()).unwrap();
     body["contents"].as_array().unwrap().clone()
 }
@@ -122,14 +127,14 @@ proptest! {
     #[test]
     fn refused_signatures_are_replaced(messages in arbitrary::conversation()) {
         let refused = signatures(&messages).collect();
-        let contents = wire(&messages, Target { refused: &refused, ..*LISTENER });
+        let contents = wire(&messages, GeminiTarget { refused: &refused, ..*LISTENER });
         let others: Vec<_> = contents.iter().flat_map(|content| all(content, SIGNATURE)).collect();
         prop_assert!(others.iter().all(|signature| **signature == DUMMY), "{:?}", others);
     }
 
     #[test]
     fn an_older_model_gets_no_dummies(messages in arbitrary::conversation()) {
-        let contents = wire(&messages, Target { signatures: false, ..*LISTENER });
+        let contents = wire(&messages, GeminiTarget { signatures: false, ..*LISTENER });
         let signatures = contents.iter().flat_map(|content| all(content, SIGNATURE));
         prop_assert!(!signatures.into_iter().any(|signature| *signature == DUMMY));
     }
@@ -158,7 +163,7 @@ fn result(n: usize, name: &str, media: Vec<Media>) -> ToolResult {
 }
 
 #[track_caller]
-fn check(messages: &[Arc<Message>], target: Target<'_>, expected: &[Value]) {
+fn check(messages: &[Arc<Message>], target: GeminiTarget<'_>, expected: &[Value]) {
     let contents = wire(messages, target);
     let sent: Vec<_> = contents.iter().map(|content| json!(parts(content))).collect();
     assert_eq!(sent, expected, "{}", json!(sent));
@@ -245,7 +250,7 @@ fn media_go_into_responses_or_after_them() {
     let new = wire(&messages, *LISTENER);
     assert_eq!(new[2]["parts"][0]["functionResponse"]["parts"], json!([image]));
     assert_eq!(json!(parts(&new[2])[2..]), json!([sound]));
-    let old = wire(&messages, Target { media_in_responses: false, ..*LISTENER });
+    let old = wire(&messages, GeminiTarget { media_in_responses: false, ..*LISTENER });
     assert_eq!(old[2]["parts"][0]["functionResponse"].get("parts"), None);
     assert_eq!(parts(&old[2])[2..], [image, sound]);
 }

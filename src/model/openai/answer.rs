@@ -4,23 +4,23 @@ use std::mem;
 
 use serde_json::{Map, Value};
 
-use super::wire::{Choice, Content, Delta, Event};
+use super::wire::{ChatCompletionChunk, Choice, ContentPart, Delta};
 use crate::Chunk;
-use crate::chat::answer::Answer;
+use crate::chat::answer::ChatAnswer;
 use crate::stream::{Assemble, StreamError};
 
 /// An answer of this API.
 #[derive(Debug)]
-pub(super) struct Streamed(pub(super) Answer);
+pub(super) struct OpenAiAnswer(pub(super) ChatAnswer);
 
-impl Assemble for Streamed {
+impl Assemble for OpenAiAnswer {
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let data = data.trim_ascii();
         if data == b"[DONE]" {
             self.0.is_over_now(out);
             return Ok(());
         }
-        let event: Event<'_> = serde_json::from_slice(data)
+        let event: ChatCompletionChunk<'_> = serde_json::from_slice(data)
             .map_err(|error| StreamError::Garbled(error.to_string()))?;
         let choice = event.choice();
         let error = event.error.or(choice.as_ref().and_then(|choice| choice.error));
@@ -57,7 +57,7 @@ impl Assemble for Streamed {
     }
 }
 
-impl Streamed {
+impl OpenAiAnswer {
     fn take_choice(
         &mut self,
         choice: &Choice<'_>,
@@ -68,8 +68,8 @@ impl Streamed {
         self.take_reasoning(&delta, out);
         for content in delta.content() {
             match content {
-                Content::Text(text) => self.0.add_text(text, out),
-                Content::Thinking(part) => {
+                ContentPart::Text(text) => self.0.add_text(text, out),
+                ContentPart::Thinking(part) => {
                     let texts =
                         part.get("thinking").and_then(Value::as_array).into_iter().flatten();
                     let text = texts.filter_map(|it| it.get("text")?.as_str()).collect();

@@ -3,16 +3,16 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::chat::answer::Answer;
+use crate::chat::answer::ChatAnswer;
 use crate::stream::{Assemble, StreamError, lenient};
 use crate::{Chunk, Usage};
 
 /// An answer of this API.
 #[derive(Debug)]
-pub(super) struct Streamed(pub(super) Answer);
+pub(super) struct OllamaAnswer(pub(super) ChatAnswer);
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct ChatResponse {
     #[serde(default)]
     message: Option<Message>,
     #[serde(default)]
@@ -33,11 +33,11 @@ struct Message {
     tool_calls: Option<Vec<Map<String, Value>>>,
 }
 
-impl Assemble for Streamed {
+impl Assemble for OllamaAnswer {
     const LINES: bool = true;
 
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
-        let line: Line = serde_json::from_slice(data)
+        let line: ChatResponse = serde_json::from_slice(data)
             .map_err(|error| StreamError::Garbled(error.to_string()))?;
         if line.error.is_some() {
             return Err(StreamError::Reported(String::from_utf8_lossy(data).into_owned()));
