@@ -23,7 +23,7 @@ use self::quirks::Quirks;
 use self::request::MessagesRequest;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
-use super::options::Options;
+use super::options::RequestOptions;
 use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
@@ -38,7 +38,7 @@ pub struct Anthropic {
 }
 
 struct AnthropicApi {
-    model: catalog::Model,
+    model: catalog::ModelProperties,
     client: ApiClient,
     thinking: thinking::ThinkingConfig,
     /// Maximum number of tokens of an answer.
@@ -57,7 +57,11 @@ const OWN: [&str; 8] =
 impl Anthropic {
     /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
     /// level lists the levels.
-    pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
+    pub fn new(
+        model: catalog::ModelProperties,
+        connect: Connect,
+        options: RequestOptions,
+    ) -> Result<Self, Error> {
         let known = Some(model.output_tokens).filter(|tokens| *tokens > 0).unwrap_or(MAX_TOKENS);
         let asked = options.generation.get("max_tokens").and_then(Value::as_u64);
         let max_tokens = asked.filter(|tokens| *tokens > 0).unwrap_or(known);
@@ -180,6 +184,6 @@ impl Api for AnthropicApi {
 
 /// Checks that the endpoint accepts its key, with the smallest request there is.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
-    let http = Http::new(Options::default().connect_timeout);
+    let http = Http::new(RequestOptions::default().connect_timeout);
     call::list(&http, endpoint, 1).await.map(drop)
 }

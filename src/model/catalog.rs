@@ -24,7 +24,7 @@ pub struct Catalog {
 
 /// Properties of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Model {
+pub struct ModelProperties {
     /// Id in the provider's API, without the provider.
     pub id: String,
     /// Size of the context window in tokens; 0 if unknown.
@@ -137,9 +137,9 @@ impl Catalog {
 
     /// Looks up a model; every id has an entry. Unless the id names its provider (`openai:gpt-5`),
     /// it belongs to the Gemini API.
-    pub fn lookup(&self, id: &str) -> Model {
+    pub fn lookup(&self, id: &str) -> ModelProperties {
         let (_, own) = Provider::of(id, Provider::Gemini);
-        let mut model = Model { id: own.to_owned(), ..Model::default() };
+        let mut model = ModelProperties { id: own.to_owned(), ..ModelProperties::default() };
         let id = qualified(id);
         for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
             row.add_to(&mut model);
@@ -159,7 +159,7 @@ impl Row {
         self.id.strip_suffix('*').unwrap_or(&self.id)
     }
 
-    fn add_to(&self, model: &mut Model) {
+    fn add_to(&self, model: &mut ModelProperties) {
         model.input_tokens = self.input_tokens.unwrap_or(model.input_tokens);
         model.output_tokens = self.output_tokens.unwrap_or(model.output_tokens);
         model.media_in_responses = self.media_in_responses.unwrap_or(model.media_in_responses);
@@ -171,7 +171,7 @@ impl Row {
     }
 }
 
-impl Model {
+impl ModelProperties {
     /// Returns the model's spelling of a thinking level. The error lists the levels.
     pub fn level(&self, asked: &str) -> Result<&str, String> {
         let is_it = |level: &&String| level.eq_ignore_ascii_case(asked.trim());

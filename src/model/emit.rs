@@ -4,7 +4,7 @@ use futures::channel::mpsc;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
 
-use super::retry::{Policy, RequestFailure};
+use super::retry::{RequestFailure, RetryPolicy};
 use super::{Chunk, Error, Finish, Retry};
 
 /// The sending end of an answer's chunks.
@@ -34,7 +34,7 @@ impl Emitter {
     pub(super) async fn retry(
         &mut self,
         failure: RequestFailure,
-        policy: &Policy,
+        policy: &RetryPolicy,
         failed: u32,
         replay: Option<Vec<Chunk>>,
     ) -> Result<(), Error> {

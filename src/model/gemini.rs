@@ -22,7 +22,7 @@ use self::request::GenerateContentRequest;
 pub use self::search::GroundedAnswer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
-use super::options::Options;
+use super::options::RequestOptions;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
 use super::retry::{RequestFailure, Trouble};
@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 pub struct Gemini(Arc<GeminiApi>);
 
 struct GeminiApi {
-    model: catalog::Model,
+    model: catalog::ModelProperties,
     client: ApiClient,
     /// The `generationConfig`.
     generation: Map<String, Value>,
@@ -44,7 +44,11 @@ struct GeminiApi {
 impl Gemini {
     /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
     /// level lists the levels.
-    pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
+    pub fn new(
+        model: catalog::ModelProperties,
+        connect: Connect,
+        options: RequestOptions,
+    ) -> Result<Self, Error> {
         let thinking = model.thinking_config(options.thinking.as_deref());
         let mut generation = Map::new();
         if let Some(thinking) = thinking.map_err(Error::Rejected)? {
@@ -203,12 +207,12 @@ impl Api for GeminiApi {
 
 /// Checks that the endpoint accepts its key, with the smallest request there is.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
-    let http = Http::new(Options::default().connect_timeout);
+    let http = Http::new(RequestOptions::default().connect_timeout);
     call::list(&http, endpoint, 1).await.map(drop)
 }
 
 /// Fetches the ids of the endpoint's models for conversations.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    let http = Http::new(Options::default().connect_timeout);
+    let http = Http::new(RequestOptions::default().connect_timeout);
     call::list(&http, endpoint, 1000).await
 }

@@ -18,7 +18,7 @@ use super::chat::{self, schema};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::names::accepted;
-use super::options::Options;
+use super::options::RequestOptions;
 use super::provider::Provider;
 use super::report::{Report, RequestInfo};
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
@@ -33,7 +33,7 @@ pub struct Ollama {
 }
 
 struct OllamaApi {
-    model: catalog::Model,
+    model: catalog::ModelProperties,
     client: ApiClient,
     /// The user's thinking level.
     think: Option<Value>,
@@ -46,7 +46,11 @@ struct OllamaApi {
 impl Ollama {
     /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
     /// level lists the levels.
-    pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
+    pub fn new(
+        model: catalog::ModelProperties,
+        connect: Connect,
+        options: RequestOptions,
+    ) -> Result<Self, Error> {
         let level = options.thinking.as_deref();
         let level = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
         let think = level.map(|level| match level {
@@ -205,5 +209,5 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
 
 /// Fetches the names of Ollama's models.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    facts::models(&Http::new(Options::default().connect_timeout), endpoint).await
+    facts::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
 }

@@ -22,7 +22,7 @@ use super::chat;
 use super::chat::answer::ChatAnswer;
 use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
-use super::options::Options;
+use super::options::RequestOptions;
 use super::provider::Provider;
 use super::report::{Report, RequestInfo};
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
@@ -40,7 +40,7 @@ pub struct OpenAi {
 }
 
 struct OpenAiApi {
-    model: catalog::Model,
+    model: catalog::ModelProperties,
     client: ApiClient,
     /// Fields that are in every request.
     settings: Map<String, Value>,
@@ -60,7 +60,11 @@ struct Window {
 impl OpenAi {
     /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
     /// level lists the levels.
-    pub fn new(model: catalog::Model, connect: Connect, options: Options) -> Result<Self, Error> {
+    pub fn new(
+        model: catalog::ModelProperties,
+        connect: Connect,
+        options: RequestOptions,
+    ) -> Result<Self, Error> {
         let level = options.thinking.as_deref();
         let effort = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
         let effort = effort.map(|effort| ("reasoning_effort".to_owned(), json!(effort)));
@@ -192,5 +196,5 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
 
 /// Fetches the ids of the endpoint's models.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    window::models(&Http::new(Options::default().connect_timeout), endpoint).await
+    window::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
 }

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::retry::Policy;
+use super::retry::RetryPolicy;
 use tandem_net::Backoff;
 
 /// Options and limits of requests to a model.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RequestOptions {
     /// Thinking level, one of the catalog's.
     pub thinking: Option<String>,
     /// The user's fields for every request, as the API has them: sampling, a seed. For the Gemini
     /// API, fields of `generationConfig`.
     pub generation: Map<String, Value>,
     /// Retries of failed requests.
-    pub retry: Policy,
+    pub retry: RetryPolicy,
     /// Retries after answers that cannot be used.
-    pub content_retry: Policy,
+    pub content_retry: RetryPolicy,
     /// Maximum number of times in a row that an answer is resumed at the same checkpoint.
     pub reconnects: u32,
     /// Timeout of connecting.
@@ -33,16 +33,16 @@ pub struct Options {
     pub max_answer: usize,
 }
 
-impl Default for Options {
+impl Default for RequestOptions {
     fn default() -> Self {
         Self {
             thinking: None,
             generation: Map::new(),
-            retry: Policy::default(),
-            content_retry: Policy {
+            retry: RetryPolicy::default(),
+            content_retry: RetryPolicy {
                 attempts: 4,
                 backoff: Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30)),
-                ..Policy::default()
+                ..RetryPolicy::default()
             },
             reconnects: 3,
             connect_timeout: Duration::from_secs(30),

@@ -12,9 +12,9 @@ use reqwest::Request;
 use super::emit::{self, Emitter};
 use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
-use super::options::Options;
+use super::options::RequestOptions;
 use super::report::Report;
-use super::retry::{Advice, Policy, RequestFailure, Trouble};
+use super::retry::{Advice, RequestFailure, RetryPolicy, Trouble};
 use super::stream::{self, Assemble, StreamError};
 use super::unusable::UnusableAnswer;
 use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
@@ -86,13 +86,13 @@ pub(super) trait Api: Send + Sync + 'static {
 /// HTTP client, options and endpoint of one model.
 pub(super) struct ApiClient {
     connect: Connect,
-    pub(super) options: Options,
+    pub(super) options: RequestOptions,
     pub(super) http: Http,
 }
 
 impl ApiClient {
     /// Connects to nothing yet.
-    pub(super) fn new(connect: Connect, options: Options) -> Self {
+    pub(super) fn new(connect: Connect, options: RequestOptions) -> Self {
         let http = Http::new(options.connect_timeout);
         Self { connect, options, http }
     }
@@ -323,7 +323,7 @@ impl<A: Api> Requests<A> {
             "request adapted to the server".clone_into(&mut failure.reason);
         }
         let retry = self.api.client().options.retry.clone();
-        let policy = Policy { attempts: self.failed + 2, ..retry };
+        let policy = RetryPolicy { attempts: self.failed + 2, ..retry };
         self.emitter.retry(failure, &policy, self.failed + 1, void).await
     }
 
@@ -339,7 +339,7 @@ impl<A: Api> Requests<A> {
         let broken = if since == checkpoint { broken + 1 } else { 1 };
         self.broken = (broken, checkpoint);
         let options = &self.api.client().options;
-        let policy = Policy { attempts: options.reconnects + 1, ..options.retry.clone() };
+        let policy = RetryPolicy { attempts: options.reconnects + 1, ..options.retry.clone() };
         let advice = match failure.advice {
             Advice::Unknown => Advice::Soon,
             advice => advice,

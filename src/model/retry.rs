@@ -7,7 +7,7 @@ use tandem_net::Backoff;
 
 /// Retry policy: the number of attempts and the waits between them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// Maximum number of attempts, the first included.
     pub attempts: u32,
     /// Waits, unless the server asks for others.
@@ -16,7 +16,7 @@ pub struct Policy {
     pub patience: Duration,
 }
 
-impl Default for Policy {
+impl Default for RetryPolicy {
     fn default() -> Self {
         let usual = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(30));
         Self {
@@ -110,7 +110,7 @@ impl Trouble {
 /// Maximum number of quick attempts after [`Advice::Soon`]; later ones wait as usual.
 const SOON: u32 = 3;
 
-impl Policy {
+impl RetryPolicy {
     /// Returns the wait after so many failed attempts; `None` if none is left. `chance` is a random
     /// number from 0 to 1.
     pub(super) fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
@@ -189,7 +189,7 @@ mod tests {
 
     #[track_caller]
     fn delays(advice: Advice, chance: f64) -> Vec<u128> {
-        let policy = Policy::default();
+        let policy = RetryPolicy::default();
         let mut failed = 0;
         std::iter::from_fn(|| {
             failed += 1;
@@ -227,13 +227,13 @@ mod tests {
     #[test]
     fn absurd_policies_do_not_overflow() {
         let max = u32::MAX;
-        let policy = Policy {
+        let policy = RetryPolicy {
             attempts: max,
             backoff: Backoff {
                 factor: max,
                 ..Backoff::doubling(Duration::MAX, Duration::from_secs(1))
             },
-            ..Policy::default()
+            ..RetryPolicy::default()
         };
         assert_eq!(policy.delay(max - 1, Advice::Unknown, 0.5), Some(Duration::from_secs(1)));
         assert_eq!(policy.delay(0, Advice::Soon, 0.5), Some(Duration::from_secs(1)));

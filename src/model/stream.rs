@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::emit::Emitter;
 use super::http;
-use super::options::Options;
+use super::options::RequestOptions;
 use super::retry::RequestFailure;
 use super::sse::{Events, SseError};
 use super::words::too_big;
@@ -92,7 +92,7 @@ pub(super) async fn read<A: Assemble>(
     mut response: Response,
     answer: &mut A,
     emitter: &mut Emitter,
-    options: &Options,
+    options: &RequestOptions,
 ) -> Result<(), StreamError> {
     if is_web_page(&response) {
         return Err(RequestFailure::terminal(web_page()).into());

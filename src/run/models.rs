@@ -12,7 +12,7 @@ use tandem_model::gemini::{self, Gemini};
 use tandem_model::lazy::Lazy;
 use tandem_model::ollama::{self, Ollama};
 use tandem_model::openai::{self, OpenAi};
-use tandem_model::options::Options;
+use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
 use tandem_model::{Error, Model, Models};
@@ -21,13 +21,17 @@ use tandem_settings::{Credentials, Origin, Settings};
 /// The models that the user's keys are for, and those that play a script.
 pub(super) struct Choice {
     credentials: Arc<Credentials>,
-    options: Options,
+    options: RequestOptions,
     /// Whose model an id is that does not say so.
     usual: Provider,
 }
 
 impl Choice {
-    pub(super) fn new(credentials: Arc<Credentials>, options: Options, usual: Provider) -> Self {
+    pub(super) fn new(
+        credentials: Arc<Credentials>,
+        options: RequestOptions,
+        usual: Provider,
+    ) -> Self {
         Self { credentials, options, usual }
     }
 
@@ -137,9 +141,9 @@ fn wrong(why: &str) -> Lazy {
 /// A provider's model. Nothing is connected yet.
 fn build(
     provider: Provider,
-    model: catalog::Model,
+    model: catalog::ModelProperties,
     connect: Connect,
-    options: Options,
+    options: RequestOptions,
 ) -> Result<Arc<dyn Model>, Error> {
     match provider {
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),

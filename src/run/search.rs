@@ -6,22 +6,22 @@ use async_trait::async_trait;
 
 use tandem_model::catalog::Catalog;
 use tandem_model::gemini::Gemini;
-use tandem_model::options::Options;
+use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_settings::Credentials;
 use tandem_tools::{Search, SearchAnswer, Source};
 
 pub(super) struct GoogleSearch {
     credentials: Arc<Credentials>,
-    options: Options,
+    options: RequestOptions,
     /// Put together when first asked.
     gemini: OnceLock<Gemini>,
 }
 
 impl GoogleSearch {
-    pub(super) fn new(credentials: &Arc<Credentials>, options: &Options) -> Self {
+    pub(super) fn new(credentials: &Arc<Credentials>, options: &RequestOptions) -> Self {
         // How much the conversation's model thinks, another need not know.
-        let options = Options { thinking: None, ..options.clone() };
+        let options = RequestOptions { thinking: None, ..options.clone() };
         let credentials = Arc::clone(credentials);
         Self { credentials, options, gemini: OnceLock::new() }
     }

@@ -27,7 +27,7 @@ pub struct Limits {
     /// Limits of the user's own commands.
     pub commands: commands::CustomLimits,
     /// Options of requests to the model.
-    pub model: model::options::Options,
+    pub model: model::options::RequestOptions,
     /// Limits of the A2A server.
     pub a2a: A2a,
 }
@@ -84,7 +84,7 @@ impl Default for Limits {
             tools: tools::Limits::default(),
             mcp: mcp::Limits::default(),
             commands: commands::CustomLimits::default(),
-            model: model::options::Options::default(),
+            model: model::options::RequestOptions::default(),
             a2a: A2a::default(),
         }
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tandem_model::anthropic::Anthropic;
 use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
-use tandem_model::options::Options;
+use tandem_model::options::RequestOptions;
 use tandem_model::{Prompt, Secret};
 
 use crate::api::server::{Reply, Server};
@@ -31,11 +31,11 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-pub(crate) fn anthropic(server: &Server, options: Options) -> Anthropic {
+pub(crate) fn anthropic(server: &Server, options: RequestOptions) -> Anthropic {
     of_model(MODEL, endpoint(server), options)
 }
 
-fn of_model(id: &str, endpoint: Endpoint, options: Options) -> Anthropic {
+fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Anthropic {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     let model = Catalog::embedded().lookup(&format!("anthropic:{id}"));
     Anthropic::new(model, connect, options).unwrap()

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use tandem_model::options::Options;
-use tandem_model::retry::Policy;
+use tandem_model::options::RequestOptions;
+use tandem_model::retry::RetryPolicy;
 use tandem_model::{
     Chunk, Finish, FinishReason, Message, Model, Native, Part, Prompt, ToolDeclaration, Usage,
 };
@@ -20,13 +20,13 @@ use self::server::{Reply, Server};
 const CUTS: u64 = 40;
 
 /// Waits as short as they can be, and everything else as it is.
-pub(crate) fn options() -> Options {
-    let quick = |Policy { attempts, backoff, patience }| {
+pub(crate) fn options() -> RequestOptions {
+    let quick = |RetryPolicy { attempts, backoff, patience }| {
         let (first, longest) = (Duration::from_millis(5), Duration::from_millis(20));
-        Policy { attempts, backoff: Backoff { first, longest, ..backoff }, patience }
+        RetryPolicy { attempts, backoff: Backoff { first, longest, ..backoff }, patience }
     };
-    let usual = Options::default();
-    Options {
+    let usual = RequestOptions::default();
+    RequestOptions {
         retry: quick(usual.retry.clone()),
         content_retry: quick(usual.content_retry.clone()),
         ..usual

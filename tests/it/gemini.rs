@@ -16,8 +16,8 @@ use serde_json::Value;
 use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::gemini::Gemini;
-use tandem_model::options::Options;
-use tandem_model::retry::Policy;
+use tandem_model::options::RequestOptions;
+use tandem_model::retry::RetryPolicy;
 use tandem_model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
 
 use self::server::{Reply, Server};
@@ -35,17 +35,17 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-pub(crate) fn gemini(server: &Server, options: Options) -> Gemini {
+pub(crate) fn gemini(server: &Server, options: RequestOptions) -> Gemini {
     of_model(MODEL, endpoint(server), options)
 }
 
-fn of_model(id: &str, endpoint: Endpoint, options: Options) -> Gemini {
+fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Gemini {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     Gemini::new(Catalog::embedded().lookup(id), connect, options).unwrap()
 }
 
 /// Asks once, and gets these replies.
-async fn play(replies: Vec<Reply>, options: Options) -> (Vec<String>, Server) {
+async fn play(replies: Vec<Reply>, options: RequestOptions) -> (Vec<String>, Server) {
     let server = Server::start(replies).await;
     let lines = ask(&gemini(&server, options), prompt(vec![user("hi")])).await;
     (lines, server)

@@ -8,7 +8,7 @@ use tandem_content::media::Media;
 use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::ollama::{Ollama, check, models};
-use tandem_model::options::Options;
+use tandem_model::options::RequestOptions;
 use tandem_model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
 
 use crate::api::server::{Reply, Server};
@@ -20,7 +20,7 @@ fn endpoint(url: &str) -> Endpoint {
     Endpoint { url: url.to_owned(), key: None, bearer: true, headers: Vec::new() }
 }
 
-fn model_at(url: &str, options: Options) -> Ollama {
+fn model_at(url: &str, options: RequestOptions) -> Ollama {
     let endpoint = endpoint(url);
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     Ollama::new(Catalog::embedded().lookup(&format!("ollama:{MODEL}")), connect, options).unwrap()
@@ -194,7 +194,7 @@ async fn a_model_is_sent_only_what_it_can_take() {
 async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     for (level, think) in [("off", json!(false)), ("On", json!(true)), ("HIGH", json!("high"))] {
         let server = start(vec![text("ok")]).await;
-        let options = Options { thinking: Some(level.to_owned()), ..options() };
+        let options = RequestOptions { thinking: Some(level.to_owned()), ..options() };
         ask(&model_at(server.address(), options), prompt(vec![user("hi")])).await;
         assert_eq!(server.asked()[0].body["think"], think);
     }
@@ -303,7 +303,7 @@ async fn too_much_is_given_up_and_silence_too() {
     }
     let hangs = Reply::stream(self::line(json!({ "content": "Hal" }))).then_hang();
     let server = start(vec![hangs, text("Half")]).await;
-    let options = Options { idle: Duration::from_millis(300), ..options() };
+    let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = ask(&model_at(server.address(), options), prompt(vec![user("hi")])).await;
     let again = "retry: server silent, 2/10, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", ENDED]);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::openai::OpenAi;
-use tandem_model::options::Options;
+use tandem_model::options::RequestOptions;
 use tandem_model::{Finish, Message, Prompt, Secret, ToolDeclaration};
 
 use crate::api::server::{Reply, Server};
@@ -28,12 +28,12 @@ fn endpoint(url: String) -> Endpoint {
     Endpoint { url, key: Some(Secret::new(KEY)), bearer: true, headers: Vec::new() }
 }
 
-fn model_at(endpoint: Endpoint, options: Options) -> OpenAi {
+fn model_at(endpoint: Endpoint, options: RequestOptions) -> OpenAi {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     OpenAi::new(Catalog::embedded().lookup(&format!("openai:{MODEL}")), connect, options).unwrap()
 }
 
-pub(crate) fn model(server: &Server, options: Options) -> OpenAi {
+pub(crate) fn model(server: &Server, options: RequestOptions) -> OpenAi {
     model_at(endpoint(format!("{}/v1", server.address())), options)
 }
 
@@ -94,7 +94,7 @@ async fn play(replies: Vec<Reply>) -> (Vec<String>, Server) {
 async fn play_to(
     replies: Vec<Reply>,
     prompt: Prompt,
-    options: Options,
+    options: RequestOptions,
 ) -> (Vec<String>, Option<Finish>, Server) {
     let server = start(replies).await;
     let (lines, end) = ask(&model(&server, options), prompt).await;

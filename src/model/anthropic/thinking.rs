@@ -40,7 +40,7 @@ pub(super) enum Display {
 impl ThinkingConfig {
     /// Returns the fields for a level, or for the default. The error lists the levels.
     pub(super) fn new(
-        model: &catalog::Model,
+        model: &catalog::ModelProperties,
         max_tokens: u64,
         asked: Option<&str>,
     ) -> Result<Self, String> {

@@ -13,7 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::http;
 use crate::report::Report;
 use crate::request_loop::ApiClient;
-use crate::retry::{Policy, RequestFailure, Trouble};
+use crate::retry::{RequestFailure, RetryPolicy, Trouble};
 
 /// Maximum size of an answer in bytes, and of an address or a title in characters.
 const ANSWER: usize = 4 << 20;
@@ -40,7 +40,7 @@ pub(super) async fn search(
     model: &str,
     query: &str,
 ) -> Result<GroundedAnswer, Error> {
-    let policy = Policy { attempts: ATTEMPTS, ..client.options.retry.clone() };
+    let policy = RetryPolicy { attempts: ATTEMPTS, ..client.options.retry.clone() };
     let mut failed = 0;
     loop {
         let endpoint = client.endpoint().map_err(Error::NotAuthenticated)?;

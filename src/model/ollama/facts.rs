@@ -49,7 +49,7 @@ impl Default for Facts {
 pub(super) async fn find(
     http: &Http,
     endpoint: &Endpoint,
-    model: &catalog::Model,
+    model: &catalog::ModelProperties,
 ) -> Result<Facts, RequestFailure> {
     let body = json!({ "model": model.id });
     let response = ask(http, endpoint, (Method::POST, "/api/show"), Some(body)).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use expect_test::expect_file;
 use tandem_model::anthropic::check;
-use tandem_model::retry::Policy;
+use tandem_model::retry::RetryPolicy;
 
 use super::*;
 use crate::api::assert_lines;
@@ -167,7 +167,7 @@ async fn no_error_tells_the_key() {
 
 #[tokio::test]
 async fn a_server_that_goes_silent_is_asked_again() {
-    let patient = Options { idle: Duration::from_millis(300), ..options() };
+    let patient = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let begun = "data: {\"type\":\"ping\"}\n\n";
     let server = Server::start(vec![Reply::stream(begun).then_hang(), says("ok")]).await;
     let lines = ask(&anthropic(&server, patient), prompt(vec![user("hi")])).await;
@@ -185,7 +185,7 @@ async fn an_answer_that_is_too_big_is_given_up() {
     for event in [more, many, json] {
         let stream = Reply::stream(format!("data: {begin}\n\ndata: {event}\n\n"));
         let server = Server::start(vec![stream.times(2000)]).await;
-        let small = Options { max_answer: 20_000, ..options() };
+        let small = RequestOptions { max_answer: 20_000, ..options() };
         let lines = ask(&anthropic(&server, small), prompt(vec![user("hi")])).await;
         let last = lines.last().unwrap();
         assert!(last.contains("The model's answer is bigger than 1 MiB"), "{event}: {last}");
@@ -195,9 +195,10 @@ async fn an_answer_that_is_too_big_is_given_up() {
 #[tokio::test]
 async fn a_failure_without_hope_ends_after_the_last_attempt() {
     let server = Server::start((0..9).map(|_| http(500, "api_error", "no")).collect()).await;
-    let retry = Policy { attempts: 3, ..options().retry };
+    let retry = RetryPolicy { attempts: 3, ..options().retry };
     let lines =
-        ask(&anthropic(&server, Options { retry, ..options() }), prompt(vec![user("hi")])).await;
+        ask(&anthropic(&server, RequestOptions { retry, ..options() }), prompt(vec![user("hi")]))
+            .await;
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[2].starts_with("error: Unavailable"), "{lines:?}");
     assert_eq!(server.asked().len(), 3);

@@ -242,7 +242,7 @@ async fn what_the_user_wants_in_every_request_is_in_it_and_changes_nothing_else(
     let server = Server::start(vec![says("ok")]).await;
     let generation = json!({ "max_tokens": 500, "service_tier": "auto", "model": "other" });
     let generation = generation.as_object().unwrap().clone();
-    let options = Options { generation, ..options() };
+    let options = RequestOptions { generation, ..options() };
     ask(&anthropic(&server, options), prompt(vec![user("hi")])).await;
     let body = server.asked().pop().unwrap().body;
     assert_eq!(body["max_tokens"], 500);

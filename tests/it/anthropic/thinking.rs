@@ -5,7 +5,7 @@ use super::*;
 /// What is said of thinking and effort to a model at a level.
 async fn said(id: &str, level: Option<&str>) -> Value {
     let server = Server::start(vec![says("ok")]).await;
-    let options = Options { thinking: level.map(str::to_owned), ..options() };
+    let options = RequestOptions { thinking: level.map(str::to_owned), ..options() };
     ask(&of_model(id, endpoint(&server), options), prompt(vec![user("hi")])).await;
     let body = server.asked().pop().unwrap().body;
     json!([body.get("thinking"), body.get("output_config"), body["max_tokens"]])
@@ -62,7 +62,7 @@ async fn a_level_that_the_model_refuses_is_refused_here() {
         ("qwen3-coder", "high", "No thinking levels are known"),
     ] {
         let connect: Connect = Arc::new(|| Err(String::new()));
-        let options = Options { thinking: Some(level.to_owned()), ..options() };
+        let options = RequestOptions { thinking: Some(level.to_owned()), ..options() };
         let model = Catalog::embedded().lookup(&format!("anthropic:{id}"));
         let error = Anthropic::new(model, connect, options).err().unwrap().to_string();
         assert!(error.contains(said), "{error}");
@@ -91,7 +91,7 @@ async fn thinking_that_a_gateway_refuses_is_left_out_from_then_on() {
             "message": message } });
         let replies = vec![Reply::error(400, error.to_string()), says("one"), says("two")];
         let server = Server::start(replies).await;
-        let options = Options { thinking: Some("high".to_owned()), ..options() };
+        let options = RequestOptions { thinking: Some("high".to_owned()), ..options() };
         let model = of_model("claude-opus-5-5", endpoint(&server), options);
         for _ in 0..2 {
             ask(&model, prompt(vec![user("hi")])).await;

@@ -52,7 +52,7 @@ async fn what_is_not_there_is_not_sent() {
 async fn what_the_user_set_is_sent() {
     let server = Server::start(vec![Reply::text("ok")]).await;
     let generation = json!({"temperature": 0.3, "maxOutputTokens": 200_000});
-    let options = Options {
+    let options = RequestOptions {
         thinking: Some("high".to_owned()),
         generation: generation.as_object().unwrap().clone(),
         ..options()
@@ -70,7 +70,8 @@ async fn what_the_user_set_is_sent() {
 
 #[test]
 fn a_thinking_level_that_the_model_does_not_know_is_refused() {
-    let options = Options { thinking: Some("minimal".to_owned()), ..Options::default() };
+    let options =
+        RequestOptions { thinking: Some("minimal".to_owned()), ..RequestOptions::default() };
     let connect: Connect = Arc::new(|| Err("unused".to_owned()));
     let model = Catalog::embedded().lookup(MODEL);
     let error = Gemini::new(model, connect, options).err().unwrap();

@@ -29,8 +29,8 @@ async fn dropping_a_stream_that_hangs_closes_its_connection() {
 async fn dropping_a_stream_that_waits_asks_no_more() {
     let server = Server::start(vec![Reply::error(500, "{}"), Reply::text("ok")]).await;
     let backoff = Backoff::doubling(Duration::from_hours(2), Duration::from_hours(2));
-    let hours = Policy { backoff, ..Policy::default() };
-    let gemini = gemini(&server, Options { retry: hours, ..options() });
+    let hours = RetryPolicy { backoff, ..RetryPolicy::default() };
+    let gemini = gemini(&server, RequestOptions { retry: hours, ..options() });
     let mut chunks = gemini.stream(prompt(vec![user("hi")]));
     let Some(Ok(Chunk::Retry(retry))) = chunks.next().await else { panic!("no retry") };
     assert!(retry.delay >= Duration::from_secs(5000), "{retry}");

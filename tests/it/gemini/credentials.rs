@@ -44,7 +44,10 @@ async fn a_key_that_the_server_repeats_is_not_shown() {
     );
     let blocked = format!("{blocked}\n\n");
     for reply in [Reply::error(400, echo.clone()), Reply::stream(stream), Reply::stream(blocked)] {
-        let options = Options { retry: Policy { attempts: 1, ..Policy::default() }, ..options() };
+        let options = RequestOptions {
+            retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
+            ..options()
+        };
         let server = Server::start(vec![reply]).await;
         let headers = vec![("X-Secret".to_owned(), secret.to_owned())];
         let endpoint = Endpoint { headers, ..endpoint(&server) };

@@ -160,7 +160,7 @@ async fn a_server_that_is_not_there_is_tried_again_and_named() {
 async fn a_silent_server_is_a_lost_connection() {
     let half = event(r#"{"content":{"parts":[{"text":"Hal"}]}}"#);
     let replies = vec![Reply::stream(half).then_hang(), Reply::text("Half")];
-    let options = Options { idle: Duration::from_millis(300), ..options() };
+    let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = play(replies, options).await;
     let again = "retry: server silent, 2/10, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", STOP]);
@@ -174,7 +174,7 @@ async fn an_answer_that_has_ended_is_whole_whatever_becomes_of_the_connection() 
         Reply::stream(whole.clone()).then_hang(),
         Reply::stream(format!("{whole}data: {{")),
     ] {
-        let options = Options { linger: Duration::from_millis(20), ..options() };
+        let options = RequestOptions { linger: Duration::from_millis(20), ..options() };
         let (lines, _) = play(vec![reply], options).await;
         assert_lines(&lines, &["text: All", STOP]);
     }

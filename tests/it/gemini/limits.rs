@@ -53,7 +53,7 @@ async fn of_an_error_only_the_beginning_is_read() {
 #[tokio::test]
 async fn of_an_error_that_hangs_what_has_come_is_used() {
     let reply = Reply::error(400, r#"{"error":{"message":"bad"#).then_hang();
-    let options = Options { idle: Duration::from_millis(300), ..options() };
+    let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = play(vec![reply], options).await;
     assert!(lines[0].contains(r#"{\"error\":{\"message\":\"bad"#), "{lines:?}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use expect_test::expect_file;
 use tandem_model::openai::{check, models};
-use tandem_model::retry::Policy;
+use tandem_model::retry::RetryPolicy;
 
 use super::*;
 
@@ -49,7 +49,7 @@ async fn what_the_server_asks_for_is_waited_for() {
         ("retry-after-ms", "2500.5", 2500),
     ] {
         let reply = Reply::error(429, "{}").header(name, value);
-        let options = Options { retry: Policy::default(), ..options() };
+        let options = RequestOptions { retry: RetryPolicy::default(), ..options() };
         let server = start(vec![reply]).await;
         let mut chunks = model(&server, options).stream(prompt(vec![user("hi")]));
         let Some(Ok(Chunk::Retry(retry))) = chunks.next().await else { panic!("no retry") };
@@ -189,7 +189,7 @@ async fn of_an_error_only_the_beginning_is_read_and_only_for_a_while() {
     let (lines, _) = play(vec![Reply::error(400, vec![b'x'; 1 << 20]).times(100)]).await;
     assert!(lines[0].len() < 1000 && lines[0].contains("xxx…"), "{lines:?}");
     let hangs = Reply::error(400, r#"{"error":{"message":"bad"#).then_hang();
-    let options = Options { idle: Duration::from_millis(300), ..options() };
+    let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _, _) = play_to(vec![hangs], prompt(vec![user("hi")]), options).await;
     assert!(lines[0].contains(r#"{\"error\":{\"message\":\"bad"#), "{lines:?}");
 }

@@ -274,10 +274,10 @@ async fn the_roles_alternate_and_each_call_has_one_result() {
 #[tokio::test]
 async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     let server = start(vec![text("ok")]).await;
-    let options = Options { thinking: Some("HIGH".to_owned()), ..options() };
+    let options = RequestOptions { thinking: Some("HIGH".to_owned()), ..options() };
     ask(&model(&server, options), plain()).await;
     assert_eq!(server.asked()[0].body["reasoning_effort"], "high");
-    let options = Options { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
+    let options = RequestOptions { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
     let connect: Connect = Arc::new(|| Err(String::new()));
     let error = OpenAi::new(Catalog::embedded().lookup("openai:x"), connect, options).err();
     assert!(error.unwrap().to_string().contains("Known levels: none, minimal, low"));

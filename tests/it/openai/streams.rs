@@ -99,7 +99,7 @@ async fn an_answer_that_ends_in_the_middle_is_asked_for_again() {
 #[tokio::test]
 async fn a_silent_server_is_a_lost_connection() {
     let half = Reply::stream(delta(json!({ "content": "Hal" }))).then_hang();
-    let options = Options { idle: Duration::from_millis(300), ..options() };
+    let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _, _) = play_to(vec![half, text("Half")], prompt(vec![user("hi")]), options).await;
     let again = "retry: server silent, 2/10, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", STOP]);
@@ -114,7 +114,7 @@ async fn an_answer_that_has_ended_is_whole_whatever_becomes_of_the_connection() 
         Reply::stream(format!("{whole}data: {{")),
         Reply::stream(format!("{whole}{DONE}")).then_hang(),
     ] {
-        let options = Options { linger: Duration::from_millis(20), ..options() };
+        let options = RequestOptions { linger: Duration::from_millis(20), ..options() };
         let (lines, _, _) = play_to(vec![reply], prompt(vec![user("hi")]), options).await;
         assert_lines(&lines, &["text: All", STOP]);
     }
@@ -123,7 +123,7 @@ async fn an_answer_that_has_ended_is_whole_whatever_becomes_of_the_connection() 
 #[tokio::test]
 async fn after_done_nothing_is_waited_for() {
     let whole = [&delta(json!({ "content": "All" })), &end("stop"), DONE].concat();
-    let options = Options { linger: Duration::from_hours(1), ..options() };
+    let options = RequestOptions { linger: Duration::from_hours(1), ..options() };
     let reply = Reply::stream(whole).then_hang();
     let (lines, _, _) = play_to(vec![reply], prompt(vec![user("hi")]), options).await;
     assert_lines(&lines, &["text: All", STOP]);
