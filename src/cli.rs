@@ -12,7 +12,7 @@ use tandem_agent::permission::Mode;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_settings::limits::{self, Change};
-use tandem_settings::{Origin, Override};
+use tandem_settings::{Override, SettingOrigin};
 
 /// A coding agent for your editor and your terminal.
 ///
@@ -371,7 +371,9 @@ impl Work {
             ("tools.allowed", "--allowed-tools", list(self.allowed_tools.iter().cloned())),
         ];
         let given = given.into_iter();
-        given.filter_map(|(key, flag, value)| Some((key, Origin::Flag(flag), value?))).collect()
+        given
+            .filter_map(|(key, flag, value)| Some((key, SettingOrigin::Flag(flag), value?)))
+            .collect()
     }
 }
 

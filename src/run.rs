@@ -46,7 +46,7 @@ use tandem_model::Model;
 use tandem_model::provider::Provider;
 use tandem_net as net;
 use tandem_settings::limits::Limits;
-use tandem_settings::{self as config, Check, Credentials, Env, Input, Settings, show};
+use tandem_settings::{self as config, Check, Credentials, Env, KeyInput, Settings, show};
 use tandem_tools::Host;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
@@ -372,7 +372,7 @@ pub(crate) fn config(config: &Config) -> anyhow::Result<()> {
 /// Asks for a provider's API key, checks it, and stores it.
 pub(crate) async fn login(provider: Provider) -> anyhow::Result<()> {
     let credentials = credentials()?;
-    config::login(&credentials, &check(), provider, Input::stdin(provider), &mut stderr())
+    config::login(&credentials, &check(), provider, KeyInput::stdin(provider), &mut stderr())
         .await
         .map_err(|why| anyhow!(why))
 }

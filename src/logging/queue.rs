@@ -23,12 +23,12 @@ type Output = Box<dyn Write + Send>;
 
 /// Takes one line a write and never waits: a line that finds no room is dropped and counted.
 #[derive(Clone)]
-pub(super) struct Queue(Arc<Shared>);
+pub(super) struct Queue(Arc<QueueShared>);
 
-struct Shared {
+struct QueueShared {
     /// Channel to the thread, or the output that the thread will write to.
     thread: Mutex<Thread>,
-    state: Arc<State>,
+    state: Arc<QueueState>,
 }
 
 /// Started with the first line, so that whoever logs nothing pays nothing.
@@ -40,7 +40,7 @@ enum Thread {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// Bytes that are not written yet.
     waiting: AtomicUsize,
     /// Lines that found no room since the last one that was written.
@@ -51,11 +51,11 @@ impl Queue {
     /// Nothing is done before the first line.
     pub(super) fn new(output: Output) -> Self {
         let thread = Mutex::new(Thread::Ready(output));
-        Self(Arc::new(Shared { thread, state: Arc::default() }))
+        Self(Arc::new(QueueShared { thread, state: Arc::default() }))
     }
 
     fn push(&self, line: &[u8]) {
-        let Shared { thread, state } = &*self.0;
+        let QueueShared { thread, state } = &*self.0;
         let mut thread = thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.start(state);
         let size = line.len();
@@ -80,7 +80,7 @@ impl Queue {
 }
 
 impl Thread {
-    fn start(&mut self, state: &Arc<State>) {
+    fn start(&mut self, state: &Arc<QueueState>) {
         if !matches!(self, Self::Ready(_)) {
             return;
         }
@@ -95,7 +95,7 @@ impl Thread {
     }
 }
 
-fn write(mut output: Output, lines: &Receiver<Vec<u8>>, state: &State) {
+fn write(mut output: Output, lines: &Receiver<Vec<u8>>, state: &QueueState) {
     for line in lines {
         // If nobody reads it there is nobody to tell.
         let _ = output.write_all(&line);

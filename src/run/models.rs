@@ -16,7 +16,7 @@ use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
 use tandem_model::{Error, Model, Models};
-use tandem_settings::{Credentials, Origin, Settings};
+use tandem_settings::{Credentials, SettingOrigin, Settings};
 
 /// The models that the user's keys are for, and those that play a script.
 pub(super) struct Choice {
@@ -44,13 +44,14 @@ impl Choice {
             return replay;
         }
         // A variable of this name is no other provider's.
-        let variable = matches!(settings.origin("model.name"), [Origin::Variable("GEMINI_MODEL")]);
+        let variable =
+            matches!(settings.origin("model.name"), [SettingOrigin::Variable("GEMINI_MODEL")]);
         let usual = if variable { Provider::Gemini } else { self.usual };
         let wanted = match id.map(|id| Provider::check(id, usual)).transpose() {
             Ok(wanted) => wanted,
             // On the command line it is wrong at once; of a file the person hears with the first
             // prompt, where the model can also be changed.
-            Err(why) if matches!(settings.origin("model.name"), [Origin::Flag(_)]) => {
+            Err(why) if matches!(settings.origin("model.name"), [SettingOrigin::Flag(_)]) => {
                 anyhow::bail!(why)
             }
             Err(why) => return Ok(Arc::new(wrong(&why))),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::dotenv::DotEnv;
-use super::endpoint::{self, ResolvedEndpoint, Unusable};
+use super::endpoint::{self, ResolvedEndpoint, UnusableEndpoint};
 use super::env::Env;
 use super::key_file::{self, Stored};
 use super::provider_variables::{ProviderVariables, provider_variables};
@@ -25,13 +25,13 @@ pub struct Credentials {
     /// change where its next request goes.
     dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
     /// The same for every directory.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CredentialState>>,
     /// For whoever asks the person: one at a time.
     pub(super) asking: Arc<Semaphore>,
 }
 
 #[derive(Default)]
-struct State {
+struct CredentialState {
     /// Keys that the person has given to this process: they count before all that is set up.
     given: BTreeMap<Provider, Secret>,
     /// Every key that was found.
@@ -46,7 +46,7 @@ impl Credentials {
         let names =
             Provider::ALL.into_iter().flat_map(|provider| provider_variables(provider).keys);
         let keys = names.filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
-        let state = State { keys: keys.collect(), ..State::default() };
+        let state = CredentialState { keys: keys.collect(), ..CredentialState::default() };
         Arc::new(Self {
             env,
             dotenv: Mutex::default(),
@@ -89,7 +89,7 @@ impl Credentials {
     pub fn first_set_up(&self) -> Option<Provider> {
         let is_set_up = |provider| match provider {
             Provider::Ollama => self.env.var("OLLAMA_HOST").is_some(),
-            provider => !matches!(self.look(provider), Err(Unusable::NoKey)),
+            provider => !matches!(self.look(provider), Err(UnusableEndpoint::NoKey)),
         };
         let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi, Provider::Ollama];
         order.into_iter().find(|provider| is_set_up(*provider))
@@ -151,7 +151,7 @@ impl Credentials {
     }
 
     /// Looks for the key of a provider to use now.
-    pub(super) fn look(&self, provider: Provider) -> Result<ResolvedEndpoint, Unusable> {
+    pub(super) fn look(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let given = self.state.lock().given.get(&provider).cloned();
         match given {
             Some(key) => Ok(ResolvedEndpoint {
@@ -163,7 +163,7 @@ impl Credentials {
     }
 
     /// Looks for the key that another process would use.
-    pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, Unusable> {
+    pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
         let vars = Vars { env: &self.env, dotenv: &dotenv };
         let found = endpoint::find(provider, vars, || self.stored(provider));
@@ -190,8 +190,8 @@ impl Credentials {
     }
 
     /// Returns a sentence on the problem, and what to do.
-    pub(super) fn explain(&self, provider: Provider, unusable: Unusable) -> String {
-        if let Unusable::Wrong(why) = unusable {
+    pub(super) fn explain(&self, provider: Provider, unusable: UnusableEndpoint) -> String {
+        if let UnusableEndpoint::Wrong(why) = unusable {
             return why;
         }
         let dotenv = self.dotenv(provider);

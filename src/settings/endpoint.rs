@@ -20,14 +20,14 @@ pub(super) struct ResolvedEndpoint {
 }
 
 /// Why there is nothing to call.
-pub(super) enum Unusable {
+pub(super) enum UnusableEndpoint {
     /// There is no key.
     NoKey,
     /// Something is set that cannot be used: what, and what to do.
     Wrong(String),
 }
 
-impl From<String> for Unusable {
+impl From<String> for UnusableEndpoint {
     fn from(why: String) -> Self {
         Self::Wrong(why)
     }
@@ -38,7 +38,7 @@ pub(super) fn find(
     provider: Provider,
     vars: Vars<'_>,
     stored: impl FnOnce() -> Result<Option<Secret>, String>,
-) -> Result<ResolvedEndpoint, Unusable> {
+) -> Result<ResolvedEndpoint, UnusableEndpoint> {
     if provider == Provider::Gemini && is_vertex(vars) {
         return Ok(vertex(vars)?);
     }
@@ -50,7 +50,7 @@ pub(super) fn find(
     };
     let needs_key = provider != Provider::Ollama && vars.get(url).is_none();
     if key.is_none() && needs_key {
-        return Err(Unusable::NoKey);
+        return Err(UnusableEndpoint::NoKey);
     }
     let mut endpoint = with_key(provider, vars, key)?;
     endpoint.bearer |= var.is_some_and(|var| var.name == AUTH_TOKEN);

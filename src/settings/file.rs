@@ -36,11 +36,11 @@ const OPTIONS: ParseOptions = ParseOptions {
 pub(super) struct Node {
     /// From 1.
     pub line: usize,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// A value that holds no others.
     Plain(Value),
     List(Vec<Node>),
@@ -102,7 +102,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
         format!("{shown}:{line}: {why}; nothing that this file says counts.")
     })?;
     match node {
-        Some(Node { line, kind: Kind::Plain(_) | Kind::List(_) }) => Err(format!(
+        Some(Node { line, kind: NodeKind::Plain(_) | NodeKind::List(_) }) => Err(format!(
             "{shown}:{line}: must be an object (`{{ ... }}`); the file does not count."
         )),
         node => Ok(node),
@@ -114,7 +114,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match parse_to_ast(text, &CollectOptions::default(), &OPTIONS) {
         Ok(parsed) => {
-            let mut lines = Lines { text, at: 0, line: 1 };
+            let mut lines = LineCounter { text, at: 0, line: 1 };
             Ok(parsed.value.map(|value| node(value, &mut lines)))
         }
         Err(err) => {
@@ -128,13 +128,13 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
 }
 
 /// Counts lines on the way through a text.
-struct Lines<'a> {
+struct LineCounter<'a> {
     text: &'a str,
     at: usize,
     line: usize,
 }
 
-impl Lines<'_> {
+impl LineCounter<'_> {
     /// The line of an offset that is not before the last that was asked for.
     fn of(&mut self, offset: usize) -> usize {
         let passed = self.text.as_bytes().get(self.at..offset).unwrap_or_default();
@@ -144,19 +144,19 @@ impl Lines<'_> {
     }
 }
 
-fn node(value: ast::Value<'_>, lines: &mut Lines<'_>) -> Node {
+fn node(value: ast::Value<'_>, lines: &mut LineCounter<'_>) -> Node {
     let line = lines.of(value.start());
     let kind = match value {
-        ast::Value::NullKeyword(_) => Kind::Plain(Value::Null),
-        ast::Value::BooleanLit(it) => Kind::Plain(Value::Bool(it.value)),
-        ast::Value::NumberLit(it) => Kind::Plain(number(it.value)),
-        ast::Value::StringLit(it) => Kind::Plain(Value::String(it.value.into_owned())),
+        ast::Value::NullKeyword(_) => NodeKind::Plain(Value::Null),
+        ast::Value::BooleanLit(it) => NodeKind::Plain(Value::Bool(it.value)),
+        ast::Value::NumberLit(it) => NodeKind::Plain(number(it.value)),
+        ast::Value::StringLit(it) => NodeKind::Plain(Value::String(it.value.into_owned())),
         ast::Value::Array(it) => {
-            Kind::List(it.elements.into_iter().map(|value| node(value, lines)).collect())
+            NodeKind::List(it.elements.into_iter().map(|value| node(value, lines)).collect())
         }
         ast::Value::Object(it) => {
             let property = |it: ast::ObjectProp<'_>| (it.name.into_string(), node(it.value, lines));
-            Kind::Object(it.properties.into_iter().map(property).collect())
+            NodeKind::Object(it.properties.into_iter().map(property).collect())
         }
     };
     Node { line, kind }
@@ -182,17 +182,17 @@ impl Node {
     pub(super) fn find<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         let mut node = self;
         for name in names {
-            let Kind::Object(properties) = &node.kind else { return None };
+            let NodeKind::Object(properties) = &node.kind else { return None };
             node =
                 properties.iter().rev().find(|(known, _)| known == name).map(|(_, node)| node)?;
         }
-        (!matches!(node.kind, Kind::Plain(Value::Null))).then_some(node)
+        (!matches!(node.kind, NodeKind::Plain(Value::Null))).then_some(node)
     }
 
     /// An element of a list.
     pub(super) fn element(&self, index: usize) -> Option<&Self> {
         match &self.kind {
-            Kind::List(elements) => elements.get(index),
+            NodeKind::List(elements) => elements.get(index),
             _ => None,
         }
     }
@@ -200,10 +200,10 @@ impl Node {
     /// The value, with `text` applied to every text in it, but not to names.
     pub(super) fn value(&self, text: &mut impl FnMut(&str) -> String) -> Value {
         match &self.kind {
-            Kind::Plain(Value::String(it)) => Value::String(text(it)),
-            Kind::Plain(it) => it.clone(),
-            Kind::List(it) => it.iter().map(|node| node.value(text)).collect(),
-            Kind::Object(it) => {
+            NodeKind::Plain(Value::String(it)) => Value::String(text(it)),
+            NodeKind::Plain(it) => it.clone(),
+            NodeKind::List(it) => it.iter().map(|node| node.value(text)).collect(),
+            NodeKind::Object(it) => {
                 let property = |(name, node): &(String, Self)| (name.clone(), node.value(text));
                 Value::Object(it.iter().map(property).collect::<Map<_, _>>())
             }

@@ -29,12 +29,12 @@ pub struct Limits {
     /// Options of requests to the model.
     pub model: model::options::RequestOptions,
     /// Limits of the A2A server.
-    pub a2a: A2a,
+    pub a2a: A2aLimits,
 }
 
 /// Limits of the A2A server.
 #[derive(Debug, Clone)]
-pub struct A2a {
+pub struct A2aLimits {
     /// Connections at once.
     pub connections: usize,
     /// Requests under way at once.
@@ -57,7 +57,7 @@ pub struct A2a {
     pub question: Duration,
 }
 
-impl Default for A2a {
+impl Default for A2aLimits {
     fn default() -> Self {
         Self {
             connections: 64,
@@ -85,7 +85,7 @@ impl Default for Limits {
             mcp: mcp::Limits::default(),
             commands: commands::CustomLimits::default(),
             model: model::options::RequestOptions::default(),
-            a2a: A2a::default(),
+            a2a: A2aLimits::default(),
         }
     }
 }

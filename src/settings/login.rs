@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::credentials::Credentials;
-use super::endpoint::{ResolvedEndpoint, Unusable};
+use super::endpoint::{ResolvedEndpoint, UnusableEndpoint};
 use super::provider_variables::provider_variables;
 use super::typed_key::{Check, Refusal, accept};
 use tandem_model::provider::Provider;
@@ -15,12 +15,12 @@ use tandem_model::provider::Provider;
 const MAX_LINE: u64 = 4096;
 
 /// Source of a typed key.
-pub struct Input {
+pub struct KeyInput {
     attempts: u32,
     read: Box<dyn FnMut() -> io::Result<String> + Send>,
 }
 
-impl Input {
+impl KeyInput {
     /// Reads a line so often at most.
     pub fn new(attempts: u32, read: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
         Self { attempts, read: Box::new(read) }
@@ -50,7 +50,7 @@ pub async fn login(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
-    mut input: Input,
+    mut input: KeyInput,
     out: &mut (dyn Write + Send),
 ) -> Result<(), String> {
     // A Ctrl-C must not end the process while the terminal does not echo.
@@ -106,8 +106,8 @@ pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
         Ok(ResolvedEndpoint { variable: Some(variable), .. }) => {
             format!("{variable} comes first as long as it is set.")
         }
-        Err(Unusable::Wrong(why)) => why,
-        Ok(_) | Err(Unusable::NoKey) => return told,
+        Err(UnusableEndpoint::Wrong(why)) => why,
+        Ok(_) | Err(UnusableEndpoint::NoKey) => return told,
     };
     format!("{told} It counts for this session only: {why}")
 }

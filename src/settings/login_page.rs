@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::browser;
 use super::credentials::Credentials;
-use super::endpoint::Unusable;
+use super::endpoint::UnusableEndpoint;
 use super::login::told;
 use super::provider_variables::provider_variables;
 use super::typed_key::{Check, Refusal, accept};
@@ -58,7 +58,7 @@ pub async fn authenticate(
     credentials.refresh(provider);
     let what_to_do = match credentials.look(provider) {
         Ok(_) => return Ok(()),
-        Err(wrong @ Unusable::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
+        Err(wrong @ UnusableEndpoint::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
         Err(missing) => credentials.explain(provider, missing),
     };
     let asked = ask(credentials, check, provider, &|_| {}).await;
@@ -90,7 +90,7 @@ async fn ask(
     let no_page = |err: io::Error| format!("No page could be served: {err}.");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(no_page)?;
     let port = listener.local_addr().map_err(no_page)?.port();
-    let page = Arc::new(Page {
+    let page = Arc::new(LoginPage {
         hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
         path: format!("/{}", random().map_err(no_page)?),
         credentials: Arc::clone(credentials),
@@ -131,7 +131,7 @@ fn random() -> io::Result<String> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-struct Page {
+struct LoginPage {
     /// Value of the `Host` header from a browser on this computer; any other was led here.
     hosts: [String; 2],
     path: String,
@@ -145,7 +145,7 @@ struct Page {
     ending: CancellationToken,
 }
 
-impl Page {
+impl LoginPage {
     /// Waits until there is a key that did not come through the page: from `tandem login`, say.
     async fn found_elsewhere(&self) {
         loop {
@@ -225,7 +225,7 @@ impl Page {
     }
 }
 
-async fn answer(State(page): State<Arc<Page>>, request: Request) -> Response {
+async fn answer(State(page): State<Arc<LoginPage>>, request: Request) -> Response {
     if let Err(status) = page.admit(&request) {
         return respond(status, "", "");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::origin::Origin;
+use super::origin::SettingOrigin;
 
 /// Configuration of an MCP server. Only the types of its values are checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct McpServer {
     pub auth_provider_type: Option<String>,
     /// Origin of the entry. Always set in [`Settings`](super::Settings).
     #[serde(skip)]
-    pub origin: Option<Origin>,
+    pub origin: Option<SettingOrigin>,
     /// The environment variables whose values were put into it.
     #[serde(skip)]
     pub variables: Vec<String>,
@@ -85,7 +85,7 @@ impl McpServer {
     /// Returns `true` if a project in a folder that the user has not judged names the server: then the
     /// user is asked before the server is started or reached.
     pub fn unjudged(&self) -> bool {
-        self.origin.as_ref().is_some_and(Origin::unjudged)
+        self.origin.as_ref().is_some_and(SettingOrigin::unjudged)
     }
 }
 

@@ -19,7 +19,7 @@ const MAX_KIB: u64 = 256;
 
 /// Returns the means of logging in to MCP servers, and the store of their tokens.
 pub fn mcp_logins(credentials: &Arc<Credentials>) -> Logins {
-    let store = Arc::new(Files { dir: credentials.env().config_dir() });
+    let store = Arc::new(TokenFiles { dir: credentials.env().config_dir() });
     let credentials = Arc::clone(credentials);
     let open = move |address: String| {
         let credentials = Arc::clone(&credentials);
@@ -34,11 +34,11 @@ pub fn mcp_logins(credentials: &Arc<Credentials>) -> Logins {
     Logins { store, open: Arc::new(open) }
 }
 
-struct Files {
+struct TokenFiles {
     dir: Option<PathBuf>,
 }
 
-impl Files {
+impl TokenFiles {
     /// A file for a server, of this ending. Addresses may be long, and hold what no name may.
     fn path(&self, server: &str, ending: &str) -> Result<PathBuf, String> {
         let dir = self.dir.as_ref().ok_or("there is no home directory: set HOME")?;
@@ -61,7 +61,7 @@ impl Files {
     }
 }
 
-impl TokenStore for Files {
+impl TokenStore for TokenFiles {
     fn load(&self, server: &str) -> Result<Option<String>, String> {
         let path = self.path(server, "json")?;
         let read = owned_file::read(&path, MAX_KIB);

@@ -12,17 +12,17 @@ use serde_path_to_error::Segment;
 use super::dotenv::DotEnv;
 use super::env::Env;
 use super::expand;
-use super::file::{self, Kind, Node};
+use super::file::{self, Node, NodeKind};
 use super::keys::{
     FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged, WITHOUT_EFFECT,
 };
 use super::options::Settings;
-use super::origin::{Layer, Origin};
+use super::origin::{Layer, SettingOrigin};
 use super::trust::{Trust, trust};
 use tandem_agent::permission::Mode;
 
 /// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
-pub type Override = (&'static str, Origin, Value);
+pub type Override = (&'static str, SettingOrigin, Value);
 
 /// Reads the files that count in the directory `project`; `given` counts more than any file, and
 /// than the variable that names the model.
@@ -51,11 +51,11 @@ struct Merger<'a> {
     /// Read only for a variable that the environment has not.
     dotenv: OnceCell<DotEnv>,
     values: Value,
-    origins: BTreeMap<String, Vec<Origin>>,
+    origins: BTreeMap<String, Vec<SettingOrigin>>,
     /// MCP servers as they are written, and the variables that were put into them, by name.
     servers: BTreeMap<String, (Value, Vec<String>)>,
     /// The place of each value that asks for what there is not here, by name.
-    without_effect: BTreeMap<&'static str, Origin>,
+    without_effect: BTreeMap<&'static str, SettingOrigin>,
     remarks: Vec<String>,
     /// Places of settings files, and the outcome of reading each.
     pub files: Vec<(Arc<Path>, &'static str)>,
@@ -67,7 +67,7 @@ struct LayerValue<'a> {
     /// Path of the value: the key's names, and for one of many its own.
     path: Vec<&'a str>,
     value: Value,
-    origin: Origin,
+    origin: SettingOrigin,
     /// Node in the file, to find the line of an error.
     node: Option<&'a Node>,
 }
@@ -117,7 +117,7 @@ impl<'a> Merger<'a> {
         for (name, asks) in WITHOUT_EFFECT {
             let Some(node) = root.find(name.split('.')) else { continue };
             if asks(&node.value(&mut ToOwned::to_owned)) {
-                let origin = Origin::File { layer, path: Arc::clone(path), line: node.line };
+                let origin = SettingOrigin::File { layer, path: Arc::clone(path), line: node.line };
                 self.without_effect.insert(name, origin);
             } else {
                 self.without_effect.remove(name);
@@ -133,7 +133,7 @@ impl<'a> Merger<'a> {
     fn key(&mut self, key: &Key, node: &Node, layer: Layer, path: &Arc<Path>) {
         let names: Vec<&str> = key.name.split('.').collect();
         match &node.kind {
-            Kind::Object(properties) if key.merge == Merge::Each => {
+            NodeKind::Object(properties) if key.merge == Merge::Each => {
                 for (name, node) in properties {
                     let names: Vec<_> = names.iter().copied().chain([name.as_str()]).collect();
                     self.node(key, &names, node, (layer, path));
@@ -144,7 +144,7 @@ impl<'a> Merger<'a> {
     }
 
     fn node(&mut self, key: &Key, names: &[&str], node: &Node, from: (Layer, &Arc<Path>)) {
-        if matches!(node.kind, Kind::Plain(Value::Null)) {
+        if matches!(node.kind, NodeKind::Plain(Value::Null)) {
             return;
         }
         let mut variables = Vec::new();
@@ -157,7 +157,8 @@ impl<'a> Merger<'a> {
                 value
             })
         });
-        let origin = Origin::File { layer: from.0, path: Arc::clone(from.1), line: node.line };
+        let origin =
+            SettingOrigin::File { layer: from.0, path: Arc::clone(from.1), line: node.line };
         let server = (key.name == MCP_SERVERS).then(|| names.last().copied().unwrap_or_default());
         if self.say(LayerValue { key, path: names.to_vec(), value, origin, node: Some(node) })
             && let Some(server) = server
@@ -170,7 +171,7 @@ impl<'a> Merger<'a> {
     /// Takes over what variables set, which count as much in a `.env` that is trusted.
     fn variables(&mut self) {
         if let Some(model) = self.variable(MODEL).filter(|model| !model.is_empty()) {
-            self.given(&("model.name", Origin::Variable(MODEL), Value::String(model)));
+            self.given(&("model.name", SettingOrigin::Variable(MODEL), Value::String(model)));
         }
     }
 
@@ -250,7 +251,7 @@ impl<'a> Merger<'a> {
         may
     }
 
-    fn remark(&mut self, origin: &Origin, why: &str) {
+    fn remark(&mut self, origin: &SettingOrigin, why: &str) {
         self.remarks.push(format!("{origin}: {why}"));
     }
 
@@ -312,7 +313,7 @@ fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
     root.find(key.name.split('.')).or_else(|| {
         let old = key.old.iter().find_map(|name| root.find(name.split('.')));
         // A name of a value that is a name of a group now: `model`.
-        old.filter(|node| !matches!(node.kind, Kind::Object(_)))
+        old.filter(|node| !matches!(node.kind, NodeKind::Object(_)))
     })
 }
 
@@ -388,7 +389,7 @@ fn slot<'a>(value: &'a mut Value, names: &[&str]) -> &'a mut Value {
 }
 
 /// Returns the origins of a value that is no default, separated by commas.
-fn said_at(origins: &BTreeMap<String, Vec<Origin>>, name: &str) -> String {
+fn said_at(origins: &BTreeMap<String, Vec<SettingOrigin>>, name: &str) -> String {
     let origins = origins.get(name).map(Vec::as_slice).unwrap_or_default();
     origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

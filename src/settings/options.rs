@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys;
 use super::mcp_server::McpServer;
-use super::origin::{Layer, Origin};
+use super::origin::{Layer, SettingOrigin};
 use super::take;
 use tandem_agent::permission::Mode;
 use tandem_agent::permission::consent::Executable;
@@ -46,19 +46,19 @@ use tandem_model::provider::Provider;
 #[serde(default, rename_all = "camelCase")]
 pub struct Settings {
     /// The model and its conversation.
-    pub model: Model,
+    pub model: ModelSettings,
     /// Ways of working.
-    pub general: General,
+    pub general: GeneralSettings,
     /// MCP servers by name. Which of them count, [`Settings::mcp_servers`] says.
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Selection of MCP servers.
-    pub mcp: Mcp,
+    pub mcp: McpSettings,
     /// Text for the model beside the prompt.
-    pub context: Context,
+    pub context: ContextSettings,
     /// Tools for the model.
-    pub tools: Tools,
+    pub tools: ToolsSettings,
     /// Safeguards.
-    pub security: Security,
+    pub security: SecuritySettings,
     /// More files, or directories of files, with policy rules. Absolute.
     pub policy_paths: Vec<PathBuf>,
     /// The same, of the machine's owner. Absolute.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub limits: BTreeMap<String, u64>,
     /// Origins of each value, by its name in the files.
     #[serde(skip)]
-    pub(super) origins: BTreeMap<String, Vec<Origin>>,
+    pub(super) origins: BTreeMap<String, Vec<SettingOrigin>>,
     /// Sentences on values that were not followed, and why.
     #[serde(skip)]
     pub(super) remarks: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Settings {
 /// The model and its conversation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Model {
+pub struct ModelSettings {
     /// Its id, as `--model` takes it.
     pub name: Option<String>,
     /// Provider of a model id that names none: a key of this program's own.
@@ -98,7 +98,7 @@ pub struct Model {
     pub disable_loop_detection: bool,
 }
 
-impl Default for Model {
+impl Default for ModelSettings {
     fn default() -> Self {
         Self {
             name: None,
@@ -114,7 +114,7 @@ impl Default for Model {
 /// Ways of working.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct General {
+pub struct GeneralSettings {
     /// Mode that a session begins with. Yolo needs a flag.
     #[serde(deserialize_with = "take::mode")]
     pub default_approval_mode: Mode,
@@ -128,7 +128,7 @@ pub struct General {
     pub enable_notifications: bool,
 }
 
-impl Default for General {
+impl Default for GeneralSettings {
     fn default() -> Self {
         Self {
             default_approval_mode: Mode::default(),
@@ -157,7 +157,7 @@ impl Default for Checkpointing {
 /// Selection of MCP servers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Mcp {
+pub struct McpSettings {
     /// If it is there, no others.
     pub allowed: Option<Vec<String>>,
     /// Not these.
@@ -167,7 +167,7 @@ pub struct Mcp {
 /// Text for the model beside the prompt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Context {
+pub struct ContextSettings {
     /// Names of memory files: plain names or relative paths without `..`.
     #[serde(deserialize_with = "take::file_names")]
     pub file_name: Vec<String>,
@@ -183,7 +183,7 @@ pub struct Context {
     pub file_filtering: FileFiltering,
 }
 
-impl Default for Context {
+impl Default for ContextSettings {
     fn default() -> Self {
         Self {
             file_name: vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()],
@@ -223,7 +223,7 @@ impl Default for FileFiltering {
 /// Tools for the model.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Tools {
+pub struct ToolsSettings {
     /// If it is there, no other built-in tools: `read_file`, `run_shell_command(git status)`.
     pub core: Option<Vec<String>>,
     /// Calls that need no question, in the same form.
@@ -233,9 +233,9 @@ pub struct Tools {
     /// Tools that are asked about every time.
     pub confirmation_required: Vec<String>,
     /// Commands.
-    pub shell: Shell,
+    pub shell: ShellSettings,
     /// Reading the web.
-    pub web_fetch: WebFetch,
+    pub web_fetch: WebFetchSettings,
     /// Characters of output that the model is given of one call. `None`: as many as the limit
     /// `output-chars` says; 0 or less in the files is [`usize::MAX`].
     #[serde(deserialize_with = "take::threshold")]
@@ -245,7 +245,7 @@ pub struct Tools {
 /// Commands.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Shell {
+pub struct ShellSettings {
     /// Seconds that a command may be silent; 0: for ever. `None`: as the limit
     /// `shell-idle-seconds` says.
     #[serde(deserialize_with = "take::seconds")]
@@ -255,7 +255,7 @@ pub struct Shell {
 /// Reading the web: a key of this program's own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct WebFetch {
+pub struct WebFetchSettings {
     /// `true` if this machine itself and private networks may be read from.
     pub allow_private: bool,
 }
@@ -263,7 +263,7 @@ pub struct WebFetch {
 /// Safeguards.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Security {
+pub struct SecuritySettings {
     /// No yolo, even by flag.
     pub disable_yolo_mode: bool,
     /// No question offers "always".
@@ -275,7 +275,7 @@ pub struct Security {
     /// Filter of the environment that commands see.
     pub environment_variable_redaction: Redaction,
     /// Authentication with the model's provider.
-    pub auth: Auth,
+    pub auth: AuthSettings,
 }
 
 /// Trust in folders.
@@ -313,7 +313,7 @@ impl Default for Redaction {
 /// Authentication with the model's provider.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Auth {
+pub struct AuthSettings {
     /// `gemini-api-key`, `vertex-ai` and others that are not known here.
     pub selected_type: Option<String>,
 }
@@ -321,7 +321,7 @@ pub struct Auth {
 impl Settings {
     /// Returns the origins of a value, by its name in the files (`tools.exclude`,
     /// `mcpServers.github`): several for a list that layers add to, none for a default.
-    pub fn origin(&self, key: &str) -> &[Origin] {
+    pub fn origin(&self, key: &str) -> &[SettingOrigin] {
         self.origins.get(key).map_or(&[], Vec::as_slice)
     }
 
@@ -332,11 +332,11 @@ impl Settings {
 
     /// Returns `true` if the user, or the machine's owner, has said that folders need not be judged.
     pub fn trusts_unjudged(&self) -> bool {
-        let projects = |origin: &Origin| match origin {
-            Origin::File { layer, .. } => {
+        let projects = |origin: &SettingOrigin| match origin {
+            SettingOrigin::File { layer, .. } => {
                 matches!(layer, Layer::Project | Layer::UnjudgedProject)
             }
-            Origin::Variable(_) | Origin::Flag(_) => false,
+            SettingOrigin::Variable(_) | SettingOrigin::Flag(_) => false,
         };
         !self.security.folder_trust.enabled && !self.origin(keys::FOLDER_TRUST).iter().any(projects)
     }

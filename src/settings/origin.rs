@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// In a file.
     File {
         /// Layer of the file.
@@ -39,7 +39,7 @@ pub enum Layer {
     System,
 }
 
-impl Origin {
+impl SettingOrigin {
     /// Returns `true` for a project's file in a folder that the user has not judged.
     pub fn unjudged(&self) -> bool {
         matches!(self, Self::File { layer: Layer::UnjudgedProject, .. })
@@ -56,7 +56,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line, .. } => write!(f, "{}:{line}", path.display()),

@@ -40,7 +40,7 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
     };
     let no_yolo = why.map(|why| format!("There is no mode `{}` here: {why}.", Mode::Yolo));
     PolicySetup {
-        store: Arc::new(Files::new(env, settings)),
+        store: Arc::new(PolicyFiles::new(env, settings)),
         interactive,
         always: !security.disable_always_allow,
         can_save: security.enable_permanent_tool_approval,
@@ -76,7 +76,7 @@ struct PolicySource {
 }
 
 /// Policy files and rules from settings.
-struct Files {
+struct PolicyFiles {
     places: Vec<PolicySource>,
     /// Rules from the settings.
     rules: Vec<Rule>,
@@ -86,7 +86,7 @@ struct Files {
     writing: Mutex<()>,
 }
 
-impl Files {
+impl PolicyFiles {
     fn new(env: &Env, settings: &Settings) -> Self {
         let own = env.config_dir().map(|dir| dir.join("policies"));
         let gemini = env.gemini_dir().map(|dir| dir.join("policies"));
@@ -168,7 +168,7 @@ impl Files {
     }
 }
 
-impl permission::RuleStore for Files {
+impl permission::RuleStore for PolicyFiles {
     fn load(&self) -> LoadedRules {
         let (mut rules, mut broken) = (self.rules.clone(), Vec::new());
         let (mut saved, mut remarks) = (Vec::new(), Vec::new());

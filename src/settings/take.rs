@@ -63,14 +63,14 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>,
 pub(super) fn file_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Names {
+    enum OneOrMany {
         One(String),
         Many(Vec<String>),
     }
     let wrong = || D::Error::custom("must be a file's name or a list of them, without `..`");
-    let names = match Names::deserialize(from).map_err(|_| wrong())? {
-        Names::One(name) => vec![name],
-        Names::Many(names) => names,
+    let names = match OneOrMany::deserialize(from).map_err(|_| wrong())? {
+        OneOrMany::One(name) => vec![name],
+        OneOrMany::Many(names) => names,
     };
     let inside = |name: &String| {
         let mut parts = Path::new(name).components();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tandem_model::Error;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider::Gemini;
-use tandem_settings::{Check, Credentials, Input, login, logout};
+use tandem_settings::{Check, Credentials, KeyInput, login, logout};
 
 use crate::credentials::{Place, STORED, words};
 
@@ -29,7 +29,7 @@ async fn log_in(credentials: &Arc<Credentials>, lines: &[&str]) -> (String, Opti
     let typed: Vec<String> = lines.iter().rev().map(|line| (*line).to_owned()).collect();
     let typed = Mutex::new(typed);
     let attempts = u32::try_from(lines.len()).unwrap();
-    let input = Input::new(attempts, move || {
+    let input = KeyInput::new(attempts, move || {
         typed.lock().unwrap().pop().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     });
     let mut out = Vec::new();
@@ -87,7 +87,7 @@ async fn login_says_that_another_key_wins() {
 #[tokio::test]
 async fn login_that_is_interrupted_stores_nothing() {
     let credentials = Place::new().credentials(&[]);
-    let input = Input::new(3, || Err(io::ErrorKind::Interrupted.into()));
+    let input = KeyInput::new(3, || Err(io::ErrorKind::Interrupted.into()));
     let error = login(&credentials, &api(), Gemini, input, &mut io::sink()).await.unwrap_err();
     assert_eq!(error, "Interrupted; nothing was stored.");
 }

@@ -6,7 +6,7 @@ mod wrong;
 
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
-use tandem_settings::{Concealed, Layer, Origin, Override, Settings, read_settings};
+use tandem_settings::{Concealed, Layer, Override, SettingOrigin, Settings, read_settings};
 
 use crate::credentials::Place;
 
@@ -61,9 +61,9 @@ fn the_later_layer_wins() {
         assert_eq!(settings.model.name, Some(format!("model{number}")));
         assert_eq!(origins(&place, &settings, "model.name"), [format!("{file}:1")]);
     }
-    let origin = Origin::Variable("GEMINI_MODEL");
+    let origin = SettingOrigin::Variable("GEMINI_MODEL");
     let variable: Override = ("model.name", origin.clone(), json!("of the environment"));
-    let flag: Override = ("model.name", Origin::Flag("--model"), json!("of a flag"));
+    let flag: Override = ("model.name", SettingOrigin::Flag("--model"), json!("of a flag"));
     let settings = read_with(&place, &[], std::slice::from_ref(&variable));
     assert_eq!(settings.origin("model.name"), [origin]);
     let settings = read_with(&place, &[], &[variable, flag]);
@@ -129,7 +129,9 @@ fn a_server_takes_the_place_of_one_of_its_name_as_a_whole() {
     let a = &settings.mcp_servers["a"];
     assert_eq!((a.command.as_deref(), a.args.len()), (None, 0));
     assert_eq!(a.http_url.as_ref().map(Concealed::expose), Some("https://h"));
-    let Some(Origin::File { layer: Layer::Own, line: 1, .. }) = a.origin else { panic!("{a:?}") };
+    let Some(SettingOrigin::File { layer: Layer::Own, line: 1, .. }) = a.origin else {
+        panic!("{a:?}")
+    };
     let names: Vec<_> = settings.mcp_servers().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a"], "b is excluded");
     assert!(settings.mcp_servers.contains_key("b"));

@@ -99,8 +99,11 @@ fn yolo_is_for_flags_and_not_if_it_is_forbidden() {
         "home/.gemini/settings.json:1: `general.defaultApprovalMode` must be one of default, \
          auto_edit, plan; yolo is for --yolo and --approval-mode only.",
     );
-    let flag =
-        [("general.defaultApprovalMode", tandem_settings::Origin::Flag("--yolo"), json!("yolo"))];
+    let flag = [(
+        "general.defaultApprovalMode",
+        tandem_settings::SettingOrigin::Flag("--yolo"),
+        json!("yolo"),
+    )];
     let place = Place::new();
     let mode = |place: &Place| read_with(place, &[], &flag).general.default_approval_mode;
     assert_eq!(mode(&place), Mode::Yolo);
