@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     /// Options of the agent.
     #[command(flatten)]
-    pub(crate) agent: Agent,
+    pub(crate) agent: AgentArgs,
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) log_file: Option<PathBuf>,
@@ -58,12 +58,12 @@ pub(crate) enum Command {
         provider: Provider,
     },
     /// Serve other agents and tools over A2A, without an editor
-    Serve(Box<Serve>),
+    Serve(Box<ServeArgs>),
     /// Attach this terminal to a session of another tandem on this machine: one started with
     /// --a2a-port, or `tandem serve`
-    Attach(Attach),
+    Attach(AttachArgs),
     /// Show all settings and their origins
-    Config(Config),
+    Config(ConfigArgs),
     /// Replay a recorded conversation against an agent, and report where its answers differ
     ///
     /// The client's lines are sent one after the other, each after all lines of the agent that precede
@@ -71,13 +71,13 @@ pub(crate) enum Command {
     /// order of keys does not count, and its requests may have other ids, which the client's answers
     /// then have too. After the last line the client closes the connection, and the agent must end
     /// with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
-    Replay(Replay),
+    Replay(ReplayArgs),
 }
 
 /// Record to replay, and the agent to replay it against. The agent really runs the commands of the record's script: play
 /// only records that you trust.
 #[derive(Args)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// A file written by --record, or one of fixtures/acp. Paths in a record are compared as they
     /// are, so replay it where it was made; one that begins with a setup brings its workspace
     #[arg(value_name = "FILE")]
@@ -96,7 +96,7 @@ pub(crate) struct Replay {
 
 /// Session that a terminal attaches to.
 #[derive(Args)]
-pub(crate) struct Attach {
+pub(crate) struct AttachArgs {
     /// The port, or the address that the agent prints
     #[arg(value_name = "PORT", value_parser = port)]
     pub(crate) port: u16,
@@ -116,18 +116,18 @@ pub(crate) struct Attach {
 
 /// Options of `tandem config`.
 #[derive(Args)]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     /// Write one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// Model, permissions and limits.
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) work: WorkArgs,
 }
 
 /// Options of the agent for an editor, a terminal or one prompt.
 #[derive(Args)]
-pub(crate) struct Agent {
+pub(crate) struct AgentArgs {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
     /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass it, or the older names --experimental-acp and
     /// --experimental-zed-integration
@@ -135,7 +135,7 @@ pub(crate) struct Agent {
     pub(crate) acp: bool,
     /// Model, permissions and limits.
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) work: WorkArgs,
     /// The first prompt: in a terminal the conversation goes on from there, anywhere else it is run
     /// as with -p
     #[arg(value_name = "PROMPT", group = "one_prompt", conflicts_with_all = ["acp", "prompt", "prompt_interactive"])]
@@ -176,12 +176,12 @@ pub(crate) struct Agent {
     pub a2a_port: Option<u16>,
     /// Access over A2A.
     #[command(flatten)]
-    pub a2a: A2a,
+    pub a2a: A2aArgs,
 }
 
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// The port, on 127.0.0.1; 0: any free port, printed on standard error. Other users of this
     /// machine can reach it too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
@@ -199,15 +199,15 @@ pub(crate) struct Serve {
     pub(crate) drain_timeout: Duration,
     /// Model, permissions and limits.
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) work: WorkArgs,
     /// Access over A2A.
     #[command(flatten)]
-    pub a2a: A2a,
+    pub a2a: A2aArgs,
 }
 
 /// Access to the agent over A2A, and the addresses that it may call.
 #[derive(Args)]
-pub(crate) struct A2a {
+pub(crate) struct A2aArgs {
     /// Serve only those who send the token in this file (`Authorization: Bearer ...`, or `?token=`
     /// for a WebSocket); `TANDEM_A2A_TOKEN` has the same effect
     #[arg(long, value_name = "FILE")]
@@ -223,7 +223,7 @@ pub(crate) struct A2a {
 
 /// Model, permissions and limits of the agent.
 #[derive(Args, Clone)]
-pub(crate) struct Work {
+pub(crate) struct WorkArgs {
     /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
     /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
     /// and no network [default: gemini-3.8-flash]
@@ -336,7 +336,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     }
 }
 
-impl Agent {
+impl AgentArgs {
     /// Returns `true` if one prompt is run and no more, even in a terminal.
     pub(crate) fn one_prompt(&self) -> bool {
         self.prompt.is_some() || self.output_format != Format::default()
@@ -349,7 +349,7 @@ impl Agent {
     }
 }
 
-impl Work {
+impl WorkArgs {
     /// Returns the flags that override settings.
     pub(crate) fn given(&self) -> Vec<Override> {
         let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));

@@ -12,7 +12,7 @@ use tandem_content::visible::visible;
 
 use crate::cli::{Cli, Command};
 use crate::logging::Logs;
-use crate::run::{BAD_INPUT, End};
+use crate::run::{BAD_INPUT, ExitReason};
 
 fn main() -> ExitCode {
     run::keep_others_out();
@@ -26,10 +26,10 @@ fn main() -> ExitCode {
         }
     };
     match start(&cli) {
-        Ok(End::Done) => ExitCode::SUCCESS,
-        Ok(End::TimedOut | End::Unread) => ExitCode::FAILURE,
-        Ok(End::Signal(signal)) => exit_code(128 + signal),
-        Ok(End::Failed(code)) => exit_code(code),
+        Ok(ExitReason::Done) => ExitCode::SUCCESS,
+        Ok(ExitReason::TimedOut | ExitReason::Unread) => ExitCode::FAILURE,
+        Ok(ExitReason::Signal(signal)) => exit_code(128 + signal),
+        Ok(ExitReason::Failed(code)) => exit_code(code),
         Err(err) => {
             say(&format!("tandem: {err:#}"));
             let asked = cli.command.is_some() || cli.agent.first_prompt().is_some();
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(cli: &Cli) -> anyhow::Result<End> {
+fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let alone = cli.command.is_none() && !cli.agent.acp && !cli.agent.one_prompt();
     let person = alone || matches!(cli.command, Some(Command::Attach(_)));
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
@@ -46,9 +46,11 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &cli.command {
         Some(Command::Login { provider }) => {
-            return runtime.block_on(run::login(*provider)).map(|()| End::Done);
+            return runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done);
         }
-        Some(Command::Logout { provider }) => return run::logout(*provider).map(|()| End::Done),
+        Some(Command::Logout { provider }) => {
+            return run::logout(*provider).map(|()| ExitReason::Done);
+        }
         Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
         Some(Command::Attach(attach)) => {
             anyhow::ensure!(terminal, "`tandem attach` needs a terminal");
@@ -57,12 +59,12 @@ fn start(cli: &Cli) -> anyhow::Result<End> {
             return end;
         }
         Some(Command::Replay(replay)) => return runtime.block_on(run::replay(replay)),
-        Some(Command::Config(config)) => return run::config(config).map(|()| End::Done),
+        Some(Command::Config(config)) => return run::config(config).map(|()| ExitReason::Done),
         None => {}
     }
     if cli.agent.prompt_interactive.is_some() && !terminal {
         say("tandem: -i is for a terminal, and standard input or output is none; use -p");
-        return Ok(End::Failed(BAD_INPUT));
+        return Ok(ExitReason::Failed(BAD_INPUT));
     }
     if let Some(prompt) = cli.agent.first_prompt().filter(|_| !terminal) {
         let end = runtime.block_on(run::headless(&cli.agent, &prompt));

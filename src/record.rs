@@ -1,7 +1,7 @@
 //! Records of connections, a line of JSON each: `{"dir":"c2a"|"a2c","t":...,"msg":...}`.
 //!
 //! [`to_file`] writes one, [`read`] reads it again. A record that is to be played can begin with
-//! `{"dir":"setup",...}` ([`Setup`]), and say with `{"dir":"end"}` when the client hangs up.
+//! `{"dir":"setup",...}` ([`RecordSetup`]), and say with `{"dir":"end"}` when the client hangs up.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -21,7 +21,7 @@ use tandem_wire::rpc::{Direction, Tap};
 
 /// A line of the record.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct RecordEntry<'a> {
     /// Direction: client to agent, or agent to client.
     dir: &'static str,
     /// Milliseconds since the record began.
@@ -41,7 +41,7 @@ pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
     let begun = Instant::now();
     Ok(Arc::new(move |direction, line| {
         let msg = serde_json::from_slice(line).ok();
-        let entry = Entry {
+        let entry = RecordEntry {
             dir: match direction {
                 Direction::In => "c2a",
                 Direction::Out => "a2c",
@@ -64,14 +64,14 @@ pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Record {
     /// Setup that the agent is started with, if the record says so.
-    pub(crate) setup: Option<Setup>,
+    pub(crate) setup: Option<RecordSetup>,
     /// Events of the connection, in order, each with the number of its line.
-    pub(crate) steps: Vec<(usize, Step)>,
+    pub(crate) steps: Vec<(usize, RecordedStep)>,
 }
 
 /// Setup that the agent of a record is started with.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Setup {
+pub(crate) struct RecordSetup {
     /// Its arguments.
     pub(crate) args: Vec<String>,
     /// The files of its workspace. A name that ends in `/` is a directory.
@@ -82,7 +82,7 @@ pub(crate) struct Setup {
 
 /// Event in a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RecordedStep {
     /// The client wrote a line.
     Client(String),
     /// The agent wrote a line.
@@ -126,14 +126,14 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Record> {
         let step = match (line.dir, line.msg, line.raw) {
             ("setup", ..) => {
                 let RecordLine { args, files, script, .. } = line;
-                record.setup = Some(Setup { args, files, script });
+                record.setup = Some(RecordSetup { args, files, script });
                 continue;
             }
-            ("c2a", Some(msg), _) => Step::Client(msg.get().to_owned()),
-            ("c2a", None, Some(raw)) => Step::Client(raw),
-            ("a2c", Some(msg), _) => Step::Agent(msg.get().to_owned()),
-            ("a2c", None, Some(raw)) => Step::Agent(raw),
-            ("end", ..) => Step::End,
+            ("c2a", Some(msg), _) => RecordedStep::Client(msg.get().to_owned()),
+            ("c2a", None, Some(raw)) => RecordedStep::Client(raw),
+            ("a2c", Some(msg), _) => RecordedStep::Agent(msg.get().to_owned()),
+            ("a2c", None, Some(raw)) => RecordedStep::Agent(raw),
+            ("end", ..) => RecordedStep::End,
             _ => anyhow::bail!(
                 "{file}:{n}: `dir` is none of setup, c2a, a2c and end, or the line has \
                 neither `msg` nor `raw`"

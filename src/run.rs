@@ -22,15 +22,15 @@ use futures::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use self::a2a::Joined;
+use self::a2a::SessionServer;
 pub(crate) use self::a2a::serve;
 pub(crate) use self::attach::attach;
 pub(crate) use self::headless::headless;
-use self::models::Choice;
+use self::models::ModelChoice;
 pub(crate) use self::replay::replay;
 use self::search::GoogleSearch;
 pub(crate) use self::terminal::terminal;
-use crate::cli::{Agent, Config, Work};
+use crate::cli::{AgentArgs, ConfigArgs, WorkArgs};
 use tandem_wire::stdio;
 
 use crate::record;
@@ -68,7 +68,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Way in which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ExitReason {
     /// The editor hung up, and all that it asked for is answered.
     Done,
     /// The editor hung up, and what it asked for took too long.
@@ -94,14 +94,14 @@ pub(crate) fn keep_others_out() {
 }
 
 /// Serves an editor over standard input and output.
-pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
+    let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let (sessions, loaded) = making.one_session(agent, &settings)?;
     let session = loaded.session();
     let Making { credentials, supervisor, .. } = &making;
     let limits = making.limits(&settings);
-    let joined = Joined::begin(agent, &loaded, credentials, &limits).await?;
+    let joined = SessionServer::begin(agent, &loaded, credentials, &limits).await?;
     joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::Options {
@@ -124,23 +124,23 @@ pub(crate) async fn editor(agent: &Agent) -> anyhow::Result<End> {
     tokio::pin!(served);
     let end = tokio::select! {
         served = &mut served => match served {
-            Ok(()) => End::Done,
+            Ok(()) => ExitReason::Done,
             Err(err) if err.is::<rpc::NoMessages>() => {
                 // If standard error is closed there is nobody to tell.
                 let _ = writeln!(stderr(), "{TEXT_ON_STDIN}");
-                End::Failed(BAD_INPUT)
+                ExitReason::Failed(BAD_INPUT)
             }
             Err(err) => {
                 tracing::warn!("{err:#}");
-                End::Unread
+                ExitReason::Unread
             }
         },
-        () = stdio::reader_gone() => End::Unread,
+        () = stdio::reader_gone() => ExitReason::Unread,
         end = drained(&input_ended, agent.drain_timeout) => end,
-        signal = signals.next() => End::Signal(signal),
+        signal = signals.next() => ExitReason::Signal(signal),
     };
-    let mut answering = matches!(end, End::Signal(_) | End::TimedOut);
-    if matches!(end, End::Signal(_)) {
+    let mut answering = matches!(end, ExitReason::Signal(_) | ExitReason::TimedOut);
+    if matches!(end, ExitReason::Signal(_)) {
         // The editor is answered all the while.
         tokio::select! {
             () = joined.drain(session, agent.drain_timeout, &mut signals) => {}
@@ -168,7 +168,7 @@ fn environment(credentials: &Arc<Credentials>, settings: &Settings) -> Environme
 }
 
 /// Reads what is set up for work in a directory.
-fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
+fn read_settings(env: &Env, work: &WorkArgs, directory: &Path) -> Settings {
     let settings = config::read_settings(env, directory, &work.given());
     for remark in settings.remarks() {
         tracing::info!("{remark}");
@@ -178,7 +178,7 @@ fn read_settings(env: &Env, work: &Work, directory: &Path) -> Settings {
 
 /// Reads what is set up for work in the directory that an environment is for. It also decides
 /// whether folders there are trusted of which nobody has said anything.
-fn set_up(work: &Work, mut env: Env) -> (Env, Settings) {
+fn set_up(work: &WorkArgs, mut env: Env) -> (Env, Settings) {
     if work.skip_trust {
         env.trust_workspace();
     }
@@ -192,14 +192,14 @@ fn set_up(work: &Work, mut env: Env) -> (Env, Settings) {
 /// Parts that sessions are made with.
 #[derive(Clone)]
 struct Making {
-    work: Work,
+    work: WorkArgs,
     credentials: Arc<Credentials>,
     supervisor: Arc<Supervisor>,
 }
 
 impl Making {
     /// And what is set up for work in this directory.
-    fn new(work: &Work) -> anyhow::Result<(Self, Settings)> {
+    fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
         let credentials = Credentials::new(env);
         let supervisor = Supervisor::of_agent();
@@ -227,10 +227,10 @@ impl Making {
     }
 
     /// The model to begin with, and those there are beside it.
-    fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, Choice)> {
+    fn model(&self, settings: &Settings) -> anyhow::Result<(Arc<dyn Model>, ModelChoice)> {
         let limits = self.limits(settings);
         let models =
-            Choice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
+            ModelChoice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
         Ok((models.first(settings)?, models))
     }
 
@@ -238,7 +238,7 @@ impl Making {
     /// directory.
     fn one_session(
         &self,
-        agent: &Agent,
+        agent: &AgentArgs,
         settings: &Settings,
     ) -> anyhow::Result<(Arc<Sessions>, Arc<LoadedSession>)> {
         let (making, settings) = (self.clone(), settings.clone());
@@ -334,13 +334,13 @@ fn today() -> jiff::civil::Date {
 }
 
 /// Waits until the input has ended and the time for what was asked for is up too.
-async fn drained(input_ended: &CancellationToken, timeout: Duration) -> End {
+async fn drained(input_ended: &CancellationToken, timeout: Duration) -> ExitReason {
     input_ended.cancelled().await;
     if tokio::time::timeout(timeout, unread()).await.is_ok() {
-        return End::Unread;
+        return ExitReason::Unread;
     }
     tracing::warn!("standard input ended {timeout:?} ago, and what it asked for has not");
-    End::TimedOut
+    ExitReason::TimedOut
 }
 
 /// Waits until nobody can read standard output any more.
@@ -359,7 +359,7 @@ pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
 }
 
 /// Shows what is set, and where.
-pub(crate) fn config(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn config(config: &ConfigArgs) -> anyhow::Result<()> {
     let (env, settings) = set_up(&config.work, env()?);
     let text = if config.json {
         format!("{:#}\n", show::json(&settings))
@@ -413,13 +413,13 @@ fn authenticate(session: &Arc<Session>, credentials: &Arc<Credentials>) -> acp::
 }
 
 /// The signals that end the process.
-struct Signals {
+struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-impl Signals {
+impl EndSignals {
     fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self {

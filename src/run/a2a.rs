@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::{End, Making, Signals, authenticate};
-use crate::cli::{A2a, Agent, Serve};
+use super::{EndSignals, ExitReason, Making, authenticate};
+use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{self as a2a, Options, ServeAcp, ServedSessions};
 use tandem_acp as acp;
 use tandem_agent::permission::Mode;
@@ -33,20 +33,20 @@ use tandem_wire::rpc;
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
 /// Those who have joined a session that somebody drives, if anybody may.
-pub(super) struct Joined(Option<Server>);
+pub(super) struct SessionServer(Option<RunningServer>);
 
 /// A server that runs.
-struct Server {
+struct RunningServer {
     serving: JoinHandle<anyhow::Result<()>>,
     ending: a2a::Ending,
     address: String,
     connected: watch::Receiver<usize>,
 }
 
-impl Joined {
+impl SessionServer {
     /// Opens the session to others, if the user wants it.
     pub(super) async fn begin(
-        agent: &Agent,
+        agent: &AgentArgs,
         session: &Arc<LoadedSession>,
         credentials: &Arc<Credentials>,
         limits: &Limits,
@@ -60,7 +60,7 @@ impl Joined {
         let ending = a2a::Ending::default();
         let sessions = ServedSessions::Shared(Arc::clone(session));
         let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
-        Ok(Self(Some(Server { serving, ending, address, connected })))
+        Ok(Self(Some(RunningServer { serving, ending, address, connected })))
     }
 
     /// Says on standard error where they can.
@@ -77,7 +77,7 @@ impl Joined {
 
     /// Lets what runs come to its end if others have joined: for this time, or until another
     /// signal comes.
-    pub(super) async fn drain(&self, session: &Session, time: Duration, signals: &mut Signals) {
+    pub(super) async fn drain(&self, session: &Session, time: Duration, signals: &mut EndSignals) {
         let Some(server) = self.0.as_ref().filter(|server| *server.connected.borrow() > 0) else {
             return;
         };
@@ -91,7 +91,7 @@ impl Joined {
 
     /// Says good-bye to them.
     pub(super) async fn end(self) {
-        if let Some(Server { serving, ending, .. }) = self.0 {
+        if let Some(RunningServer { serving, ending, .. }) = self.0 {
             ending.now();
             // What it says of a fault it has logged.
             let _ = serving.await;
@@ -101,8 +101,8 @@ impl Joined {
 
 /// Serves sessions to other agents and tools, until a signal comes. What runs then has some time to
 /// end, or until another signal comes.
-pub(crate) async fn serve(serve: &Serve) -> anyhow::Result<End> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
+    let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&serve.work)?;
     let supervisor = Arc::clone(&making.supervisor);
     let limits = making.limits(&settings);
@@ -135,11 +135,11 @@ pub(crate) async fn serve(serve: &Serve) -> anyhow::Result<End> {
     };
     supervisor.end_all().await;
     served.context("the server failed")??;
-    Ok(End::Signal(signal))
+    Ok(ExitReason::Signal(signal))
 }
 
 /// Makes sessions below the directories that the user has named.
-fn maker(serve: &Serve, making: Making) -> anyhow::Result<MakeSession> {
+fn maker(serve: &ServeArgs, making: Making) -> anyhow::Result<MakeSession> {
     let directory = making.directory().to_owned();
     let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
         [] => vec![directory],
@@ -171,7 +171,11 @@ fn announce(address: &str) {
     let _ = writeln!(stderr(), "tandem: A2A at {address}");
 }
 
-fn options(a2a: &A2a, limits: &Limits, credentials: &Arc<Credentials>) -> anyhow::Result<Options> {
+fn options(
+    a2a: &A2aArgs,
+    limits: &Limits,
+    credentials: &Arc<Credentials>,
+) -> anyhow::Result<Options> {
     let limits = &limits.a2a;
     Ok(Options {
         token: token(a2a.a2a_token_file.as_deref(), credentials)?,

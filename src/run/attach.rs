@@ -4,8 +4,8 @@ use std::io::{Write as _, stderr};
 use std::path::Path;
 
 use super::a2a::token;
-use super::{End, Signals, credentials, terminal};
-use crate::cli::Attach;
+use super::{EndSignals, ExitReason, credentials, terminal};
+use crate::cli::AttachArgs;
 use tandem_content::visible::visible_line;
 use tandem_settings::limits::Limits;
 use tandem_settings::{Settings, read_settings};
@@ -18,8 +18,8 @@ const CHOOSE: i32 = 2;
 const ID: usize = 8;
 
 /// Serves a person in the terminal, until they quit or the agent ends.
-pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
+    let mut signals = EndSignals::listen()?;
     let credentials = credentials()?;
     let env = credentials.env();
     let agent = LocalAgent {
@@ -37,7 +37,7 @@ pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
         Attached::To(remote) => *remote,
         Attached::Choose(sessions) => {
             choose(attach, &sessions);
-            return Ok(End::Failed(CHOOSE));
+            return Ok(ExitReason::Failed(CHOOSE));
         }
     };
     let directory = remote.directory().to_owned();
@@ -45,14 +45,14 @@ pub(crate) async fn attach(attach: &Attach) -> anyhow::Result<End> {
     let session = Conversation::There(remote);
     let service = terminal::service(session, Path::new(&directory), &credentials, &settings);
     tokio::select! {
-        served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
+        served = tui::run(service) => served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal)),
         // An interrupt is the screen's: an editor may have the terminal.
-        signal = signals.end() => Ok(End::Signal(signal)),
+        signal = signals.end() => Ok(ExitReason::Signal(signal)),
     }
 }
 
 /// Says which sessions there are.
-fn choose(attach: &Attach, sessions: &[ListedSession]) {
+fn choose(attach: &AttachArgs, sessions: &[ListedSession]) {
     let mut text = match &attach.session {
         Some(id) => format!("tandem: no session, or more than one, is called {id}. "),
         None => "tandem: there are several sessions. ".to_owned(),

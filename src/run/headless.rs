@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::a2a::Joined;
-use super::{End, LAST_WORDS, Making, Signals, unread};
-use crate::cli::Agent;
+use super::a2a::SessionServer;
+use super::{EndSignals, ExitReason, LAST_WORDS, Making, unread};
+use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::{LoadedSession, PromptPart, Sessions};
 use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
@@ -23,21 +23,21 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Runs the prompt of `-p`, with standard input before it.
-pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<ExitReason> {
+    let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let limits = making.limits(&settings);
     let format = agent.output_format;
     let prepared = tokio::select! {
         prepared = prepare(agent, prompt, &making, &settings) => prepared,
-        signal = signals.next() => return Ok(End::Signal(signal)),
-        () = unread() => return Ok(End::Unread),
+        signal = signals.next() => return Ok(ExitReason::Signal(signal)),
+        () = unread() => return Ok(ExitReason::Unread),
     };
     let (sessions, loaded, prompt) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return Ok(refuse(&Failure::Input(why), format).await),
     };
-    let joined = match Joined::begin(agent, &loaded, &making.credentials, &limits).await {
+    let joined = match SessionServer::begin(agent, &loaded, &making.credentials, &limits).await {
         Ok(joined) => joined,
         Err(why) => return Ok(refuse(&Failure::Other(format!("{why:#}")), format).await),
     };
@@ -57,15 +57,15 @@ pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End>
     tokio::pin!(served);
     let end = tokio::select! {
         end = &mut served => end,
-        () = unread() => End::Unread,
+        () = unread() => ExitReason::Unread,
         came = signals.next() => {
             signal.get_or_init(|| came);
-            End::Signal(came)
+            ExitReason::Signal(came)
         }
     };
     sessions.close(CLOSING);
     let last_words = async {
-        if matches!(end, End::Signal(_)) {
+        if matches!(end, ExitReason::Signal(_)) {
             // Its end is told.
             let _ = timeout(LAST_WORDS, served).await;
         }
@@ -82,7 +82,7 @@ pub(crate) async fn headless(agent: &Agent, prompt: &str) -> anyhow::Result<End>
 
 /// The registry, its session and the prompt; or what is wrong with what was given.
 async fn prepare(
-    agent: &Agent,
+    agent: &AgentArgs,
     prompt: &str,
     making: &Making,
     settings: &Settings,
@@ -144,22 +144,22 @@ async fn input(limit: usize) -> Result<String, String> {
 }
 
 /// Says why nothing is run.
-async fn refuse(failure: &Failure, format: Format) -> End {
+async fn refuse(failure: &Failure, format: Format) -> ExitReason {
     let mut notes = stderr();
     let outputs = Outputs { answer: stdio::plain_output(), notes: &mut notes };
     // Who does not read it has the exit code.
     let _ = headless::refuse(failure, format, outputs).await;
-    End::Failed(failure.code())
+    ExitReason::Failed(failure.code())
 }
 
-fn end(ran: io::Result<Option<Failure>>) -> End {
+fn end(ran: io::Result<Option<Failure>>) -> ExitReason {
     match ran {
-        Ok(None) => End::Done,
-        Ok(Some(failure)) => End::Failed(failure.code()),
-        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => End::Unread,
+        Ok(None) => ExitReason::Done,
+        Ok(Some(failure)) => ExitReason::Failed(failure.code()),
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitReason::Unread,
         Err(err) => {
             let _ = writeln!(stderr(), "tandem: the answer cannot be written: {err}");
-            End::Failed(1)
+            ExitReason::Failed(1)
         }
     }
 }

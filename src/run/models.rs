@@ -19,14 +19,14 @@ use tandem_model::{Error, Model, Models};
 use tandem_settings::{Credentials, SettingOrigin, Settings};
 
 /// The models that the user's keys are for, and those that play a script.
-pub(super) struct Choice {
+pub(super) struct ModelChoice {
     credentials: Arc<Credentials>,
     options: RequestOptions,
     /// Whose model an id is that does not say so.
     usual: Provider,
 }
 
-impl Choice {
+impl ModelChoice {
     pub(super) fn new(
         credentials: Arc<Credentials>,
         options: RequestOptions,
@@ -108,7 +108,7 @@ impl Choice {
     }
 }
 
-impl Models for Choice {
+impl Models for ModelChoice {
     fn known(&self) -> Result<Vec<String>, String> {
         Ok(self.ids(&self.catalog()?))
     }

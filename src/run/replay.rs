@@ -15,9 +15,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::End;
-use crate::cli::Replay;
-use crate::record::{self, Record, Setup, Step};
+use super::ExitReason;
+use crate::cli::ReplayArgs;
+use crate::record::{self, Record, RecordSetup, RecordedStep};
 use tandem_content::visible::visible_line;
 
 /// Path of the workspace in records with a setup.
@@ -27,7 +27,7 @@ const WORKSPACE: &str = "/workspace";
 const SCRIPT: &str = "{script}";
 
 /// Plays a record against an agent; a difference is told to people.
-pub(crate) async fn replay(replay: &Replay) -> anyhow::Result<End> {
+pub(crate) async fn replay(replay: &ReplayArgs) -> anyhow::Result<ExitReason> {
     let record = record::read(&replay.file)?;
     let mut player = Player::start(&record, replay)?;
     let outcome = player.play(&record.steps).await?;
@@ -35,13 +35,13 @@ pub(crate) async fn replay(replay: &Replay) -> anyhow::Result<End> {
     let Err(Difference { line, expected, got }) = outcome else {
         // Whoever does not read it has the exit code.
         let _ = writeln!(stdout(), "{file}: as recorded");
-        return Ok(End::Done);
+        return Ok(ExitReason::Done);
     };
     let line = line.map_or(String::new(), |line| format!("{line}:"));
     let (expected, got) = (visible_line(&expected), visible_line(&got));
     let told = format!("{file}:{line} not as recorded\n  expected {expected}\n  got      {got}");
     let _ = writeln!(stderr(), "{told}");
-    Ok(End::Failed(1))
+    Ok(ExitReason::Failed(1))
 }
 
 /// Difference between an agent and its record: a place where it does otherwise.
@@ -77,7 +77,7 @@ struct Player {
 }
 
 impl Player {
-    fn start(record: &Record, replay: &Replay) -> anyhow::Result<Self> {
+    fn start(record: &Record, replay: &ReplayArgs) -> anyhow::Result<Self> {
         let home = record.setup.as_ref().map(make_home).transpose()?;
         let mut command = match &replay.agent[..] {
             [program, args @ ..] => {
@@ -109,16 +109,19 @@ impl Player {
         })
     }
 
-    async fn play(&mut self, steps: &[(usize, Step)]) -> anyhow::Result<Result<(), Difference>> {
+    async fn play(
+        &mut self,
+        steps: &[(usize, RecordedStep)],
+    ) -> anyhow::Result<Result<(), Difference>> {
         for (line, step) in steps {
             match step {
-                Step::Client(text) => {
+                RecordedStep::Client(text) => {
                     if let Err(got) = self.send(text).await {
                         let expected = "an agent that reads the client's line".to_owned();
                         return Ok(Err(Difference { line: Some(*line), expected, got }));
                     }
                 }
-                Step::Agent(expected) => {
+                RecordedStep::Agent(expected) => {
                     let received = self.receive().await?;
                     if let Received::Line(got) = &received
                         && self.is_expected(expected, got)
@@ -128,7 +131,7 @@ impl Player {
                     let (expected, got) = (expected.clone(), self.described(received));
                     return Ok(Err(Difference { line: Some(*line), expected, got }));
                 }
-                Step::End => drop(self.stdin.take()),
+                RecordedStep::End => drop(self.stdin.take()),
             }
         }
         self.end().await
@@ -228,7 +231,7 @@ impl Player {
 }
 
 /// This program as the agent: as the record's setup says, or as an editor would start it here.
-fn self_as_agent(setup: Option<&Setup>, home: Option<&Path>) -> anyhow::Result<Command> {
+fn self_as_agent(setup: Option<&RecordSetup>, home: Option<&Path>) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("this program's file is not known")?;
     let mut command = Command::new(program);
     let (Some(setup), Some(home)) = (setup, home) else {
@@ -245,7 +248,7 @@ fn self_as_agent(setup: Option<&Setup>, home: Option<&Path>) -> anyhow::Result<C
 }
 
 /// Makes a directory with the workspace and the script of a record in it.
-fn make_home(setup: &Setup) -> anyhow::Result<TempDir> {
+fn make_home(setup: &RecordSetup) -> anyhow::Result<TempDir> {
     let home = TempDir::new().context("cannot make a directory for the agent")?;
     fs::create_dir(home.path().join("workspace"))?;
     let workspace = workspace(home.path());

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::a2a::Joined;
-use super::{End, Making, Signals, check, models};
-use crate::cli::Agent;
+use super::a2a::SessionServer;
+use super::{EndSignals, ExitReason, Making, check, models};
+use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::{Origin, PromptPart};
 use tandem_model::ollama;
@@ -21,14 +21,14 @@ use tandem_tui as tui;
 const OLLAMA: Duration = Duration::from_millis(500);
 
 /// Serves a person in the terminal, until they quit.
-pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
+    let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let env = making.env();
     let (sessions, loaded) = making.one_session(agent, &settings)?;
     let session = loaded.session();
     let limits = making.limits(&settings);
-    let joined = Joined::begin(agent, &loaded, &making.credentials, &limits).await?;
+    let joined = SessionServer::begin(agent, &loaded, &making.credentials, &limits).await?;
     if let Some(prompt) = agent.first_prompt() {
         session.prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
@@ -45,11 +45,11 @@ pub(crate) async fn terminal(agent: &Agent) -> anyhow::Result<End> {
         )
     };
     let end = tokio::select! {
-        served = tui::run(service) => served.map(|signal| signal.map_or(End::Done, End::Signal)),
+        served = tui::run(service) => served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal)),
         // An interrupt is the screen's: an editor may have the terminal.
-        signal = signals.end() => Ok(End::Signal(signal)),
+        signal = signals.end() => Ok(ExitReason::Signal(signal)),
     };
-    if matches!(end, Ok(End::Signal(_))) {
+    if matches!(end, Ok(ExitReason::Signal(_))) {
         joined.drain(session, agent.drain_timeout, &mut signals).await;
     }
     sessions.close(CLOSING);
