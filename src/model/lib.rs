@@ -20,6 +20,7 @@ mod chat;
 mod emit;
 mod http;
 mod names;
+mod queries;
 mod report;
 mod request_loop;
 mod sse;

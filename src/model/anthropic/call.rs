@@ -4,24 +4,19 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 use reqwest::{Method, Request};
-use serde::Deserialize;
 
 use crate::Error;
 use crate::endpoint::Endpoint;
-use crate::http::{self, Http};
+use crate::http::Http;
 use crate::provider::Provider;
-use crate::report::{Report, RequestInfo};
+use crate::queries::{self, ModelList};
+use crate::report::RequestInfo;
 use crate::request_loop::ApiClient;
-use crate::retry::RequestFailure;
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-api-key";
 /// API version that gateways and other servers know too.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
-
-/// Timeout of small requests, and maximum size of their responses in bytes.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LIST: usize = 4 << 20;
 
 /// Writes a request without a body; `rest` follows the version.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
@@ -46,62 +41,28 @@ pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> Reques
     RequestInfo { provider: Provider::Anthropic, model, url: &endpoint.url }
 }
 
+const LIST: ModelList = ModelList {
+    provider: Provider::Anthropic,
+    timeout: Duration::from_secs(30),
+    classify: |report, info| report.classify(info),
+    ids: |list| {
+        let ids = list.get("data")?.as_array()?.iter().map(|model| model.get("id")?.as_str());
+        ids.map(|id| id.map(str::to_owned)).collect()
+    },
+};
+
 /// Fetches the ids of models, at most `most`.
 pub(super) async fn list(
     http: &Http,
     endpoint: &Endpoint,
     most: usize,
 ) -> Result<Vec<String>, Error> {
-    let ask = async {
-        let request = request(endpoint, Method::GET, &format!("/models?limit={most}"))?;
-        let failed = |failure: RequestFailure| failure.error;
-        let response = http.send(request, PATIENCE).await.map_err(failed)?;
-        if !response.status().is_success() {
-            return Err(match Report::of(response, PATIENCE).await {
-                Report { status: 404, .. } => no_api(endpoint),
-                report => report.classify(request_info(endpoint, "")).into_error(),
-            });
-        }
-        names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))
-    };
-    ask.await.map_err(|mut error| {
-        endpoint.redact(error.text_mut());
-        error
-    })
-}
-
-fn no_api(endpoint: &Endpoint) -> Error {
-    let url = &endpoint.url;
-    Error::Rejected(format!("There is no Anthropic API at {url}: it returns no list of models."))
-}
-
-/// Parses a list of models.
-fn names(body: &[u8]) -> Option<Vec<String>> {
-    #[derive(Deserialize)]
-    struct List {
-        data: Vec<Item>,
-    }
-    #[derive(Deserialize)]
-    struct Item {
-        id: String,
-    }
-    let list: List = serde_json::from_slice(body).ok()?;
-    Some(list.data.into_iter().map(|item| item.id).collect())
+    let request = request(endpoint, Method::GET, &format!("/models?limit={most}"));
+    LIST.fetch(http, endpoint, request).await
 }
 
 /// Counts the tokens of a prompt; `None` if that fails.
 pub(super) async fn count(client: &ApiClient, body: Result<Vec<u8>, Error>) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Counted {
-        input_tokens: u64,
-    }
-    let ask = async {
-        let endpoint = client.endpoint().ok()?;
-        let request = post(&endpoint, "/messages/count_tokens", body.ok()?).ok()?;
-        let response = client.http.send(request, PATIENCE).await.ok()?;
-        let success = response.status().is_success();
-        let body = http::body(response, LIST, PATIENCE).await;
-        serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)
-    };
-    Some(tokio::time::timeout(PATIENCE, ask).await.ok()??.input_tokens)
+    let request = |endpoint: &Endpoint| post(endpoint, "/messages/count_tokens", body?);
+    queries::count_tokens(client, request, "input_tokens").await
 }

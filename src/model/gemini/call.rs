@@ -5,16 +5,16 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderValue;
 use reqwest::{Method, Request};
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::errors;
 use crate::Error;
 use crate::endpoint::Endpoint;
-use crate::http::{self, Http};
+use crate::http::Http;
 use crate::provider::Provider;
-use crate::report::{Report, RequestInfo};
+use crate::queries::{self, ModelList};
+use crate::report::RequestInfo;
 use crate::request_loop::ApiClient;
-use crate::retry::{RequestFailure, Trouble};
 use tandem_net::AGENT;
 
 /// Header for the key.
@@ -23,10 +23,6 @@ const KEY_HEADER: &str = "x-goog-api-key";
 /// Characters that are not percent-encoded in a model's id.
 const ID: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@');
-
-/// Timeout of small requests, and maximum size of their responses in bytes.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LIST: usize = 4 << 20;
 
 /// Writes a request without a body; `rest` follows the collection of models.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
@@ -58,56 +54,36 @@ pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> Reques
     RequestInfo { provider: Provider::Gemini, model, url: &endpoint.url }
 }
 
+const LIST: ModelList = ModelList {
+    provider: Provider::Gemini,
+    timeout: Duration::from_secs(30),
+    classify: |report, info| errors::classify(report, info, &[]),
+    ids,
+};
+
 /// Fetches the ids of models for conversations, at most `most`.
 pub(super) async fn list(
     http: &Http,
     endpoint: &Endpoint,
     most: usize,
 ) -> Result<Vec<String>, Error> {
-    let ask = async {
-        let request = request(endpoint, Method::GET, &format!("?pageSize={most}"))?;
-        let failed = |failure: RequestFailure| failure.error;
-        let response = http.send(request, PATIENCE).await.map_err(failed)?;
-        if !response.status().is_success() {
-            let report = Report::of(response, PATIENCE).await;
-            return Err(match errors::classify(&report, request_info(endpoint, ""), &[]) {
-                Trouble::NoModel(_) => no_api(endpoint),
-                trouble => trouble.into_error(),
-            });
-        }
-        names(&http::body(response, LIST, PATIENCE).await).ok_or_else(|| no_api(endpoint))
-    };
-    ask.await.map_err(|mut error| {
-        endpoint.redact(error.text_mut());
-        error
-    })
+    let request = request(endpoint, Method::GET, &format!("?pageSize={most}"));
+    LIST.fetch(http, endpoint, request).await
 }
 
-fn no_api(endpoint: &Endpoint) -> Error {
-    let url = &endpoint.url;
-    Error::Rejected(format!("There is no Gemini API at {url}: it returns no list of models."))
-}
-
-/// Parses a list of models.
-fn names(body: &[u8]) -> Option<Vec<String>> {
-    #[derive(Deserialize)]
-    struct List {
-        #[serde(default)]
-        models: Vec<Item>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Item {
-        name: String,
-        supported_generation_methods: Option<Vec<String>>,
-    }
-    let talks = |item: &Item| {
-        let methods = item.supported_generation_methods.as_ref();
-        methods.is_none_or(|methods| methods.iter().any(|method| method == "generateContent"))
+/// Finds the models that answer prompts: others embed texts or make images.
+fn ids(list: &Value) -> Option<Vec<String>> {
+    // Without models the field is left out.
+    let models = list
+        .as_object()?
+        .get("models")
+        .map_or(Some(&[][..]), |models| models.as_array().map(Vec::as_slice))?;
+    let converses = |model: &&Value| match model.get("supportedGenerationMethods") {
+        Some(Value::Array(methods)) => methods.iter().any(|method| method == "generateContent"),
+        _ => true,
     };
-    let list: List = serde_json::from_slice(body).ok()?;
-    let ids = list.models.into_iter().filter(talks);
-    Some(ids.map(|item| item.name.rsplit('/').next().unwrap_or_default().to_owned()).collect())
+    let id = |model: &Value| model.get("name")?.as_str()?.rsplit('/').next().map(str::to_owned);
+    models.iter().filter(converses).map(id).collect()
 }
 
 /// Counts the tokens of a conversation; `None` if that fails.
@@ -116,18 +92,6 @@ pub(super) async fn count(
     model: &str,
     body: Result<Vec<u8>, Error>,
 ) -> Option<u64> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Counted {
-        total_tokens: u64,
-    }
-    let ask = async {
-        let endpoint = client.endpoint().ok()?;
-        let request = post(&endpoint, model, "countTokens", body.ok()?).ok()?;
-        let response = client.http.send(request, PATIENCE).await.ok()?;
-        let success = response.status().is_success();
-        let body = http::body(response, LIST, PATIENCE).await;
-        serde_json::from_slice::<Counted>(&body).ok().filter(|_| success)
-    };
-    Some(tokio::time::timeout(PATIENCE, ask).await.ok()??.total_tokens)
+    let request = |endpoint: &Endpoint| post(endpoint, model, "countTokens", body?);
+    queries::count_tokens(client, request, "totalTokens").await
 }

@@ -8,16 +8,15 @@ use serde_json::{Value, json};
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
-use crate::report::{Report, RequestInfo};
+use crate::queries::{MAX_BODY, ModelList};
 use crate::retry::RequestFailure;
 use crate::{Error, catalog};
 
 /// Header for a key that is no bearer token.
 pub(super) const KEY_HEADER: &str = "x-api-key";
 
-/// Timeout of all requests together, and maximum size of one response in bytes.
+/// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-const LIST: usize = 4 << 20;
 
 /// Maximum default context window in tokens: larger ones take a lot of memory.
 const USUAL: u64 = 32_768;
@@ -113,27 +112,23 @@ fn loaded(list: &Value, model: &str) -> Option<u64> {
     list.get("models")?.as_array()?.iter().find(is_it)?.get("context_length")?.as_u64()
 }
 
+const MODELS: ModelList = ModelList {
+    provider: Provider::Ollama,
+    timeout: PATIENCE,
+    classify: |report, info| report.classify(info),
+    ids: |list| {
+        let names = list.get("models")?.as_array()?.iter();
+        let names = names.filter_map(|model| model.get("name")?.as_str());
+        // The tag that Ollama itself assumes.
+        let short = |name: &str| name.strip_suffix(":latest").unwrap_or(name).to_owned();
+        Some(names.map(short).collect())
+    },
+};
+
 /// Fetches the names of the models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    let list = async {
-        let failed = |failure: RequestFailure| failure.error;
-        let response =
-            ask(http, endpoint, (Method::GET, "/api/tags"), None).await.map_err(failed)?;
-        if !response.status().is_success() {
-            let asked = RequestInfo { provider: Provider::Ollama, model: "", url: &endpoint.url };
-            return Err(Report::of(response, PATIENCE).await.classify(asked).into_error());
-        }
-        let list = read(response).await;
-        let names = list.as_ref().and_then(|list| list.get("models")?.as_array());
-        let names = names
-            .ok_or_else(|| Error::Rejected(format!("There is no Ollama at {}.", endpoint.url)))?;
-        let names = names.iter().filter_map(|model| model.get("name")?.as_str());
-        Ok(names.map(|name| name.strip_suffix(":latest").unwrap_or(name).to_owned()).collect())
-    };
-    list.await.map_err(|mut error: Error| {
-        endpoint.redact(error.text_mut());
-        error
-    })
+    let request = endpoint.request(Method::GET, "/api/tags", KEY_HEADER);
+    MODELS.fetch(http, endpoint, request).await
 }
 
 async fn ask(
@@ -149,7 +144,7 @@ async fn ask(
 }
 
 async fn read(response: Response) -> Option<Value> {
-    serde_json::from_slice(&http::body(response, LIST, PATIENCE).await).ok()
+    serde_json::from_slice(&http::body(response, MAX_BODY, PATIENCE).await).ok()
 }
 
 #[cfg(test)]

@@ -7,19 +7,17 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::Error;
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
-use crate::report::{Report, RequestInfo};
-use crate::retry::RequestFailure;
-use crate::{Error, words};
+use crate::queries::{MAX_BODY, ModelList};
 
 /// Header for a key that is no bearer token.
 pub(super) const KEY_HEADER: &str = "api-key";
 
-/// Timeout of all requests together, and maximum size of one response in bytes.
+/// Timeout of all requests together.
 const PATIENCE: Duration = Duration::from_secs(5);
-const LIST: usize = 8 << 20;
 
 /// Finds the size of a model's context window in tokens, if the server has it anywhere.
 pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
@@ -51,27 +49,17 @@ async fn look(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
     promised
 }
 
+const MODELS: ModelList = ModelList {
+    provider: Provider::OpenAi,
+    timeout: PATIENCE,
+    classify: |report, info| report.classify(info),
+    ids,
+};
+
 /// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    let ask = async {
-        let request = endpoint.request(Method::GET, "/models", KEY_HEADER)?;
-        let failed = |failure: RequestFailure| failure.error;
-        let response = http.send(request, PATIENCE).await.map_err(failed)?;
-        if !response.status().is_success() {
-            let asked = RequestInfo { provider: Provider::OpenAi, model: "", url: &endpoint.url };
-            return Err(Report::of(response, PATIENCE).await.classify(asked).into_error());
-        }
-        let body = http::body(response, LIST, PATIENCE).await;
-        let list = serde_json::from_slice(&body).ok();
-        list.as_ref().and_then(ids).ok_or_else(|| {
-            let url = words::excerpt(&endpoint.url);
-            Error::Rejected(format!("There is no such API at {url}: it returns no list of models."))
-        })
-    };
-    ask.await.map_err(|mut error| {
-        endpoint.redact(error.text_mut());
-        error
-    })
+    let request = endpoint.request(Method::GET, "/models", KEY_HEADER);
+    MODELS.fetch(http, endpoint, request).await
 }
 
 /// Fetches the JSON at a path, if there is any.
@@ -81,7 +69,7 @@ async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     if !response.status().is_success() {
         return None;
     }
-    serde_json::from_slice(&http::body(response, LIST, PATIENCE).await).ok()
+    serde_json::from_slice(&http::body(response, MAX_BODY, PATIENCE).await).ok()
 }
 
 /// Finds the list in its wrapping.

@@ -1,0 +1,103 @@
+//! Short requests beside the conversation: the list of a provider's models, the tokens of a prompt.
+
+use std::time::Duration;
+
+use reqwest::Request;
+use serde_json::Value;
+
+use super::Error;
+use super::endpoint::Endpoint;
+use super::http::{self, Http};
+use super::provider::Provider;
+use super::report::{Report, RequestInfo};
+use super::request_loop::ApiClient;
+use super::retry::Trouble;
+
+/// Maximum size of a response in bytes: servers that serve hundreds of models describe each at
+/// length.
+pub(super) const MAX_BODY: usize = 8 << 20;
+/// Timeout of counting tokens.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A provider's way of listing its models.
+pub(super) struct ModelList {
+    pub(super) provider: Provider,
+    /// Timeout of the request, and again of reading its response.
+    pub(super) timeout: Duration,
+    /// Classifies an error that the server reports.
+    pub(super) classify: fn(&Report, RequestInfo<'_>) -> Trouble,
+    /// Finds the ids in the response; `None` if it is no list of models.
+    pub(super) ids: fn(&Value) -> Option<Vec<String>>,
+}
+
+impl ModelList {
+    /// Fetches the ids of the endpoint's models. One page is enough: no provider has more models
+    /// than `request` asks for.
+    pub(super) async fn fetch(
+        &self,
+        http: &Http,
+        endpoint: &Endpoint,
+        request: Result<Request, Error>,
+    ) -> Result<Vec<String>, Error> {
+        self.ask(http, endpoint, request).await.map_err(|mut error| {
+            // Servers repeat what they were sent, keys too.
+            endpoint.redact(error.text_mut());
+            error
+        })
+    }
+
+    async fn ask(
+        &self,
+        http: &Http,
+        endpoint: &Endpoint,
+        request: Result<Request, Error>,
+    ) -> Result<Vec<String>, Error> {
+        let response = http.send(request?, self.timeout).await.map_err(|failure| failure.error)?;
+        if !response.status().is_success() {
+            let report = Report::of(response, self.timeout).await;
+            // The path is always the same: if it is not found, it is not this API.
+            if report.status == 404 {
+                return Err(self.no_api(endpoint));
+            }
+            let info = RequestInfo { provider: self.provider, model: "", url: &endpoint.url };
+            return Err((self.classify)(&report, info).into_error());
+        }
+        let body = http::body(response, MAX_BODY, self.timeout).await;
+        let list = serde_json::from_slice(&body).ok();
+        list.as_ref().and_then(self.ids).ok_or_else(|| self.no_api(endpoint))
+    }
+
+    fn no_api(&self, endpoint: &Endpoint) -> Error {
+        let api = match self.provider {
+            Provider::Ollama => "Ollama".to_owned(),
+            provider => format!("{} API", provider.title()),
+        };
+        // Only this API's addresses are written with the version.
+        let version = match self.provider {
+            Provider::OpenAi => ": most end with a version, such as `/v1`",
+            _ => "",
+        };
+        Error::Rejected(format!(
+            "There is no {api} at {}: it returns no list of models. Check the address{version}.",
+            endpoint.url
+        ))
+    }
+}
+
+/// Counts the tokens of a prompt with a request; `None` if that fails. `field` of the response has
+/// the number.
+pub(super) async fn count_tokens(
+    client: &ApiClient,
+    request: impl FnOnce(&Endpoint) -> Result<Request, Error>,
+    field: &str,
+) -> Option<u64> {
+    let ask = async {
+        let request = request(&client.endpoint().ok()?).ok()?;
+        let response = client.http.send(request, COUNT_TIMEOUT).await.ok()?;
+        let success = response.status().is_success();
+        let body = http::body(response, MAX_BODY, COUNT_TIMEOUT).await;
+        let counted: Value = serde_json::from_slice(&body).ok().filter(|_| success)?;
+        counted.get(field)?.as_u64()
+    };
+    tokio::time::timeout(COUNT_TIMEOUT, ask).await.ok()?
+}
