@@ -43,7 +43,9 @@ pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> Strin
 
 /// Writes a duration for people, rounded up.
 pub(super) fn human_duration(wait: Duration) -> String {
-    match wait.as_secs() + 1 {
+    // At least a second: "in 0 s" would say that nobody needs to wait.
+    let seconds = wait.as_millis().div_ceil(1000).max(1);
+    match seconds {
         seconds @ ..120 => format!("{seconds} s"),
         seconds @ ..7200 => format!("{} min", seconds.div_ceil(60)),
         seconds => format!("{} h", seconds.div_ceil(3600)),
@@ -72,6 +74,16 @@ fn is_zero_width(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_rounded_up_and_no_further() {
+        let said = |millis| human_duration(Duration::from_millis(millis));
+        assert_eq!(
+            [0, 200, 1000, 60_000, 119_001].map(said),
+            ["1 s", "1 s", "1 s", "60 s", "2 min"]
+        );
+        assert_eq!([120_000, 3_600_000, 7_200_000].map(said), ["2 min", "60 min", "2 h"]);
+    }
 
     #[test]
     fn text_is_visible_when_something_is_left_of_it() {
