@@ -143,8 +143,12 @@ fn is_bare_json(block: &[u8]) -> bool {
     matches!(block.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
+/// Returns whether a block is an event. Some gateways keep a connection alive with empty data, which
+/// no JSON is.
 fn has_data(block: &[u8]) -> bool {
-    is_bare_json(block) || lines(block).any(|line| field(line).0 == b"data")
+    let says =
+        |line: &[u8]| matches!(field(line), (b"data", value) if !value.trim_ascii().is_empty());
+    is_bare_json(block) || lines(block).any(says)
 }
 
 fn event(block: &[u8]) -> Option<EventData<'_>> {
@@ -255,6 +259,11 @@ mod tests {
         check(": hello\nevent: ping\nid: 7\nretry: 3\ndata: a\nother: b\n\n", &["a"]);
         check(": hello\n\n:\n\nevent: ping\n\ndata: a\n\n", &["a"]);
         check("\u{feff}data: a\n\n", &["a"]);
+    }
+
+    #[test]
+    fn an_event_with_empty_data_keeps_the_connection_alive_and_says_nothing() {
+        check("data:\n\ndata: a\n\ndata\n\ndata: \ndata: \n\n", &["a"]);
     }
 
     #[test]

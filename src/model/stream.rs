@@ -121,14 +121,14 @@ pub(super) async fn read<A: Assemble>(
         // The parser has a copy; an event may take long to be taken.
         drop(bytes);
         while let Some(event) = events.next_event()? {
-            answer.take(&event, &mut out)?;
+            take(answer, &event, &mut out)?;
             for chunk in out.drain(..) {
                 emitter.send(chunk).await;
             }
         }
     }
     match events.end() {
-        Ok(Some(event)) => answer.take(&event, &mut out)?,
+        Ok(Some(event)) => take(answer, &event, &mut out)?,
         Err(broken) if !answer.has_ended() => return Err(broken.into()),
         Ok(None) | Err(_) => {}
     }
@@ -137,6 +137,15 @@ pub(super) async fn read<A: Assemble>(
         emitter.send(chunk).await;
     }
     Ok(())
+}
+
+/// Adds one event's data to the answer. What cannot be read is no failure once the answer is whole.
+fn take<A: Assemble>(answer: &mut A, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+    let ended = answer.has_ended();
+    match answer.take(data, out) {
+        Err(StreamError::Garbled(_)) if ended => Ok(()),
+        taken => taken,
+    }
 }
 
 /// Returns the failure of a stream that ends before the answer does.
@@ -164,4 +173,44 @@ where
     T: DeserializeOwned,
 {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::answer::ChatAnswer;
+
+    struct Answer(ChatAnswer);
+
+    /// An answer whose every event is garbage, but for `end`.
+    impl Assemble for Answer {
+        fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+            if data != b"end" {
+                return Err(StreamError::Garbled("oops".to_owned()));
+            }
+            self.0.finish_with("stop".to_owned(), out);
+            Ok(())
+        }
+
+        fn has_ended(&self) -> bool {
+            self.0.has_ended()
+        }
+
+        fn is_shown(&self) -> bool {
+            self.0.is_shown()
+        }
+
+        fn rewind(&mut self) -> Option<Vec<Chunk>> {
+            self.0.rewind()
+        }
+    }
+
+    #[test]
+    fn garbage_costs_an_answer_only_before_its_end() {
+        let mut answer = Answer(ChatAnswer::new(100));
+        let mut take = |data: &[u8]| super::take(&mut answer, data, &mut Vec::new());
+        assert!(matches!(take(b"?"), Err(StreamError::Garbled(_))));
+        assert_eq!(take(b"end"), Ok(()));
+        assert_eq!(take(b"?"), Ok(()));
+    }
 }

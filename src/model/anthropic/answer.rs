@@ -55,7 +55,9 @@ impl Assemble for AnthropicAnswer {
             }
             StreamEvent::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
             StreamEvent::ContentBlockStop { index } => self.end_block(index),
-            StreamEvent::MessageDelta { delta, usage } => self.end(delta, usage),
+            StreamEvent::MessageDelta { delta, usage } => {
+                self.end(delta.unwrap_or_default(), usage)
+            }
             StreamEvent::Error { error } => return Err(StreamError::Reported(error.to_string())),
             StreamEvent::Other => {}
         }
@@ -86,7 +88,7 @@ impl AnthropicAnswer {
 
     /// Adds the content that the beginning of a message may have.
     fn begin_message(&mut self, message: Message, out: &mut Vec<Chunk>) {
-        for raw in message.content {
+        for raw in message.content.unwrap_or_default() {
             self.begin(None, raw, out);
             self.end_block(None);
         }
@@ -95,7 +97,8 @@ impl AnthropicAnswer {
 
     fn end(&mut self, stop: Stop, usage: Option<Counts>) {
         self.counts = usage.unwrap_or_default().after(self.counts);
-        if stop.stop_reason.is_none() {
+        // Gateways also write "" for a reason that is still to come.
+        if stop.stop_reason.as_deref().is_none_or(str::is_empty) {
             return;
         }
         // Only where an answer is cut, it may be within a block.
@@ -242,5 +245,31 @@ fn unreadable(data: &[u8], error: &serde_json::Error) -> StreamError {
     match json.and_then(|mut json| json.get_mut("error").map(Value::take)) {
         Some(reported) => StreamError::Reported(reported.to_string()),
         None => StreamError::Garbled(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(answer: &mut AnthropicAnswer, data: &str) -> Vec<Chunk> {
+        let mut out = Vec::new();
+        answer.take(data.as_bytes(), &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_gateway_may_write_nothing_as_null_or_as_empty_text() {
+        let mut answer = AnthropicAnswer::new(10_000);
+        let start = r#"{"type":"message_start","message":{"content":null,"stop_reason":""}}"#;
+        assert_eq!(take(&mut answer, start), []);
+        assert!(!answer.has_ended(), "an empty reason is none");
+        let delta = r#"{"type":"content_block_delta","index":0,
+            "delta":{"type":"text_delta","text":"hi"}}"#;
+        assert_eq!(take(&mut answer, delta), [Chunk::Text("hi".to_owned())]);
+        take(&mut answer, r#"{"type":"message_delta","delta":null,"usage":null}"#);
+        assert!(!answer.has_ended());
+        take(&mut answer, r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#);
+        assert!(answer.has_ended());
     }
 }

@@ -28,8 +28,7 @@ pub(super) enum StreamEvent {
         index: Option<u64>,
     },
     MessageDelta {
-        #[serde(default)]
-        delta: Stop,
+        delta: Option<Stop>,
         #[serde(default, deserialize_with = "lenient")]
         usage: Option<Counts>,
     },
@@ -47,8 +46,8 @@ pub(super) enum StreamEvent {
 /// A message; its beginning is empty, unless the server has something ready.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
-    #[serde(default)]
-    pub(super) content: Vec<Raw>,
+    /// `null` for nothing, from gateways written in Go.
+    pub(super) content: Option<Vec<Raw>>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<Counts>,
     #[serde(flatten)]

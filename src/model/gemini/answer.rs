@@ -161,7 +161,10 @@ impl GeminiAnswer {
     }
 
     fn take_end(&mut self, candidate: Candidate<'_>) {
-        if let Some(reason) = candidate.finish_reason {
+        // The API leaves the field out until the end; gateways write it into every event.
+        let reason = candidate.finish_reason;
+        let reason = reason.filter(|it| !matches!(&**it, "" | "FINISH_REASON_UNSPECIFIED"));
+        if let Some(reason) = reason {
             self.finish = Some((reason, candidate.finish_message.unwrap_or_default()));
         }
         if let Some(token) = candidate.continuation_token.filter(|token| !token.is_empty()) {

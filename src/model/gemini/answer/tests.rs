@@ -239,3 +239,15 @@ fn without_a_checkpoint_it_goes_back_to_nothing() {
     assert_eq!(answer.rewind(), None);
     assert!(!answer.has_text());
 }
+
+#[test]
+fn an_empty_or_unspecified_reason_ends_nothing() {
+    let mut answer = GeminiAnswer::new(10_000);
+    for reason in ["", "FINISH_REASON_UNSPECIFIED"] {
+        let data = format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"a"}}]}},"finishReason":"{reason}"}}]}}"#
+        );
+        answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
+        assert!(!answer.has_ended(), "{reason:?}");
+    }
+}
