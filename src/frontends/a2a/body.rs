@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use super::server::Server;
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Reads the body of a request, if it is not too large.
-pub(super) async fn body(server: &Server, request: Request<Body>) -> Result<Vec<u8>, Response> {
+pub(super) async fn body(server: &Server, request: Request) -> Result<Vec<u8>, Response> {
     let most = server.options.body;
     let body = to_bytes(request.into_body(), most);
     match tokio::time::timeout(BODY_TIME, body).await {

@@ -3,50 +3,58 @@
 //! A browser lets any page send requests to a local port. It says so in `Origin`, and a name that
 //! was made to lead here stands in `Host`.
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 
 use super::server::Server;
 
-/// Why a request is not answered, and the status that says so.
-pub(super) type Refusal = (StatusCode, &'static str);
+/// Value of `WWW-Authenticate`: the way to show that one may use the server.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
+
+/// Refuses what is sent to another name than this server's, or by a page of another origin.
+pub(super) async fn keep_out_web_pages(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (uri, headers) = (request.uri(), request.headers());
+    let is_named = only(headers, &HOST).is_some_and(|host| server.is_own(host));
+    if !is_named || uri.authority().is_some() {
+        let why = "this server is called 127.0.0.1, localhost or [::1], with its port\n";
+        return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+    }
+    let origin = only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+    if headers.contains_key(ORIGIN) && !origin.is_some_and(|origin| server.is_own(origin)) {
+        let why = "web pages of other origins are not served\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    next.run(request).await
+}
+
+/// Refuses whoever lacks the token, and a body that says that it is no JSON: a page of another origin
+/// can send such a one without asking first.
+pub(super) async fn authorize(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !server.knows(request.uri(), request.headers()) {
+        let why = "the token is missing or wrong\n";
+        return (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, CHALLENGE)], why).into_response();
+    }
+    if request.method() == Method::POST && !is_json(request.headers()) {
+        let why = "the body must be application/json or application/a2a+json\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response();
+    }
+    next.run(request).await
+}
 
 impl Server {
-    /// Returns an error unless a request may be answered.
-    pub(super) fn admit(
-        &self,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
-        let host = only(headers, &HOST).filter(|host| self.is_own(host));
-        let host = host.filter(|_| uri.authority().is_none());
-        if host.is_none() {
-            return Err((
-                StatusCode::MISDIRECTED_REQUEST,
-                "this server is called 127.0.0.1, localhost or [::1], with its port",
-            ));
-        }
-        if headers.contains_key(ORIGIN) {
-            let origin = only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-            if !origin.is_some_and(|origin| self.is_own(origin)) {
-                return Err((StatusCode::FORBIDDEN, "web pages of other origins are not served"));
-            }
-        }
-        // The card is how a client learns that there is a token.
-        let card = uri.path().contains("/.well-known/");
-        if !card && !self.knows(uri, headers) {
-            return Err((StatusCode::UNAUTHORIZED, "the token is missing or wrong"));
-        }
-        if method == Method::POST && !is_json(headers) {
-            return Err((
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "the body must be application/json or application/a2a+json",
-            ));
-        }
-        Ok(())
-    }
-
     /// Returns whether the name of a host, with its port, is this server's.
     fn is_own(&self, host: &str) -> bool {
         let port = format!(":{}", self.port);
@@ -86,7 +94,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The value of a header that is there once.
-fn only<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> Option<&'a str> {
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() {

@@ -1,16 +1,18 @@
-//! Paths of the server, and JSON-RPC over them.
+//! Routes of the server, and JSON-RPC over them.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LAST_MODIFIED, VARY,
-    WWW_AUTHENTICATE,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
 use serde_json::Value;
 
 use super::body::body;
@@ -18,70 +20,83 @@ use super::dialect::Dialect;
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
 use super::server::{Caller, Server};
-use super::{busy, card, read, rest, sse, ws};
+use super::{busy, card, guard, read, rest, sse, ws};
 use tandem_wire::a2a::Error;
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::Envelope;
 
-/// Value of `WWW-Authenticate`: the way to show that one may use the server.
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
-
-/// The whole server.
-pub(super) fn router(server: Arc<Server>) -> Router {
-    Router::new().fallback(answer).with_state(server)
+/// The whole server, for requests that [`without_empty_segments`] has seen.
+pub(super) fn router(server: &Arc<Server>) -> Router {
+    // The card is how a client learns that there is a token.
+    let cards = Router::new()
+        .route("/.well-known/agent-card.json", get(agent_card))
+        .route("/.well-known/agent.json", get(agent_card))
+        .route("/v1/.well-known/agent-card.json", get(agent_card_v1));
+    let calls = Router::new()
+        .route("/", post(json_rpc))
+        .route("/message/stream", post(message_stream))
+        .route("/ws", get(ws::upgrade))
+        .route("/acp", get(ws::upgrade))
+        .route("/attach", get(ws::attach))
+        .merge(rest::routes())
+        .fallback(rest::not_found)
+        .layer(from_fn_with_state(Arc::clone(server), guard::authorize));
+    cards
+        .merge(calls)
+        .layer(from_fn_with_state(Arc::clone(server), begin))
+        .layer(from_fn_with_state(Arc::clone(server), guard::keep_out_web_pages))
+        .with_state(Arc::clone(server))
 }
 
-async fn answer(State(server): State<Arc<Server>>, request: Request<Body>) -> Response {
-    let refused = server.admit(request.method(), request.uri(), request.headers());
-    if let Err((status, why)) = refused {
-        let mut response = (status, format!("{why}\n")).into_response();
-        if status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
-        }
-        return response;
+/// Returns the request without the empty segments of its path: a client builds
+/// `//.well-known/agent-card.json`. To be called before the router, which takes the path as it is.
+pub(super) fn without_empty_segments(mut request: Request) -> Request {
+    let path = request.uri().path();
+    // `/` and `*` are whole, and the empty path of `CONNECT` names no route.
+    if path.len() < 2 || !(path.contains("//") || path.ends_with('/')) {
+        return request;
     }
-    let activated = activated(request.headers());
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    let mut path = format!("/{}", segments.collect::<Vec<_>>().join("/"));
+    if let Some(query) = request.uri().query() {
+        path = format!("{path}?{query}");
+    }
+    // The rest of the address stays: the guard refuses one that names a host.
+    let mut uri = request.uri().clone().into_parts();
+    uri.path_and_query = PathAndQuery::try_from(path).ok();
+    if let Ok(uri) = Uri::from_parts(uri) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+/// Answers a request if there is room for it, and says which extension is active.
+async fn begin(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     if server.ending.draining() {
         return busy::response("nothing new begins, because the agent ends\n");
     }
     let Ok(_in_flight) = server.in_flight.try_acquire() else {
         return busy::response("too many requests at once\n");
     };
-    let mut response = route(&server, request).await;
+    let activated = activated(request.headers());
+    let mut response = next.run(request).await;
     if let Some((name, uris)) = activated {
         response.headers_mut().insert(name, uris);
     }
     response
 }
 
-async fn route(server: &Arc<Server>, request: Request<Body>) -> Response {
-    // A client builds `//.well-known/agent-card.json`.
-    let path: Vec<String> = request.uri().path().split('/').map(ToOwned::to_owned).collect();
-    let path: Vec<&str> = path.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    match (request.method(), path.as_slice()) {
-        (&Method::GET | &Method::HEAD, [".well-known", "agent-card.json" | "agent.json"]) => {
-            agent_card(server, request.headers(), false)
-        }
-        (&Method::GET | &Method::HEAD, ["v1", ".well-known", "agent-card.json"]) => {
-            agent_card(server, request.headers(), true)
-        }
-        (&Method::GET, ["ws" | "acp"]) => ws::upgrade(server, request).await,
-        (&Method::GET, ["attach"]) => ws::attach(server, request).await,
-        (&Method::POST, [] | ["message", "stream"]) => {
-            let bare = !path.is_empty();
-            json_rpc(server, request, bare).await
-        }
-        (&Method::GET | &Method::POST, path) => {
-            let (method, path) = (request.method().clone(), path.join("/"));
-            rest::answer(server, &method, &path, request).await
-        }
-        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
-    }
+async fn agent_card(State(server): State<Arc<Server>>, headers: HeaderMap) -> Response {
+    let v1 = version(&headers).is_some_and(|version| version.starts_with('1'));
+    card_response(&server, &headers, v1)
+}
+
+async fn agent_card_v1(State(server): State<Arc<Server>>, headers: HeaderMap) -> Response {
+    card_response(&server, &headers, true)
 }
 
 /// The card, with what caches need.
-fn agent_card(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
-    let v1 = v1 || version(headers).is_some_and(|version| version.starts_with('1'));
+fn card_response(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
     let body = card::card(server, v1).to_string();
     let etag = format!("\"{}-{}-{}\"", env!("CARGO_PKG_VERSION"), server.port, u8::from(v1));
     let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
@@ -98,9 +113,19 @@ fn agent_card(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
     (headers, body).into_response()
 }
 
-/// A call, and its answer: one response, or a stream. `bare`: at `/message/stream` the body may also
-/// be a message without an envelope.
-async fn json_rpc(server: &Arc<Server>, request: Request<Body>, bare: bool) -> Response {
+/// `POST /`.
+async fn json_rpc(State(server): State<Arc<Server>>, request: Request) -> Response {
+    call(&server, request, false).await
+}
+
+/// `POST /message/stream`, whose body may also be a message without an envelope.
+async fn message_stream(State(server): State<Arc<Server>>, request: Request) -> Response {
+    call(&server, request, true).await
+}
+
+/// Carries out a call; its answer is one response, or a stream. `bare`: the body may be a message
+/// without an envelope.
+async fn call(server: &Server, request: Request, bare: bool) -> Response {
     let caller = server.caller(request.headers());
     let version = version(request.headers());
     let body = match body(server, request).await {

@@ -55,6 +55,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
+use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use hyper::body::Incoming;
@@ -155,6 +156,7 @@ pub async fn serve(
 /// Accepting end of the server, where connections come in.
 struct Door {
     server: Arc<Server>,
+    router: Router,
     listener: TcpListener,
     /// Room for connections.
     room: Arc<Semaphore>,
@@ -167,6 +169,7 @@ impl Door {
     fn new(server: &Arc<Server>, listener: TcpListener) -> Self {
         Self {
             server: Arc::clone(server),
+            router: http::router(server),
             listener,
             room: Arc::new(Semaphore::new(server.options.connections)),
             refusals: Arc::new(Semaphore::new(busy::REFUSALS)),
@@ -191,7 +194,8 @@ impl Door {
         let options = &self.server.options;
         if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
             let slot = Slot::new(slot, &options.connected);
-            self.serving.spawn(connection(Arc::clone(&self.server), stream, slot));
+            let server = Arc::clone(&self.server);
+            self.serving.spawn(connection(server, self.router.clone(), stream, slot));
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
             let limits = (options.connections, options.body);
             self.serving.spawn(busy::refuse(stream, limits, slot));
@@ -209,17 +213,16 @@ async fn sweeping(server: &Server) {
 }
 
 /// Serves one connection.
-async fn connection(server: Arc<Server>, stream: TcpStream, slot: Slot) {
+async fn connection(server: Arc<Server>, router: Router, stream: TcpStream, slot: Slot) {
     // Small events are to leave at once.
     let _ = stream.set_nodelay(true);
     let slot = Arc::new(slot);
     let (head_time, patience) = (server.options.head_time, server.options.patience);
     let over = server.over.clone();
-    let router = http::router(server);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         // A WebSocket outlives this connection, and keeps its slot.
         request.extensions_mut().insert(Arc::clone(&slot));
-        router.clone().oneshot(request.map(Body::new))
+        router.clone().oneshot(http::without_empty_segments(request.map(Body::new)))
     });
     let mut talk = std::pin::pin!(
         http1::Builder::new()

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::Router;
+use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderName, LINK, LOCATION};
-use axum::http::{HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use super::body::{body, json_response};
@@ -18,37 +20,24 @@ use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::ServerStatus;
 
-/// Answers one of them.
-pub(super) async fn answer(
-    server: &Arc<Server>,
-    method: &Method,
-    path: &str,
-    request: Request<Body>,
-) -> Response {
-    let post = method == Method::POST;
-    match path.split('/').collect::<Vec<_>>().as_slice() {
-        ["tasks"] if post => create(server, request).await,
-        ["listCommands"] if !post => {
-            let shared = server.contexts.shared().map(|context| &*context.session);
-            json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
-        }
-        ["executeCommand"] if post => execute(server, request).await,
-        ["tasks", "metadata"] if !post => {
-            page(server, request.uri().query().unwrap_or_default()).await
-        }
-        ["tasks", id, "metadata"] if !post => match server.contexts.task(id) {
-            Ok((context, _)) => {
-                json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
-            }
-            Err(_) => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Task not found" })),
-        },
-        _ => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Not found" })),
-    }
+/// Routes of these endpoints.
+pub(super) fn routes() -> Router<Arc<Server>> {
+    Router::new()
+        .route("/tasks", post(create))
+        .route("/tasks/metadata", get(page))
+        .route("/tasks/{id}/metadata", get(describe))
+        .route("/listCommands", get(list_commands))
+        .route("/executeCommand", post(execute))
+}
+
+/// Answers a request for which there is no route.
+pub(super) async fn not_found() -> Response {
+    json_response(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }))
 }
 
 /// `POST /tasks`: a session with these settings; answered by the id of its task.
-async fn create(server: &Server, request: Request<Body>) -> Response {
-    let body = match json_body(server, request).await {
+async fn create(State(server): State<Arc<Server>>, request: Request) -> Response {
+    let body = match json_body(&server, request).await {
         Ok(body) => body,
         Err(response) => return response,
     };
@@ -65,16 +54,32 @@ async fn create(server: &Server, request: Request<Body>) -> Response {
     }
 }
 
+/// `GET /tasks/ID/metadata`.
+async fn describe(State(server): State<Arc<Server>>, Path(id): Path<String>) -> Response {
+    match server.contexts.task(&id) {
+        Ok((context, _)) => {
+            json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
+        }
+        Err(_) => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Task not found" })),
+    }
+}
+
+/// `GET /listCommands`.
+async fn list_commands(State(server): State<Arc<Server>>) -> Response {
+    let shared = server.contexts.shared().map(|context| &*context.session);
+    json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
+}
+
 /// `POST /executeCommand`.
-async fn execute(server: &Server, request: Request<Body>) -> Response {
+async fn execute(State(server): State<Arc<Server>>, request: Request) -> Response {
     let caller = server.caller(request.headers());
-    match json_body(server, request).await {
+    match json_body(&server, request).await {
         Ok(body) => server.execute_command(&body, &caller).await,
         Err(response) => response,
     }
 }
 
-async fn json_body(server: &Server, request: Request<Body>) -> Result<Value, Response> {
+async fn json_body(server: &Server, request: Request) -> Result<Value, Response> {
     let body = body(server, request).await?;
     serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
 }
@@ -85,7 +90,8 @@ fn bad(why: &str) -> Response {
 
 /// `GET /tasks/metadata`: by id, a page at a time. `pageSize`: how many; `pageToken`: the last id of
 /// the page before, as its headers say it.
-async fn page(server: &Server, query: &str) -> Response {
+async fn page(State(server): State<Arc<Server>>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
     let given = |wanted: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())

@@ -9,11 +9,11 @@ mod out;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::FromRequestParts as _;
+use axum::Extension;
+use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::http::Request;
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
 use futures::future::{BoxFuture, select_all};
 use futures::stream::{FuturesUnordered, SplitStream};
 use futures::{FutureExt as _, StreamExt as _};
@@ -39,50 +39,52 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Maximum number of calls of one connection under way.
 const CALLS: usize = 64;
 
-/// A client of A2A, or of ACP.
-pub(super) async fn upgrade(server: &Arc<Server>, request: Request<Body>) -> Response {
-    let caller = server.caller(request.headers());
-    let query = request.uri().query().unwrap_or_default().as_bytes();
+/// `GET /ws`, `GET /acp`: a client of A2A, or of ACP.
+pub(super) async fn upgrade(
+    State(server): State<Arc<Server>>,
+    slot: Extension<Arc<Slot>>,
+    uri: Uri,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let caller = server.caller(&headers);
+    let query = uri.query().unwrap_or_default().as_bytes();
     let flat =
         form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
-    let connected = Arc::clone(server);
-    accept(server, request, move |socket| serve(connected, caller, socket, flat)).await
+    accept(server, slot, upgrade, move |server, socket| serve(server, caller, socket, flat))
 }
 
-/// A terminal that attaches.
-pub(super) async fn attach(server: &Arc<Server>, request: Request<Body>) -> Response {
-    let connected = Arc::clone(server);
-    accept(server, request, async move |socket: WebSocket| {
+/// `GET /attach`: a terminal that attaches.
+pub(super) async fn attach(
+    State(server): State<Arc<Server>>,
+    slot: Extension<Arc<Slot>>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    accept(server, slot, upgrade, async move |server: Arc<Server>, socket: WebSocket| {
         let (out, mut input) = socket.split();
-        let over = connected.over.clone();
-        let heartbeat = heartbeat(&connected);
-        let serve = |stream| attach::serve(connected, stream);
+        let over = server.over.clone();
+        let heartbeat = heartbeat(&server);
+        let serve = |stream| attach::serve(server, stream);
         lines::carry(serve, None, (&mut input, &mut Out(out), &heartbeat), &over).await;
     })
-    .await
 }
 
 fn heartbeat(server: &Server) -> Heartbeat {
     Heartbeat::new(server.options.ping, server.options.pong)
 }
 
-/// Makes a WebSocket of a connection.
-async fn accept<F: Future<Output = ()> + Send + 'static>(
-    server: &Arc<Server>,
-    request: Request<Body>,
-    serve: impl FnOnce(WebSocket) -> F + Send + 'static,
+/// Makes a WebSocket of a connection, whose slot it keeps.
+fn accept<F: Future<Output = ()> + Send + 'static>(
+    server: Arc<Server>,
+    Extension(slot): Extension<Arc<Slot>>,
+    upgrade: WebSocketUpgrade,
+    serve: impl FnOnce(Arc<Server>, WebSocket) -> F + Send + 'static,
 ) -> Response {
-    let slot = request.extensions().get::<Arc<Slot>>().map(Arc::clone);
-    let (mut parts, _) = request.into_parts();
-    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
-        Ok(upgrade) => upgrade,
-        Err(refused) => return refused.into_response(),
-    };
     // What is a little too large is read, so that it can be said what was wrong.
     let most = server.options.body.saturating_mul(2);
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
         let _slot = slot;
-        serve(socket).await;
+        serve(server, socket).await;
     })
 }
 

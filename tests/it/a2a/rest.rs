@@ -69,6 +69,25 @@ async fn a_card_that_is_known_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_wrong_method_is_answered_with_the_right_ones() {
+    let it = server().await;
+    for (line, allowed) in [
+        ("GET /", "POST"),
+        ("GET /message/stream", "POST"),
+        ("POST /listCommands", "GET,HEAD"),
+        ("DELETE /tasks/any/metadata", "GET,HEAD"),
+        ("PUT //.well-known//agent-card.json/", "GET,HEAD"),
+    ] {
+        let response = it.client.send(line, &[], b"{}").await;
+        assert_eq!((response.status, response.header("allow")), (405, allowed), "{line}");
+    }
+    for line in ["GET /none", "POST /none", "DELETE /none", "GET /tasks/any"] {
+        let response = it.client.send(line, &[], b"{}").await;
+        assert_eq!((response.status, response.json()), (404, json!({ "error": "Not found" })));
+    }
+}
+
+#[tokio::test]
 async fn activated_extensions_are_echoed() {
     let it = server().await;
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "commands/get" }).to_string();
