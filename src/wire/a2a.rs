@@ -181,6 +181,44 @@ pub struct ArtifactUpdate {
     pub event_id: String,
 }
 
+/// A receiver of notifications of a task (spec 6.8). There are credentials in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushNotificationConfig {
+    /// Id, unique in its task.
+    pub id: String,
+    /// Address that notifications are sent to.
+    pub url: String,
+    /// Token by which the receiver knows that a notification is meant for it.
+    pub token: Option<String>,
+    /// Credentials for the address.
+    pub authentication: Option<PushAuthentication>,
+}
+
+/// Credentials for the address of a receiver (spec 6.9).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushAuthentication {
+    /// Schemes that the receiver knows, such as `Bearer`, best first. Version 1.0 has one.
+    pub schemes: Vec<String>,
+    /// Credentials in the form of the first scheme.
+    pub credentials: Option<String>,
+}
+
+impl PushAuthentication {
+    /// Returns the scheme to use.
+    pub fn scheme(&self) -> &str {
+        self.schemes.first().map_or("Bearer", String::as_str)
+    }
+}
+
+/// A receiver of notifications, with the task that it is for (spec 7.5; 1.0, section 4.3.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskPushNotificationConfig {
+    /// Id of the task.
+    pub task_id: String,
+    /// Receiver of the task's notifications.
+    pub config: PushNotificationConfig,
+}
+
 /// Metadata of a task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -341,5 +379,45 @@ mod tests {
         );
         assert_eq!(serde_json::to_string(&v03::StreamResponse::from(&update)).unwrap(), in_03);
         assert_eq!(serde_json::to_string(&v1::StreamResponse::from(&update)).unwrap(), in_1);
+    }
+
+    #[track_caller]
+    fn check_config(authentication: Option<(&[&str], &str)>, in_03: &str, in_1: &str) {
+        let authentication = authentication.map(|(schemes, credentials)| PushAuthentication {
+            schemes: schemes.iter().map(ToString::to_string).collect(),
+            credentials: Some(credentials.to_owned()),
+        });
+        let config = TaskPushNotificationConfig {
+            task_id: "t".to_owned(),
+            config: PushNotificationConfig {
+                id: "a".to_owned(),
+                url: "https://x/".to_owned(),
+                token: authentication.as_ref().map(|_| "s".to_owned()),
+                authentication,
+            },
+        };
+        let written = serde_json::to_string(&v03::TaskPushNotificationConfig::from(&config));
+        assert_eq!(written.unwrap(), in_03);
+        let written = serde_json::to_string(&v1::TaskPushNotificationConfig::from(&config));
+        assert_eq!(written.unwrap(), in_1);
+    }
+
+    #[test]
+    fn a_push_configuration_is_nested_in_0_3_and_flat_in_1_0() {
+        check_config(
+            None,
+            r#"{"taskId":"t","pushNotificationConfig":{"id":"a","url":"https://x/"}}"#,
+            r#"{"taskId":"t","id":"a","url":"https://x/"}"#,
+        );
+        check_config(
+            Some((&["Basic", "Bearer"], "c")),
+            r#"{"taskId":"t","pushNotificationConfig":{"id":"a","url":"https://x/","token":"s","authentication":{"schemes":["Basic","Bearer"],"credentials":"c"}}}"#,
+            r#"{"taskId":"t","id":"a","url":"https://x/","token":"s","authentication":{"scheme":"Basic","credentials":"c"}}"#,
+        );
+        check_config(
+            Some((&[], "c")),
+            r#"{"taskId":"t","pushNotificationConfig":{"id":"a","url":"https://x/","token":"s","authentication":{"schemes":[],"credentials":"c"}}}"#,
+            r#"{"taskId":"t","id":"a","url":"https://x/","token":"s","authentication":{"scheme":"Bearer","credentials":"c"}}"#,
+        );
     }
 }

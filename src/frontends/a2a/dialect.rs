@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::flat;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::{Error, StreamEvent, Task, v1, v03};
+use tandem_wire::a2a::{Error, StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
 
 /// Form in which a client is sent tasks and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +68,25 @@ impl Dialect {
             (Self::V1, event) => Some(json(&v1::StreamResponse::from(event))),
             (Self::Flat, StreamEvent::Status(update)) => flat::frame(update).map(|it| json(&it)),
             (Self::Flat, StreamEvent::Task(_) | StreamEvent::Artifact(_)) => None,
+        }
+    }
+
+    /// Returns a configuration of notifications.
+    pub(super) fn push_config(self, config: &TaskPushNotificationConfig) -> Bytes {
+        match self {
+            Self::V03 | Self::Flat => json(&v03::TaskPushNotificationConfig::from(config)),
+            Self::V1 => json(&v1::TaskPushNotificationConfig::from(config)),
+        }
+    }
+
+    /// Returns all configurations of notifications of a task.
+    pub(super) fn push_configs(self, configs: &[TaskPushNotificationConfig]) -> Bytes {
+        match self {
+            Self::V03 | Self::Flat => {
+                let configs = configs.iter().map(v03::TaskPushNotificationConfig::from);
+                json(&configs.collect::<Vec<_>>())
+            }
+            Self::V1 => json(&v1::ListTaskPushNotificationConfigsResponse::from(configs)),
         }
     }
 

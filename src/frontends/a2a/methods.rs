@@ -14,7 +14,7 @@ use super::frames::End;
 use super::messages::Effect;
 use super::read::{self, Configuration, Content, Sent};
 use super::requests::{
-    Execute, GetTask, ListTasks, PushName, SessionName, SetPush, Subscribe, push_task, task_id,
+    Execute, GetTask, ListTasks, PushName, SessionName, Subscribe, push_task, set_push, task_id,
 };
 use super::server::{Caller, Server};
 use super::subscription::{Span, Streaming};
@@ -112,17 +112,11 @@ impl Server {
                 let request = ListTasks::read(&params)?;
                 Ok(value(&list::tasks(&self.contexts, &request, dialect).await))
             }
-            Method::SetPush => {
-                self.set_push(&SetPush::read(&params)?, dialect).map(|found| value(&found))
-            }
-            Method::GetPush => {
-                self.get_push(&PushName::read(&params)?, dialect).map(|found| value(&found))
-            }
-            Method::ListPush => {
-                self.list_push(&push_task(&params)?, dialect).map(|found| value(&found))
-            }
+            Method::SetPush => self.set_push(&set_push(&params)?, dialect).map(Reply::Value),
+            Method::GetPush => self.get_push(&PushName::read(&params)?, dialect).map(Reply::Value),
+            Method::ListPush => self.list_push(&push_task(&params)?, dialect).map(Reply::Value),
             Method::DeletePush => {
-                self.delete_push(&PushName::read(&params)?).map(|found| value(&found))
+                self.delete_push(&PushName::read(&params)?).map(|()| value(&Value::Null))
             }
             Method::Commands => {
                 let known = self.known(&SessionName::read(&params));

@@ -2,27 +2,26 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use bytes::Bytes;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::context::Context;
 use super::dialect::Dialect;
-use super::fields;
 use super::follow::Follow;
 use super::frames::End;
-use super::requests::{PushName, SetPush, push_id};
+use super::read;
+use super::requests::PushName;
 use super::server::Server;
 use super::webhook::{self, Delivery, Target, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::{Error, PushNotificationConfig, TaskPushNotificationConfig, v03};
 
 impl Server {
-    /// Reads a configuration; where it leads must be somewhere that may be called.
-    pub(super) fn check_config(&self, config: &Value) -> Result<Target, Error> {
-        let url = fields::text(config, &["url"])
-            .ok_or_else(|| Error::invalid_params("`url` must say where to send notifications"))?;
-        let target = webhook::check(url, self.options.webhook_loopback);
+    /// Returns the receiver of a configuration, which must be one that may be called.
+    pub(super) fn check_config(&self, config: &PushNotificationConfig) -> Result<Target, Error> {
+        let target = webhook::check(&config.url, self.options.webhook_loopback);
         let target = target.map_err(|why| Error::invalid_params(format!("`url`: {why}")))?;
         for (name, value) in headers(config) {
             webhook::check_header(&name, &value).map_err(Error::invalid_params)?;
@@ -34,72 +33,76 @@ impl Server {
     /// 1.0 the configuration is for a task that is not there yet.
     pub(super) fn check_room(
         context: &Context,
-        config: &Value,
+        config: &PushNotificationConfig,
         dialect: Dialect,
     ) -> Result<(), Error> {
-        let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, push_id(config)));
+        let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, config.id));
         context.push.room(&context.session, key.as_deref())
     }
 
-    /// Notifies from now on; the configuration as it is kept.
+    /// Notifies from now on. Returns the configuration with the task's own id.
     pub(super) fn add_push(
         &self,
         context: &Arc<Context>,
         turn: Option<TurnId>,
-        config: &Value,
+        config: &PushNotificationConfig,
         dialect: Dialect,
-    ) -> Result<Value, Error> {
+    ) -> Result<TaskPushNotificationConfig, Error> {
         let target = self.check_config(config)?;
-        let id = push_id(config).to_owned();
-        let mut set = config.clone();
-        set["id"] = json!(id);
         let task =
             turn.map_or_else(|| context.id.clone(), |turn| dialect.task_id(&context.id, turn));
-        let key = format!("{task}/{id}");
+        let key = format!("{task}/{}", config.id);
         context.push.room(&context.session, Some(&key))?;
         let notify = Notify {
             // What has begun already is told of from its beginning.
             follow: Follow::new(context, from(context, turn), dialect),
             key: key.clone(),
             target,
-            headers: headers(&set),
+            headers: headers(config),
             webhooks: self.webhooks.clone(),
             dialect,
             turn,
             over: self.over.clone(),
         };
         let notifies = AbortOnDropHandle::new(tokio::spawn(notify.run()));
-        let shown = shown(&task, &set, dialect);
-        let config = PushConfig { task, turn, protocol: dialect.name().to_owned(), set };
+        let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
+        let protocol = dialect.name().to_owned();
+        // In the log it has the form of 0.3, which has room for all schemes.
+        let logged = json!(v03::PushNotificationConfig::from(config));
+        let config = PushConfig { task, turn, protocol, set: logged };
         let mut push = context.push.0.lock();
         context.session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
         push.insert(key, notifies);
-        Ok(shown)
+        Ok(set)
     }
 
-    pub(super) fn set_push(&self, request: &SetPush, dialect: Dialect) -> Result<Value, Error> {
-        let (context, turn) = self.contexts.task(&request.task)?;
-        self.add_push(&context, turn, &request.config, dialect)
+    pub(super) fn set_push(
+        &self,
+        request: &TaskPushNotificationConfig,
+        dialect: Dialect,
+    ) -> Result<Bytes, Error> {
+        let (context, turn) = self.contexts.task(&request.task_id)?;
+        let set = self.add_push(&context, turn, &request.config, dialect)?;
+        Ok(dialect.push_config(&set))
     }
 
-    pub(super) fn get_push(&self, name: &PushName, dialect: Dialect) -> Result<Value, Error> {
+    pub(super) fn get_push(&self, name: &PushName, dialect: Dialect) -> Result<Bytes, Error> {
         let (context, key) = self.config(name)?;
-        context.story(|story| {
-            let config = story.push().get(&key).ok_or_else(|| not_there(&key))?;
-            Ok(shown(&config.task, &config.set, dialect))
-        })
+        let found = context.story(|story| story.push().get(&key).and_then(from_log));
+        let found = found.ok_or_else(|| not_there(&key))?;
+        Ok(dialect.push_config(&found))
     }
 
-    pub(super) fn list_push(&self, task: &str, dialect: Dialect) -> Result<Value, Error> {
+    pub(super) fn list_push(&self, task: &str, dialect: Dialect) -> Result<Bytes, Error> {
         let (context, _) = self.contexts.task(task)?;
-        let found: Vec<Value> = context.story(|story| {
+        let found: Vec<_> = context.story(|story| {
             let found = story.push().values().filter(|config| config.task == task);
-            found.map(|config| shown(task, &config.set, dialect)).collect()
+            found.filter_map(from_log).collect()
         });
-        Ok(if dialect == Dialect::V1 { json!({ "configs": found }) } else { json!(found) })
+        Ok(dialect.push_configs(&found))
     }
 
-    pub(super) fn delete_push(&self, name: &PushName) -> Result<Value, Error> {
+    pub(super) fn delete_push(&self, name: &PushName) -> Result<(), Error> {
         let (context, key) = self.config(name)?;
         // One that is gone already is what was wanted.
         let removed = context.push.0.lock().remove(&key);
@@ -107,7 +110,7 @@ impl Server {
             context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
         }
         self.webhooks.forget(&key);
-        Ok(Value::Null)
+        Ok(())
     }
 
     /// Returns the session of a configuration, and the key that the session has for it.
@@ -121,38 +124,22 @@ fn not_there(key: &str) -> Error {
     Error::new(Error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
 }
 
-/// The configuration as clients are shown it.
-fn shown(task: &str, set: &Value, dialect: Dialect) -> Value {
-    if dialect == Dialect::V1 {
-        return flat_config(task, set);
-    }
-    json!({ "taskId": task, "pushNotificationConfig": set })
-}
-
-/// Returns a client's configuration as version 1.0 has it: flat, and with one scheme.
-fn flat_config(task: &str, config: &Value) -> Value {
-    let mut flat = config.as_object().cloned().unwrap_or_default();
-    flat.insert("taskId".to_owned(), json!(task));
-    if let Some(authentication) = flat.get_mut("authentication").and_then(Value::as_object_mut)
-        && let Some(schemes) = authentication.remove("schemes")
-    {
-        let scheme = schemes.get(0).cloned().unwrap_or_else(|| json!("Bearer"));
-        authentication.insert("scheme".to_owned(), scheme);
-    }
-    Value::Object(flat)
+/// Reads a configuration of the log.
+fn from_log(config: &PushConfig) -> Option<TaskPushNotificationConfig> {
+    let task_id = config.task.clone();
+    Some(TaskPushNotificationConfig { task_id, config: read::push_config(&config.set).ok()? })
 }
 
 /// Returns the headers of a notification that show its receiver who sends it.
-fn headers(config: &Value) -> Vec<(String, String)> {
+fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
     let mut headers = Vec::new();
-    if let Some(token) = fields::text(config, &["token"]) {
-        headers.push(("X-A2A-Notification-Token".to_owned(), token.to_owned()));
+    if let Some(token) = &config.token {
+        headers.push(("X-A2A-Notification-Token".to_owned(), token.clone()));
     }
-    let authentication = config.get("authentication").unwrap_or(&Value::Null);
-    if let Some(credentials) = fields::text(authentication, &["credentials"]) {
-        let schemes = authentication.get("schemes").and_then(|schemes| schemes.get(0));
-        let scheme = fields::text(authentication, &["scheme"]).or_else(|| schemes?.as_str());
-        let value = format!("{} {credentials}", scheme.unwrap_or("Bearer"));
+    if let Some(authentication) = &config.authentication
+        && let Some(credentials) = &authentication.credentials
+    {
+        let value = format!("{} {credentials}", authentication.scheme());
         headers.push(("Authorization".to_owned(), value));
     }
     headers

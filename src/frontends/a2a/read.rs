@@ -9,8 +9,11 @@ use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
 use tandem_agent::session::PromptPart;
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::{Error, PushAuthentication, PushNotificationConfig};
 use tandem_wire::development_tool::{CODER_AGENT, URI};
+
+/// Id of a push configuration that has none (0.3).
+pub(super) const DEFAULT_PUSH_ID: &str = "default";
 
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]
@@ -39,7 +42,7 @@ pub(super) struct Configuration {
     /// Maximum number of messages of the history in the answer.
     pub(super) history: Option<usize>,
     /// Configuration of notifications, if the client wants any.
-    pub(super) push: Option<Value>,
+    pub(super) push: Option<PushNotificationConfig>,
 }
 
 /// The answer to a question (RFC 3.2, `ToolCallConfirmation`).
@@ -129,8 +132,32 @@ fn sent(params: &Value, message: &Value, content: Content) -> Result<Sent, Error
         configuration: Configuration {
             at_once: at_once.or(blocking.map(|blocking| !blocking)).unwrap_or(false),
             history: count(configuration, &["historyLength", "history_length"])?,
-            push: field(configuration, &push).cloned(),
+            push: field(configuration, &push).map(push_config).transpose()?,
         },
+    })
+}
+
+/// Reads a configuration of notifications, of either version.
+pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Error> {
+    let url = text(config, &["url"])
+        .ok_or_else(|| Error::invalid_params("`url` must say where to send notifications"))?;
+    let authentication = field(config, &["authentication"]).map(|authentication| {
+        let schemes = field(authentication, &["schemes"]).and_then(Value::as_array);
+        let schemes = schemes.into_iter().flatten().filter_map(Value::as_str);
+        PushAuthentication {
+            schemes: text(authentication, &["scheme"])
+                .into_iter()
+                .chain(schemes)
+                .map(ToOwned::to_owned)
+                .collect(),
+            credentials: text(authentication, &["credentials"]).map(ToOwned::to_owned),
+        }
+    });
+    Ok(PushNotificationConfig {
+        id: text(config, &["id"]).unwrap_or(DEFAULT_PUSH_ID).to_owned(),
+        url: url.to_owned(),
+        token: text(config, &["token"]).map(ToOwned::to_owned),
+        authentication,
     })
 }
 

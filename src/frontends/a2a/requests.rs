@@ -5,14 +5,11 @@ use serde_json::Value;
 use super::contexts::Settings;
 use super::fields::{count, field, text};
 use super::read;
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::{Error, TaskPushNotificationConfig};
 
 /// Number of tasks of a page, unless the client says, and at most.
 pub(super) const PAGE: usize = 50;
 pub(super) const LARGEST_PAGE: usize = 100;
-
-/// Id of a push configuration that has none (0.3).
-const DEFAULT: &str = "default";
 
 /// States that a task can have; ours have only the first six.
 const STATES: [&str; 9] = [
@@ -107,24 +104,13 @@ fn state(name: &str) -> String {
     name.trim_start_matches("TASK_STATE_").to_lowercase().replace('_', "-")
 }
 
-/// Parameters of `tasks/pushNotificationConfig/set`.
-pub(super) struct SetPush {
-    pub(super) task: String,
-    /// Configuration, as the client wrote it.
-    pub(super) config: Value,
-}
-
-impl SetPush {
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
-        let task = text(params, &["taskId", "task_id"])
-            .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
-        let nested = ["pushNotificationConfig", "push_notification_config"];
-        let config = field(params, &nested).unwrap_or(params);
-        let mut config = super::fields::object(config.clone())?;
-        config.remove("taskId");
-        config.remove("task_id");
-        Ok(Self { task: task.to_owned(), config: Value::Object(config) })
-    }
+/// Returns the parameters of `tasks/pushNotificationConfig/set`.
+pub(super) fn set_push(params: &Value) -> Result<TaskPushNotificationConfig, Error> {
+    let task = text(params, &["taskId", "task_id"])
+        .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
+    let nested = field(params, &["pushNotificationConfig", "push_notification_config"]);
+    let config = read::push_config(nested.unwrap_or(params))?;
+    Ok(TaskPushNotificationConfig { task_id: task.to_owned(), config })
 }
 
 /// Name of one push configuration.
@@ -141,14 +127,9 @@ impl PushName {
             Some(task) => (task.to_owned(), text(params, &["id"])),
             None => (task_id(params)?, None),
         };
-        let id = text(params, &in_03).or(id).unwrap_or(DEFAULT);
+        let id = text(params, &in_03).or(id).unwrap_or(read::DEFAULT_PUSH_ID);
         Ok(Self { task, id: id.to_owned() })
     }
-}
-
-/// Returns the id that a push configuration has.
-pub(super) fn push_id(config: &Value) -> &str {
-    text(config, &["id"]).unwrap_or(DEFAULT)
 }
 
 /// Returns the task whose push configurations are listed.

@@ -188,3 +188,56 @@ impl<'a> From<&'a super::ArtifactUpdate> for ArtifactUpdate<'a> {
         }
     }
 }
+
+/// A receiver of notifications, with the task that it is for.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskPushNotificationConfig<'a> {
+    task_id: &'a str,
+    push_notification_config: PushNotificationConfig<'a>,
+}
+
+impl<'a> From<&'a super::TaskPushNotificationConfig> for TaskPushNotificationConfig<'a> {
+    fn from(of_task: &'a super::TaskPushNotificationConfig) -> Self {
+        Self { task_id: &of_task.task_id, push_notification_config: (&of_task.config).into() }
+    }
+}
+
+/// A receiver of notifications.
+#[derive(Debug, Serialize)]
+pub struct PushNotificationConfig<'a> {
+    id: &'a str,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<PushAuthentication<'a>>,
+}
+
+impl<'a> From<&'a super::PushNotificationConfig> for PushNotificationConfig<'a> {
+    fn from(config: &'a super::PushNotificationConfig) -> Self {
+        Self {
+            id: &config.id,
+            url: &config.url,
+            token: config.token.as_deref(),
+            authentication: config.authentication.as_ref().map(Into::into),
+        }
+    }
+}
+
+/// Credentials for the address of a receiver.
+#[derive(Debug, Serialize)]
+struct PushAuthentication<'a> {
+    schemes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<&'a str>,
+}
+
+impl<'a> From<&'a super::PushAuthentication> for PushAuthentication<'a> {
+    fn from(authentication: &'a super::PushAuthentication) -> Self {
+        Self {
+            schemes: &authentication.schemes,
+            credentials: authentication.credentials.as_deref(),
+        }
+    }
+}

@@ -202,6 +202,60 @@ impl<'a> From<&'a super::ArtifactUpdate> for ArtifactUpdate<'a> {
     }
 }
 
+/// The receivers of notifications of a task (section 9.4.7).
+#[derive(Debug, Serialize)]
+pub struct ListTaskPushNotificationConfigsResponse<'a> {
+    configs: Vec<TaskPushNotificationConfig<'a>>,
+}
+
+impl<'a> From<&'a [super::TaskPushNotificationConfig]>
+    for ListTaskPushNotificationConfigsResponse<'a>
+{
+    fn from(configs: &'a [super::TaskPushNotificationConfig]) -> Self {
+        Self { configs: configs.iter().map(Into::into).collect() }
+    }
+}
+
+/// A receiver of notifications, with the task that it is for.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskPushNotificationConfig<'a> {
+    task_id: &'a str,
+    id: &'a str,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<PushAuthentication<'a>>,
+}
+
+impl<'a> From<&'a super::TaskPushNotificationConfig> for TaskPushNotificationConfig<'a> {
+    fn from(of_task: &'a super::TaskPushNotificationConfig) -> Self {
+        let config = &of_task.config;
+        Self {
+            task_id: &of_task.task_id,
+            id: &config.id,
+            url: &config.url,
+            token: config.token.as_deref(),
+            authentication: config.authentication.as_ref().map(Into::into),
+        }
+    }
+}
+
+/// Credentials for the address of a receiver.
+#[derive(Debug, Serialize)]
+struct PushAuthentication<'a> {
+    scheme: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<&'a str>,
+}
+
+impl<'a> From<&'a super::PushAuthentication> for PushAuthentication<'a> {
+    fn from(authentication: &'a super::PushAuthentication) -> Self {
+        Self { scheme: authentication.scheme(), credentials: authentication.credentials.as_deref() }
+    }
+}
+
 /// Returns an error with what version 1.0 adds to A2A's own (section 9.5).
 #[must_use]
 pub fn error(error: super::Error) -> super::Error {

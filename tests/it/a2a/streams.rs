@@ -102,6 +102,35 @@ async fn a_configuration_can_be_deleted_twice() {
     assert_eq!(it.client.error("tasks/pushNotificationConfig/delete", other).await.0, -32001);
 }
 
+#[tokio::test]
+async fn a_configuration_is_shown_in_the_form_of_either_version() {
+    let it = serve(&writes().arg("-y").arg("--a2a-webhook-loopback")).await;
+    let task = it.client.result("message/send", prompt("go")).await["id"].clone();
+    let old = json!({ "taskId": task, "pushNotificationConfig": {
+        "id": "a", "url": "http://127.0.0.1:9/", "token": "t",
+        "authentication": { "schemes": ["Basic", "Bearer"], "credentials": "c" },
+    } });
+    let new = json!({
+        "taskId": task, "id": "a", "url": "http://127.0.0.1:9/", "token": "t",
+        "authentication": { "scheme": "Basic", "credentials": "c" },
+    });
+    let set = it.client.result("tasks/pushNotificationConfig/set", old.clone()).await;
+    assert_eq!(set, old);
+    let name = json!({ "taskId": task, "id": "a" });
+    assert_eq!(it.client.result("GetTaskPushNotificationConfig", name.clone()).await, new);
+    let of_task = json!({ "taskId": task });
+    let list = it.client.result("ListTaskPushNotificationConfigs", of_task).await;
+    assert_eq!(list, json!({ "configs": [new] }));
+
+    let plain = json!({ "taskId": task, "url": "http://127.0.0.1:9/" });
+    let set = it.client.result("CreateTaskPushNotificationConfig", plain).await;
+    let named = json!({ "taskId": task, "id": "default", "url": "http://127.0.0.1:9/" });
+    assert_eq!(set, named);
+    let list = it.client.result("tasks/pushNotificationConfig/list", json!({ "id": task })).await;
+    let nested = json!({ "id": "default", "url": "http://127.0.0.1:9/" });
+    assert_eq!(list, json!([old, { "taskId": task, "pushNotificationConfig": nested }]));
+}
+
 const EXTENDED: [(&str, i64); 2] =
     [("agent/getAuthenticatedExtendedCard", -32007), ("GetExtendedAgentCard", -32004)];
 
