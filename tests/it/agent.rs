@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// Longer than anything takes here: only a hang gets this far.
 pub(crate) const HANG: Duration = Duration::from_secs(20);
 
-/// How to start the agent.
+/// Arguments, environment, script and files of an agent.
 #[derive(Default, Clone)]
 pub(crate) struct Setup {
     pub(crate) args: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Setup {
     pub(crate) vars: Vec<(String, String)>,
     /// The lines of the replay script.
     pub(crate) script: Vec<Value>,
-    /// What is in the workspace. A name that ends in `/` is a directory.
+    /// The files of the workspace. A name that ends in `/` is a directory.
     pub(crate) files: BTreeMap<String, String>,
 }
 

@@ -68,7 +68,7 @@ async fn play(replies: Vec<Reply>) -> (Vec<String>, Server) {
     (lines, server)
 }
 
-/// What a model is sent for a prompt.
+/// Returns the body of the request for a prompt.
 async fn sent(id: &str, prompt: Prompt) -> Value {
     let server = Server::start(vec![says("ok")]).await;
     let lines = ask(&of_model(id, endpoint(&server), options()), prompt).await;

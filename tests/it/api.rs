@@ -16,7 +16,7 @@ use tandem_net::Backoff;
 
 use self::server::{Reply, Server};
 
-/// How often a stream is cut at random.
+/// Number of times that a stream is cut at random.
 const CUTS: u64 = 40;
 
 /// Waits as short as they can be, and everything else as it is.
@@ -33,7 +33,7 @@ pub(crate) fn options() -> RequestOptions {
     }
 }
 
-/// What has been recorded of an API: its bytes.
+/// Returns the recorded bytes of an API's answer.
 pub(crate) fn recorded(path: &str) -> Vec<u8> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models");
     std::fs::read(fixtures.join(path)).unwrap()
@@ -52,7 +52,7 @@ pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
     Prompt { system: "Be brief.".into(), messages, tools: [tool].into() }
 }
 
-/// What comes of one prompt: a line for each thing, texts joined.
+/// Returns a line for each chunk of the answer to one prompt, with texts joined.
 pub(crate) async fn ask(model: &dyn Model, prompt: Prompt) -> Vec<String> {
     let (mut lines, end) = ask_for_all(model, prompt).await;
     let native = end.and_then(|finish| finish.native);
@@ -97,7 +97,7 @@ pub(crate) async fn ask_for_all(
     (lines, end)
 }
 
-/// How an answer ended.
+/// Returns the line for the end of an answer.
 fn finished(Finish { reason, usage, .. }: &Finish) -> String {
     let reason = match reason {
         FinishReason::Refused(why) => format!("refused: {why}"),
@@ -107,7 +107,7 @@ fn finished(Finish { reason, usage, .. }: &Finish) -> String {
     format!("{reason} {input}/{cached}/{output}/{thoughts}")
 }
 
-/// What is kept of an answer as it came.
+/// Returns the lines for the provider's own form of an answer.
 fn kept(Native { backend, model, parts }: &Native, asked: &str) -> Vec<String> {
     // An id without a provider is one of the Gemini API.
     let id = if backend == "gemini" { model.clone() } else { format!("{backend}:{model}") };

@@ -57,7 +57,7 @@ impl Shell {
         self.call("read_background_output", args).await.unwrap()
     }
 
-    /// What it has written by the time that this is in it.
+    /// Waits until the output has this in it, and returns the output.
     async fn read_until(&self, pid: i32, wanted: &str) -> String {
         let reads = async {
             loop {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::agent::{Agent, HANG, Setup, code};
 
-/// What the agent answers to a line, and that it is alive afterwards.
+/// Checks the answer to a line, and that the agent is alive afterwards.
 async fn check(line: impl AsRef<[u8]>, expected: Value) {
     let mut agent = Setup::default().start();
     agent.send_bytes(line.as_ref()).await;

@@ -76,7 +76,7 @@ impl Stage {
         self.home.path().join(".gemini/GEMINI.md")
     }
 
-    /// What a prompt's turn brings, from its start to its end.
+    /// Returns the events of a prompt's turn, from its start to its end.
     async fn turn(&self, prompt: &str) -> Vec<Arc<Event>> {
         let turn = self.session.prompt(text(prompt), Origin::Editor);
         let mut log = self.session.events(0);

@@ -49,7 +49,7 @@ async fn turn(session: &Arc<Session>, prompt: Vec<PromptPart>) -> Vec<Arc<Event>
     until(&mut log, is_end).await
 }
 
-/// What people are told.
+/// Returns the notices among events.
 fn notices(events: &[Arc<Event>]) -> Vec<String> {
     let notice = |event: &Arc<Event>| match &**event {
         Event::Notice(notice) => Some(notice.clone()),

@@ -1,4 +1,4 @@
-//! Where the key comes from: the environment, `.env`, the file that `tandem login` writes.
+//! Sources of the key: the environment, `.env`, the file that `tandem login` writes.
 
 mod providers;
 

@@ -112,7 +112,7 @@ fn report(said: &str) -> &str {
     said.split_once(" What changed:\n").expect("no change is shown").0
 }
 
-/// What people are shown of what was done: the texts before and after.
+/// Returns the texts before and after in the diff that people are shown.
 fn shown(output: &ToolOutput) -> (Option<&str>, &str) {
     match &output.shown {
         Some(Content::Diff(diff)) => (diff.old.as_deref(), &diff.new),

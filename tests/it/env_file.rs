@@ -1,4 +1,4 @@
-//! Which `.env` counts, and how much of it.
+//! Choice of the `.env` that counts, and the part of it that does.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};

@@ -24,7 +24,7 @@ use tandem_tools::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What a fake tool does when it runs.
+/// The work of a fake tool.
 type Run =
     Arc<dyn Fn(ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
 
@@ -91,7 +91,7 @@ pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session
     Session::new(Parts { tools: tools.into_iter().map(tool).collect(), ..parts(model) })
 }
 
-/// What a session without tools is made of.
+/// Returns the parts of a session without tools.
 pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
     let terminals = terminals();
     Parts {
@@ -118,7 +118,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
     }
 }
 
-/// What a tool is given that works on these files.
+/// Returns the context of a tool that works on these files.
 pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
     ToolContext {
         host: Arc::new(host_with(workspace, limits)),
@@ -144,7 +144,7 @@ pub(crate) fn terminals() -> Arc<Terminals> {
     Terminals::new(&Supervisor::new(), EnvironmentFilter::default())
 }
 
-/// How servers are reached, if there are any.
+/// Returns the setup of servers that a session without any has.
 pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::Setup {
     mcp::Setup {
         terminals: Arc::clone(terminals),
@@ -215,7 +215,7 @@ pub(crate) fn is_end(event: &Event) -> bool {
 /// A model that keeps what it is told, and answers from a list.
 pub(crate) struct Spy {
     told: Arc<Mutex<Vec<String>>>,
-    /// Who it was told to be.
+    /// The last system instruction.
     pub(crate) system: Mutex<String>,
     answers: Mutex<Vec<Vec<Result<Chunk, Error>>>>,
 }

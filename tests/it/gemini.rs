@@ -51,7 +51,7 @@ async fn play(replies: Vec<Reply>, options: RequestOptions) -> (Vec<String>, Ser
     (lines, server)
 }
 
-/// What an error says, without its kind.
+/// Returns the error of a prompt that fails.
 async fn error_of(gemini: &Gemini) -> Error {
     let chunks: Vec<_> = gemini.stream(prompt(vec![user("hi")])).collect().await;
     chunks.into_iter().last().unwrap().unwrap_err()

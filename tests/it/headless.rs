@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::agent::{HANG, Setup};
 use crate::family::run;
 
-/// What a run has written, and how it ended.
+/// Output and exit status of a run.
 struct Ran {
     status: ExitStatus,
     stdout: String,
@@ -95,7 +95,7 @@ fn story() -> Setup {
     .file("a.txt", "a\n")
 }
 
-/// What differs from run to run is made the same.
+/// Replaces in the output all that differs from run to run.
 fn constant(ran: &Ran) -> String {
     let workspace = fs::canonicalize(ran.home.path().join("workspace")).unwrap();
     let mut text = ran.stdout.replace(workspace.to_str().unwrap(), "/workspace");
@@ -184,7 +184,7 @@ async fn what_the_mode_allows_needs_no_question() {
     assert!(ran.home.path().join("workspace/b.txt").exists());
 }
 
-/// What the model is asked with this on standard input.
+/// Returns the model's prompt when this is on standard input.
 async fn asked(input: &[u8], prompt: &str) -> String {
     let running = start(says("yes").arg("-o").arg("stream-json"), prompt);
     let ran = running.with_input(input).await;
@@ -202,7 +202,7 @@ async fn standard_input_is_put_before_the_prompt() {
     assert_eq!(asked(b"\xef\xbb\xbfwhat?", " ").await, "what?");
 }
 
-/// What is said of bad input, whatever the format.
+/// Checks the error about bad input, as text and as JSON.
 async fn check_bad(setup: Setup, input: &[u8], prompt: &str, why: &str) {
     let ran = start(setup.clone(), prompt).with_input(input).await;
     assert_eq!((&*ran.stdout, ran.stderr), ("", format!("tandem: {why}\n")));
@@ -241,7 +241,7 @@ async fn arguments_that_cannot_be_read_are_42_too() {
     }
 }
 
-/// How a prompt fails that comes to this.
+/// Checks the exit code and the error of a prompt that fails, as text and as JSON.
 async fn check_failure(setup: Setup, code: i32, name: &str, why: &str) {
     let ran_ = ran(setup.clone(), "go").await;
     assert!(ran_.stderr.starts_with("tandem: ") && ran_.stderr.contains(why), "{}", ran_.stderr);

@@ -1,4 +1,4 @@
-//! How the agent ends: nothing lost, and no process left behind.
+//! Ends of the agent: nothing is lost, and no process is left behind.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -23,7 +23,7 @@ use tandem_tools::{self as tools, Tool, ToolOutput};
 
 use crate::fakes::{Fake, is_end, parts, text, until};
 
-/// What a model answers to a prompt.
+/// A model's answer to a prompt.
 type Answer = Vec<Result<Chunk, Error>>;
 
 /// A model that answers as a function does, and keeps what it is told.
@@ -95,12 +95,12 @@ fn snapshot(text: &str) -> Answer {
     says(&format!("<state_snapshot>\n{text}\n</state_snapshot>"))
 }
 
-/// Whether a prompt asks for a summary.
+/// Returns whether a prompt asks for a summary.
 fn is_summary(prompt: &Prompt) -> bool {
     prompt.system.starts_with("You keep the memory")
 }
 
-/// Whether the model was told the results of calls last.
+/// Returns whether the results of calls are last in a prompt.
 fn goes_on(prompt: &Prompt) -> bool {
     matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
 }
@@ -209,12 +209,12 @@ fn notices(events: &[Arc<Event>]) -> Vec<String> {
     events.iter().filter_map(notice).collect()
 }
 
-/// Whether a summary is begun.
+/// Returns whether an event says that a summary is begun.
 fn is_begun(event: &Event) -> bool {
     matches!(event, Event::Notice(notice) if notice.starts_with("Compressing the conversation of "))
 }
 
-/// What a command says.
+/// Returns the output of a command, or its error.
 async fn output(session: &Arc<Session>, command: &str) -> String {
     let events = turn(session, command).await;
     let output = events.iter().find_map(|event| match &**event {
@@ -240,7 +240,7 @@ fn user(message: &Message) -> String {
 /// A replay script's model that is only asked what keeps every promise.
 struct Checked {
     replay: Replay,
-    /// What each conversation with it must have in it, word for word.
+    /// Texts that each prompt must have in it, word for word.
     said: Mutex<Vec<String>>,
     asked: Mutex<usize>,
 }

@@ -53,7 +53,7 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mcp/server.sh")
 }
 
-/// What a server may take in these tests: it is started again at once, and not waited for long.
+/// Returns the limits of these tests: a server is started again at once.
 fn limits() -> Limits {
     Limits { again: Duration::from_millis(20), ..Limits::default() }
 }
@@ -67,7 +67,7 @@ struct Stage {
     home: TempDir,
 }
 
-/// What servers write and wait for is in this directory.
+/// Returns a server of this mode, whose files are in `home`.
 fn server(home: &Path, name: &str, mode: &str) -> ServerConfig {
     let file = |file: &str| home.join(file).display().to_string();
     let program = Program {
@@ -154,7 +154,7 @@ impl Stage {
         Self { session, supervisor, spy, told, home }
     }
 
-    /// What a prompt's turn brings; every question is answered so.
+    /// Returns the events of a turn in which every question is answered so.
     async fn turn_answering(&self, answer: &Answer) -> Vec<Arc<Event>> {
         let turn = self.session.prompt(text("go"), Origin::Editor);
         self.follow(turn, answer).await
@@ -190,13 +190,13 @@ impl Stage {
         names.into_iter().filter(|name| name.starts_with("mcp_")).collect()
     }
 
-    /// How it stands with each server.
+    /// Returns the phase of each server.
     fn standing(&self) -> Vec<String> {
         let servers = self.session.servers();
         servers.iter().map(|it| format!("{}: {}", it.name, it.phase)).collect()
     }
 
-    /// What the model was told last.
+    /// Returns the last message that the model was given.
     fn told_last(&self) -> String {
         self.told.lock().unwrap().last().cloned().unwrap_or_default()
     }
@@ -237,7 +237,7 @@ impl Stage {
     }
 }
 
-/// How the only call of a turn ended.
+/// Returns the outcome of the only call of a turn.
 fn outcome(events: &[Arc<Event>]) -> ToolOutcome {
     let outcomes = events.iter().filter_map(|event| match &**event {
         Event::CallFinished { outcome, .. } => Some(outcome.clone()),
@@ -256,7 +256,7 @@ fn error(events: &[Arc<Event>]) -> String {
     }
 }
 
-/// What people were told in passing.
+/// Returns the notices among events.
 fn notices(events: &[Arc<Event>]) -> Vec<String> {
     let notices = events.iter().filter_map(|event| match &**event {
         Event::Notice(notice) => Some(notice.clone()),

@@ -30,7 +30,7 @@ pub(crate) fn model(server: &Server) -> Ollama {
     model_at(server.address(), options())
 }
 
-/// What Ollama says of a model with these capabilities.
+/// Returns Ollama's description of a model with these capabilities.
 pub(crate) fn shown(capabilities: &[&str]) -> Value {
     json!({ "capabilities": capabilities, "parameters": "stop \"x\"",
         "model_info": { "general.architecture": "qwen3", "qwen3.context_length": 40960 } })

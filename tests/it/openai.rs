@@ -106,7 +106,7 @@ fn messages(server: &Server, request: usize) -> Vec<Value> {
     server.asked()[request].body["messages"].as_array().unwrap().clone()
 }
 
-/// What the model said, as a session puts it into the conversation, and what came of its calls.
+/// Returns the messages of an answer and of its calls' results, as a session keeps them.
 fn after(finish: &Finish, text: &str, calls: &[(&str, &str, Value)]) -> Vec<Arc<Message>> {
     use tandem_model::{Assistant, Call, ToolResult};
     let call = |(id, name, args): &(&str, &str, Value)| Call {

@@ -25,7 +25,7 @@ impl Handler for Megabytes {
 
 /// A connection, and the other end of it.
 struct Connection {
-    /// What the peer sends into.
+    /// The end that the peer writes to.
     input: DuplexStream,
     output: DuplexStream,
     calls: mpsc::UnboundedReceiver<String>,

@@ -49,7 +49,7 @@ impl Project {
         self.dir.path().canonicalize().unwrap().join("work")
     }
 
-    /// Where there is something that is not the workspace's.
+    /// Returns a path beside the workspace.
     fn outside(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("outside")
     }
@@ -117,7 +117,7 @@ impl Project {
         first
     }
 
-    /// Why a call fails.
+    /// Checks the error of a call.
     #[track_caller]
     fn check_error(&self, tool: &str, args: Value, expected: &str) {
         let error = self.call(tool, args).result.unwrap_err();
@@ -136,7 +136,7 @@ impl Project {
     }
 }
 
-/// What came of a call.
+/// Result of a call, and its summary.
 struct Called {
     summary: Option<Summary>,
     result: Result<ToolOutput, ToolError>,
@@ -147,7 +147,7 @@ impl Called {
         self.result.unwrap().text
     }
 
-    /// What the model is told, whether or not the call failed.
+    /// Returns the text for the model, of a call that failed too.
     fn told(self) -> String {
         self.result.map_or_else(|error| format!("{}:\n{error}", error.kind), |output| output.text)
     }

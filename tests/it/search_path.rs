@@ -29,7 +29,7 @@ fn start(command: &str, vars: &[(&str, &str)]) -> Agent {
     })
 }
 
-/// What an editor is shown of two commands, and how often the shell was asked.
+/// Returns the messages of two commands, and how often the shell was asked.
 async fn shown(command: &str, vars: &[(&str, &str)]) -> (String, usize) {
     let mut agent = start(command, vars);
     let id = agent.prompt("go").await;

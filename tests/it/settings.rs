@@ -32,7 +32,7 @@ fn trusted(place: Place) -> Place {
     place.judged(&[("home/repo", "TRUST_FOLDER")])
 }
 
-/// Where a value is from, as people are shown it; the place's own directory left out.
+/// Returns the origins of a value, as people are shown them, without the place's own directory.
 fn origins(place: &Place, settings: &Settings, key: &str) -> Vec<String> {
     let root = format!("{}/", place.path("").display()).replace("//", "/");
     settings.origin(key).iter().map(|it| it.to_string().replace(&root, "")).collect()

@@ -22,7 +22,7 @@ use crate::agent::HANG;
 /// Longer than a question waits until keys answer it.
 pub(crate) const GRACE: Duration = Duration::from_millis(700);
 
-/// How often a screen must have been the same to be taken for still.
+/// Number of times that a screen must be the same to be taken for still.
 const STILL: usize = 10;
 
 /// A terminal with a shell, in which the agent is started.
@@ -174,7 +174,7 @@ impl Terminal {
         String::from_utf8_lossy(&child.stdout).trim().to_owned()
     }
 
-    /// Whether the terminal's keys are for a job of the shell's.
+    /// Returns whether the terminal's keys are for a job of the shell's.
     fn has_job(&self) -> bool {
         let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
         let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();

@@ -1,4 +1,4 @@
-//! What the model is told of a conversation.
+//! The model's view of a conversation.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn says(text: &str) -> Result<Chunk, Error> {
     Ok(Chunk::Text(text.to_owned()))
 }
 
-/// What the model is told with the last of these prompts.
+/// Returns the messages that the model gets with the last of these prompts.
 async fn told(answers: Vec<Vec<Result<Chunk, Error>>>, prompts: &[&str]) -> Vec<String> {
     let (spy, told) = Spy::new(answers);
     let session = with_model(spy, vec![Fake::new("t", Kind::Read, Access::Read)]);
@@ -92,7 +92,7 @@ async fn an_answer_that_is_tried_again_is_told_once() {
     );
 }
 
-/// What the model is told of two calls, of which the first is asked about and answered so.
+/// Returns the model's results of two calls, of which the first is asked about and answered so.
 async fn told_after(answer: Answer) -> String {
     let (spy, told) = Spy::new(vec![vec![asks("c1"), asks("c2")], vec![says("on")]]);
     let never = Fake::new("t", Kind::Other, other()).running(|cx| async move {

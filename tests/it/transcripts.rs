@@ -61,7 +61,7 @@ impl Line {
     }
 }
 
-/// Where the workspace is, in the files.
+/// Path of the workspace in the files.
 const WORKSPACE: &str = "/workspace";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What a person at this machine can do with a session, beside prompts.
+//! Command lines and settings of a person at this machine, beside prompts.
 
 use std::sync::Arc;
 

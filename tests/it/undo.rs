@@ -67,7 +67,7 @@ impl Stage {
         self.dir.path().join("project").join(name)
     }
 
-    /// What is in a file; nothing if there is none.
+    /// Returns the content of a file, if there is one.
     fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.path(name)).ok()
     }

@@ -55,7 +55,7 @@ fn moved(to: &str) -> Reply {
     Reply::error(302, "").header("location", to)
 }
 
-/// What is read of one reply.
+/// Reads one reply of a server.
 async fn read(reply: Reply) -> Result<ToolOutput, ToolError> {
     let server = Server::start(vec![reply]).await;
     Web::default().read(&format!("{}/x", server.address())).await
@@ -68,7 +68,7 @@ async fn text(reply: Reply) -> String {
     text.strip_suffix("\n</web_content>").unwrap().to_owned()
 }
 
-/// Why nothing was read of one reply.
+/// Returns the reason for which a reply is not read.
 async fn why_not(reply: Reply) -> String {
     let error = read(reply).await.unwrap_err();
     assert_eq!(error.kind, "web_fetch_processing_error");

@@ -34,7 +34,7 @@ fn session(model: Arc<dyn Model>, next: Arc<dyn Model>) -> Arc<Session> {
     Session::new(Parts { models: Arc::new(Next(next)), tools: vec![tool], ..parts(model) })
 }
 
-/// What comes of a prompt: a line for each thing, texts joined.
+/// Returns a line for each event of a prompt's turn, with its texts joined.
 async fn turn(session: &Arc<Session>, prompt: &str) -> Vec<String> {
     let mut log = session.events(session.position());
     session.prompt(text(prompt), Origin::Editor);
@@ -67,7 +67,7 @@ async fn server(wire: &Wire, answers: Vec<crate::api::server::Reply>) -> Server 
     Server::with_pages(answers, &(wire.pages)()).await
 }
 
-/// What was asked for answers, as it was sent.
+/// Returns the bodies of the requests for answers, as they were sent.
 fn bodies(server: &Server) -> Vec<String> {
     server.asked().into_iter().map(|asked| asked.body.to_string()).collect()
 }

@@ -1,4 +1,4 @@
-//! Which paths are inside the workspace, and which are ignored.
+//! Paths inside and outside of the workspace, and ignored ones.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ fn place(files: &[(&str, &str)]) -> (TempDir, PathBuf) {
     (dir, root)
 }
 
-/// What a path of the workspace `work` leads to, relative to the place; or the kind of error.
+/// Checks the target of a path of the workspace `work`, relative to the place, or the kind of error.
 #[track_caller]
 fn check(root: &Path, path: &str, expected: Result<&str, &str>) {
     let workspace = Workspace::new(&root.join("work"), &[]).unwrap();
@@ -184,7 +184,7 @@ fn names_need_not_be_utf_8() {
     assert_eq!(workspace.walk(&work, Respect::ALL).build().flatten().count(), 4);
 }
 
-/// What covers each path of the workspace `work`; and that a walk skips just these.
+/// Checks the rule that covers each path of the workspace `work`, and that a walk skips just these.
 #[track_caller]
 fn check_ignored(root: &Path, expected: &[(&str, Option<&str>)]) {
     let work = root.join("work");

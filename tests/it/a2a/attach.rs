@@ -35,7 +35,7 @@ impl Seat {
         answer["result"].clone()
     }
 
-    /// Why a call is refused.
+    /// Returns the error of a call that is refused.
     async fn refused(&mut self, method: &str, params: Value) -> String {
         let answer = self.socket.call(method, method, params).await;
         answer["error"]["data"]["details"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()

@@ -1,4 +1,4 @@
-//! What is said of calls that are wrong, in both versions.
+//! Errors of calls that are wrong, in both versions.
 
 use serde_json::{Value, json};
 

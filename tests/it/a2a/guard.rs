@@ -169,7 +169,7 @@ async fn impatient() -> Served {
     serve(&Setup::default().arg("--limit").arg("a2a-head-seconds=1")).await
 }
 
-/// What comes back for these bytes until the connection is closed.
+/// Returns the statuses of all responses to these bytes.
 async fn replies(port: u16, bytes: &str) -> Vec<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(bytes.replace("PORT", &port.to_string()).as_bytes()).await.unwrap();

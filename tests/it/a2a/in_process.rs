@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, session};
 
-/// How long nothing may take.
+/// Time that nothing may take.
 const LONG: Duration = Duration::from_secs(20);
 
 /// A server of this process.

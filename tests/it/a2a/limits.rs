@@ -1,4 +1,4 @@
-//! What is too much: bodies, frames, connections, nesting; and ids and bytes that are odd.
+//! Limits on bodies, frames, connections and nesting; odd ids and bytes.
 
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;

@@ -31,7 +31,7 @@ fn brings() -> Value {
     } })
 }
 
-/// What is known of a task's servers, when the first of them is no longer getting ready.
+/// Returns a task's servers, when the first of them is no longer getting ready.
 pub(super) async fn servers(client: Client, task: &str) -> Value {
     let path = format!("/tasks/{task}/metadata");
     let settled = async {

@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
 use crate::terminal::{GRACE, Terminal};
 
-/// What an agent does with a connection.
+/// An agent's part in a connection.
 type Act = fn(&mut Agent);
 
 /// One connection of an agent that a test plays.

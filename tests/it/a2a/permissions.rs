@@ -1,4 +1,4 @@
-//! What a client may always allow, and what rules say to it.
+//! Permissions that a client may always give, and rules about them.
 
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ const QUESTIONS: usize = 1000;
 /// Those who answer.
 const PARTIES: usize = 6;
 
-/// What one of them has seen and done.
+/// The calls that one of them has seen and won.
 #[derive(Default)]
 struct Seen {
     /// The `eventId`s, in order, without what only some versions have.

@@ -18,7 +18,7 @@ use crate::agent::{Agent, HANG, Setup};
 pub(super) const URI: &str =
     "https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md";
 
-/// What was said on standard error so far.
+/// Standard error so far.
 pub(super) type Said = Arc<Mutex<String>>;
 
 /// `tandem serve`.
@@ -79,7 +79,7 @@ async fn listen(stderr: ChildStderr) -> (u16, Said) {
     (timeout(HANG, port).await.expect("no port is said").expect("it has ended"), said)
 }
 
-/// Who talks to a server.
+/// A client of a server.
 #[derive(Clone, Copy)]
 pub(super) struct Client {
     pub(super) port: u16,
@@ -163,7 +163,7 @@ pub(super) fn within(task: &Value, mut params: Value) -> Value {
     params
 }
 
-/// What an answer to a question says.
+/// Returns a message that answers a question.
 pub(super) fn answer(call: &Value, option: &str) -> Value {
     parts(json!([{ "kind": "data", "data": {
         "tool_call_id": call, "selected_option_id": option,
@@ -186,17 +186,17 @@ pub(super) fn tool_call(event: &Value) -> &Value {
     &first_part(event)["data"]
 }
 
-/// What kind of event it is.
+/// Returns the kind of an event.
 pub(super) fn kind(event: &Value) -> &str {
     event["metadata"][URI]["kind"].as_str().unwrap_or_default()
 }
 
-/// Whether somebody is asked by this.
+/// Returns whether an event asks a question.
 pub(super) fn asks(event: &Value) -> bool {
     kind(event) == "TOOL_CALL_UPDATE" && tool_call(event)["confirmation_request"].is_object()
 }
 
-/// Whether a turn has ended with this.
+/// Returns whether an event ends a turn.
 pub(super) fn ends(event: &Value) -> bool {
     let state = event["status"]["state"].as_str().unwrap_or_default();
     event["final"] == true && matches!(state, "completed" | "failed" | "canceled")

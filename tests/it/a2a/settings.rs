@@ -1,4 +1,4 @@
-//! What a client may not give itself: a workspace elsewhere, fewer questions, calls to inside.
+//! Settings that a client may not give itself: a workspace elsewhere, fewer questions, calls to inside.
 
 use std::fs;
 use std::os::unix::fs::symlink;

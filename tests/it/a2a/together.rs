@@ -1,4 +1,4 @@
-//! What `a2a-port.md` calls success: an editor and others in one session.
+//! An editor and others in one session.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is read of the web, and the clients of A2A: asked about, shown to them.
+//! Reading the web for A2A clients: questions, and their display.
 
 use serde_json::json;
 

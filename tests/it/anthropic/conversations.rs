@@ -5,7 +5,7 @@ use tandem_model::{Assistant, Call, Chunk, Finish, FinishReason, Message, Model,
 use super::requests::{calls, result, results};
 use super::*;
 
-/// What a model says to a prompt, as the session keeps it.
+/// Returns the answer to a prompt, as the session keeps it.
 async fn answer(model: &dyn Model, prompt: Prompt) -> Arc<Message> {
     let mut answer = Assistant::default();
     let mut chunks = model.stream(prompt);

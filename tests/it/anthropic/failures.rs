@@ -1,4 +1,4 @@
-//! What goes wrong: what is said, and whether it is tried again.
+//! Failures: their errors, and the ones that are tried again.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is sent: the rules of the API, one by one.
+//! Requests: the rules of the API, one by one.
 
 use tandem_content::media::Media;
 use tandem_model::{Assistant, Call, Message, Model as _, Part, ToolDeclaration, ToolResult};

@@ -1,8 +1,8 @@
-//! How much a model thinks, told as each generation wants it.
+//! Thinking levels, sent as each generation of models wants them.
 
 use super::*;
 
-/// What is said of thinking and effort to a model at a level.
+/// Returns the thinking and effort fields of a request at a level.
 async fn said(id: &str, level: Option<&str>) -> Value {
     let server = Server::start(vec![says("ok")]).await;
     let options = RequestOptions { thinking: level.map(str::to_owned), ..options() };

@@ -26,7 +26,7 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-/// What is answered to one request.
+/// The answer to one request.
 pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -45,7 +45,7 @@ impl Reply {
     }
 }
 
-/// How a reply ends.
+/// The end of a reply.
 enum End {
     Whole,
     /// The connection is closed in the middle.
@@ -65,7 +65,7 @@ pub(crate) struct Server {
 
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
-    /// What is answered at some paths, apart from the replies: their JSON.
+    /// JSON that is answered at some paths, apart from the replies.
     pages: Option<Vec<(String, Value)>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
@@ -197,7 +197,7 @@ impl Server {
         &self.address
     }
 
-    /// What has been asked so far.
+    /// Returns the requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }

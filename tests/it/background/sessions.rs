@@ -62,7 +62,7 @@ impl Stage {
         timeout(HANG, until(&mut log, is_end)).await.expect("the turn does not end")
     }
 
-    /// What a command says.
+    /// Returns the output of a command, or its error.
     async fn says(&self, prompt: &str) -> String {
         let events = self.turn(prompt).await;
         let outputs = events.iter().filter_map(|event| match &**event {

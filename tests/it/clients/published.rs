@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// What a client was told in one turn, a line each.
+/// A client's record of one turn.
 pub(crate) struct Heard {
     pub(crate) lines: Vec<String>,
     /// The answer to the prompt; an error's code and data.
     pub(crate) answer: Result<(), (i32, Value)>,
-    /// What is in the workspace afterwards.
+    /// The files of the workspace afterwards.
     pub(crate) files: Vec<String>,
 }
 
@@ -20,7 +20,7 @@ impl Heard {
     }
 }
 
-/// What the client's user chooses when asked.
+/// The choice of the client's user.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
     Allow,

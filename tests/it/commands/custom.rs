@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::contains;
 use crate::agent::{Agent, Setup, text};
 
-/// Where commands are, seen from the workspace.
+/// Directories of commands, seen from the workspace.
 const USER: &str = "../.gemini/commands/";
 const OWN: &str = "../.config/tandem/commands/";
 const PROJECT: &str = ".gemini/commands/";
@@ -27,7 +27,7 @@ impl Setup {
     }
 }
 
-/// What comes of a prompt when every question is answered so.
+/// Returns the messages of a prompt's turn in which every question is answered so.
 async fn turn(agent: &mut Agent, prompt: &str, outcome: &str) -> Vec<Value> {
     let id = agent.prompt(prompt).await;
     let read = agent.until_answered(id, outcome).await;
@@ -36,7 +36,7 @@ async fn turn(agent: &mut Agent, prompt: &str, outcome: &str) -> Vec<Value> {
     read
 }
 
-/// What is said.
+/// Returns the text of a prompt's turn.
 async fn says(agent: &mut Agent, prompt: &str) -> String {
     text(&turn(agent, prompt, "allow").await)
 }

@@ -147,7 +147,7 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     );
 }
 
-/// What people are told when the model is first asked, and what it is told.
+/// Checks that the memory file is not in the system instruction, and that people are told why.
 async fn not_told(stage: &Stage, why: &str) {
     let events = stage.turn("hello").await;
     let notice = events.iter().find_map(|event| match &**event {

@@ -7,7 +7,7 @@ use tandem_tools as tools;
 
 use super::{Stage, calls, says};
 
-/// What a command says, whatever else comes of it.
+/// Returns all outputs of a command.
 async fn said(stage: &Stage, command: &str) -> String {
     let events = stage.turn(command).await;
     let said = events.iter().filter_map(|event| match &**event {

@@ -1,4 +1,4 @@
-//! What a front end makes of the list of commands.
+//! The list of commands, as front ends use it.
 
 use tandem_agent::commands::{Command, PathError, Registry};
 

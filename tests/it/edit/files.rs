@@ -1,4 +1,4 @@
-//! Where and how files are written: links, permissions, and changes by others meanwhile.
+//! Writing of files: links, permissions, and changes by others meanwhile.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};

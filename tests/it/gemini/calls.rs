@@ -1,4 +1,4 @@
-//! What is sent.
+//! Requests: calls, results and declarations.
 
 use serde_json::json;
 use tandem_content::media::Media;

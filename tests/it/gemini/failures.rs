@@ -1,4 +1,4 @@
-//! What fails, passes, is cut off or makes no sense.
+//! Failures, and answers that are cut off or make no sense.
 
 use serde_json::json;
 

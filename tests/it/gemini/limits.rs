@@ -1,4 +1,4 @@
-//! What is too much.
+//! Limits on answers and errors.
 
 use super::server::event;
 use super::*;

@@ -1,4 +1,4 @@
-//! What the Gemini API replies.
+//! Replies of the Gemini API.
 
 use crate::api;
 pub(crate) use crate::api::server::{Reply, Server};

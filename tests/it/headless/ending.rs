@@ -1,4 +1,4 @@
-//! How a run ends before its prompt has: a signal, or nobody who reads.
+//! Ends of a run before that of its prompt: a signal, or nobody who reads.
 
 use std::fs;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn sleeps(running: &Running) {
     timeout(HANG, waiting).await.expect("nothing runs");
 }
 
-/// Whether a process of this run is left.
+/// Returns whether a process of this run is left.
 fn is_left(home: &TempDir) -> bool {
     let workspace = fs::canonicalize(home.path().join("workspace")).unwrap();
     let processes = fs::read_dir("/proc").unwrap().flatten();

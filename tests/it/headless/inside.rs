@@ -10,7 +10,7 @@ use tandem_tools::{Access, Kind, ToolError};
 
 use crate::fakes::{Fake, Spy, other, session, text, with_model};
 
-/// What is written as the answer and besides.
+/// Returns the answer, the rest of the output, and the failure.
 async fn shown(session: &Arc<Session>, progress: bool) -> (String, String, Option<Failure>) {
     written(session, Format::Text, progress).await
 }

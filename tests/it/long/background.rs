@@ -19,9 +19,9 @@ const WINDOW: u64 = 30_000;
 struct Slow {
     says: Arc<Says>,
     go: Arc<Semaphore>,
-    /// How many are being written.
+    /// Number of summaries that are being written.
     written: watch::Sender<usize>,
-    /// How many have been asked for.
+    /// Number of summaries that have been asked for.
     asked: Arc<AtomicUsize>,
 }
 
@@ -73,14 +73,14 @@ impl Slow {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// What the turns have told it, a request each.
+    /// Returns the prompts of the turns.
     fn told(&self) -> Vec<Prompt> {
         let told = self.says.told.lock().unwrap();
         let turns = told.iter().filter(|prompt| !is_summary(prompt));
         turns.cloned().collect()
     }
 
-    /// What it was told last, as text.
+    /// Returns the last prompt of a turn, as text.
     fn last(&self) -> String {
         all_text(self.told().last().unwrap())
     }
@@ -139,7 +139,7 @@ fn refusing(
     })
 }
 
-/// Where an event is.
+/// Returns the index of an event.
 #[track_caller]
 fn at(events: &[Arc<Event>], found: impl Fn(&Event) -> bool) -> usize {
     events.iter().position(|event| found(event)).unwrap_or_else(|| panic!("{events:#?}"))

@@ -1,4 +1,4 @@
-//! What a compressed conversation is told as.
+//! The model's view of a compressed conversation.
 
 use std::fs;
 

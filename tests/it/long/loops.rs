@@ -46,7 +46,7 @@ async fn turn_with(session: &Arc<Session>, answer: &Answer) -> Vec<Arc<Event>> {
     }
 }
 
-/// How often the tool was called, and how often people were asked.
+/// Returns the numbers of calls of the tool and of questions.
 fn counts(events: &[Arc<Event>]) -> (usize, usize) {
     let started = events.iter().filter_map(|event| match &**event {
         Event::CallStarted(started) => Some(started.question.is_some()),

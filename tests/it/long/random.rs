@@ -17,11 +17,11 @@ const WINDOW: u64 = 16_000;
 /// A model that does anything.
 struct Wild {
     rng: Mutex<fastrand::Rng>,
-    /// What the user has said, as far as it counts.
+    /// The user's words that are still to be told.
     said: Mutex<Vec<String>>,
-    /// How often all was forgotten. A summary says after how many times it was asked for.
+    /// Number of times that all was forgotten. A summary says after how many it was asked for.
     forgotten: Mutex<usize>,
-    /// How often turns have asked.
+    /// Number of prompts of turns.
     asked: watch::Sender<usize>,
 }
 
@@ -144,7 +144,7 @@ fn anything(rng: &mut fastrand::Rng) -> Answer {
     }
 }
 
-/// What providers want of a conversation.
+/// Checks the rules that providers have for a conversation.
 fn valid(messages: &[Arc<Message>]) {
     let told = || format!("{messages:#?}");
     assert!(matches!(messages.first().map(|it| &**it), Some(Message::User(_))), "{}", told());
@@ -235,7 +235,7 @@ async fn step(
     }
 }
 
-/// How often a summary was used that came late, and how often one was not used.
+/// Returns the numbers of late summaries that were used and that were not.
 fn late(events: &[Arc<Event>]) -> (usize, usize) {
     let (mut late, mut unused, mut since) = (0, 0, None);
     for event in events {

@@ -16,28 +16,28 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::http::{answer_of_one_with_tool, result};
 
-/// What it does.
+/// The ways in which it differs from a good service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
-    /// What it says that it is called, if not what it is.
+    /// The resource that it names, if not itself.
     pub(crate) resource: Option<String>,
-    /// Who it says with the code that it is, if not who it is.
+    /// The issuer that it names with the code, if not itself.
     pub(crate) issuer: Option<String>,
-    /// What the browser is told instead of a code.
+    /// The error that the browser gets instead of a code.
     pub(crate) refuses: Option<String>,
-    /// Where it says that users log in.
+    /// The login page that it names, if not its own.
     pub(crate) authorization: Option<String>,
     /// Seconds that a token lasts.
     pub(crate) lasts: Option<u64>,
-    /// Whether tokens are not renewed any more.
+    /// Set if tokens are not renewed any more.
     pub(crate) no_renewal: bool,
-    /// Whether programs cannot make themselves known.
+    /// Set if programs cannot register.
     pub(crate) no_registration: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Where it is.
+    /// The beginning of its addresses.
     base: String,
     ways: Ways,
     /// Addresses and forms of what was asked for, in order.

@@ -64,7 +64,7 @@ async fn its_tools_are_called_and_asked_about() {
     assert_eq!(text(&read), "done");
 }
 
-/// How many questions there are when the first is answered so: about a tool, the same, another.
+/// Returns the tools that are asked about when each answer is this: a tool, the same, another.
 async fn asked(outcome: &str) -> Vec<String> {
     let calls = [
         call("mcp_s_echo", json!({ "message": "1" })),

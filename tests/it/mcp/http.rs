@@ -16,8 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says};
 
-/// What is said to a message; nothing: that it has come. To what is none (`null`), nothing: that it
-/// is not taken.
+/// Answer to a message. Without one, a message is acknowledged, and what is none (`null`) is refused.
 type Answer = Arc<dyn Fn(&Value) -> Option<Response> + Send + Sync>;
 
 /// A web service that keeps the headers of what it was sent.
@@ -87,7 +86,7 @@ pub(super) async fn with_tool(
     .await
 }
 
-/// What such a service says before it is called.
+/// Returns such a service's answers to all messages but calls.
 pub(super) fn answer_of_one_with_tool(message: &Value) -> Option<Response> {
     let tools = json!([{ "name": "t", "inputSchema": { "type": "object" } }]);
     Some(match message["method"].as_str()? {

@@ -19,7 +19,7 @@ use super::{Chunks, Stage, calls, error, limits, notices, outcome, said, says};
 use crate::agent::{HANG, Setup, text as said_in};
 use crate::fakes::{text, until};
 
-/// What the user's browser does with an address.
+/// The user's browser, which is given an address.
 type Browser = Arc<dyn Fn(Url) + Send + Sync>;
 
 /// A browser that goes wherever it is led.

@@ -1,4 +1,4 @@
-//! What servers offer beside tools: prompts as commands, resources; and `/mcp`.
+//! Offers of servers beside tools: prompts as commands, resources; and `/mcp`.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::fakes::text;
 const ONCE: Answer = Answer::Once { edited: None };
 
 impl Stage {
-    /// What a command says.
+    /// Returns the first output of a command, or its error.
     async fn command(&self, prompt: &str) -> String {
         let turn = self.session.prompt(text(prompt), Origin::Editor);
         let events = self.follow(turn, &ONCE).await;

@@ -18,11 +18,11 @@ fn settings(more: Value) -> String {
     format!("// names a server\n{}", json!({ "mcpServers": { "s": server } }))
 }
 
-/// Where the user's settings are, seen from the workspace.
+/// The user's settings, seen from the workspace.
 const USER: &str = "../.gemini/settings.json";
 const PROJECT: &str = ".gemini/settings.json";
 
-/// What `-p` says of the call.
+/// Returns the event of `-p` that has the call's result.
 async fn said(setup: Setup) -> String {
     let home = tempfile::TempDir::new().unwrap();
     let setup = setup.arg("-p").arg("go").arg("--output-format").arg("stream-json");

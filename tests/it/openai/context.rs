@@ -1,4 +1,4 @@
-//! How much a model can be told: asked of each server in its own words.
+//! Context windows, asked of each server in its own words.
 
 use futures::StreamExt as _;
 use tandem_model::Model as _;
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::agent::HANG;
 
-/// What is known while a server with these pages answers.
+/// Checks the input limit that is known while a server with these pages answers.
 async fn check(pages: &[(&str, Value)], expected: u64) {
     let slow = Reply::stream(delta(json!({ "content": "Well" }))).then_hang();
     let server = Server::with_pages(vec![slow], pages).await;

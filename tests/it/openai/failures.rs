@@ -1,4 +1,4 @@
-//! What fails: what passes, what does not, and what is said.
+//! Failures: passing ones, lasting ones, and their errors.
 
 use std::time::Duration;
 

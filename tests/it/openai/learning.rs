@@ -1,4 +1,4 @@
-//! What a server wants otherwise than most is found out from its errors, once, and remembered.
+//! Differences of servers, which are found out from their errors, once, and remembered.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

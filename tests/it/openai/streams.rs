@@ -1,4 +1,4 @@
-//! How answers are streamed, ended and cut.
+//! Streams of answers: their ends and their cuts.
 
 use std::time::Duration;
 

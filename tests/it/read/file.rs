@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Project;
 
-/// What is in most of these projects.
+/// Text of a file in most of these projects.
 const FOUR: &str = "one\ntwo\nthree\nfour\n";
 
 #[track_caller]

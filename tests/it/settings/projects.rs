@@ -1,4 +1,4 @@
-//! How far a project is followed: trusted, unjudged, and not at all.
+//! Settings of projects: trusted, unjudged, and not trusted.
 
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;

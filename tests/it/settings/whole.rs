@@ -14,7 +14,7 @@ use crate::agent::{HANG, Setup, text};
 const USER: &str = "../.gemini/settings.json";
 const PROJECT: &str = ".gemini/settings.json";
 
-/// What a run has written: standard output, standard error, the exit code.
+/// Output and exit code of a run.
 struct Ran {
     stdout: String,
     stderr: String,

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::*;
 use crate::api::server::{Asked, Reply, Server};
 
-/// What the API says of a key that it does not know.
+/// The API's answer to a key that it does not know.
 const REFUSAL: &str = r#"{"error":{"code":400,"message":"API key not valid. Pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;
 
 /// Whatever the key is, the API cannot be reached with it.

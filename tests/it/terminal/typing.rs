@@ -1,4 +1,4 @@
-//! What is typed when something else comes up, and very much of it.
+//! Typing while something else comes up, and very much of it.
 
 use serde_json::json;
 

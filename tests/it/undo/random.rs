@@ -48,7 +48,7 @@ struct Change {
     taken_back: bool,
 }
 
-/// What the files are to be.
+/// The files and changes that there should be.
 #[derive(Default)]
 struct Expected {
     files: BTreeMap<u8, String>,
@@ -67,7 +67,7 @@ impl Expected {
         }
     }
 
-    /// How many were left alone.
+    /// Takes changes back, and returns how many are left alone.
     fn restore(&mut self, selected: impl Fn(usize, &Change) -> bool) -> usize {
         self.turns += 1;
         let mut left = 0;

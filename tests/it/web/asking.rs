@@ -1,4 +1,4 @@
-//! What people are asked before something is read, on every front end, and what they are shown.
+//! Questions before something is read, on every front end, and its display.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Where requests go: not inside, not elsewhere than was asked, not for ever.
+//! Targets of requests: not inside, not elsewhere than was asked, not for ever.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -20,7 +20,7 @@ fn lookup(answers: &[&[&str]]) -> Lookup {
     })
 }
 
-/// Why nothing is read from an address.
+/// Returns the error of reading an address, whose name leads to `found`.
 async fn refused(reach: Reach, url: &str, found: &[&[&str]]) -> String {
     let web = Web { reach, lookup: lookup(found), ..Web::default() };
     web.read(url).await.unwrap_err().message

@@ -1,4 +1,4 @@
-//! How pages and files are read.
+//! Reading of pages and files.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -7,7 +7,7 @@ use crate::api::server::{Reply, Server};
 
 const KEY: &str = "AIzaSySearch0123456789";
 
-/// What the API says to a search.
+/// Returns the API's answer to a search.
 pub(crate) fn found() -> Reply {
     let answer = json!({ "candidates": [{
         "content": { "parts": [{ "text": "Größer ist A. Sonst nichts." }] },
@@ -29,7 +29,7 @@ pub(crate) fn searches(server: &Server) -> Setup {
         .var("GOOGLE_GEMINI_BASE_URL", server.address())
 }
 
-/// What an editor is shown in the end, and whether it was asked before.
+/// Returns the last update that an editor gets, and whether it was asked before.
 async fn shown(setup: &Setup) -> (Value, bool) {
     let mut agent = setup.start();
     let id = agent.prompt("go").await;

@@ -1,4 +1,4 @@
-//! What the names of webhooks lead to is judged when they are looked up.
+//! Names of webhooks, whose addresses are judged when they are looked up.
 
 use std::collections::VecDeque;
 use std::future::ready;

@@ -1,4 +1,4 @@
-//! Where push notifications may go, as far as an address tells.
+//! Addresses that push notifications may go to, as far as the address itself tells.
 
 use tandem_a2a::webhook::{check as check_url, check_header};
 

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// How a server replies.
+/// A server's reply.
 pub(crate) enum Reply {
     Status(u16),
     /// Fails, and closes the connection.
@@ -30,7 +30,7 @@ pub(crate) enum Reply {
     Never,
 }
 
-/// What a server got: path, `X-Token` and body.
+/// A request that a server got: path, `X-Token` and body.
 pub(crate) type Got = (String, String, String);
 
 pub(crate) struct Server {

@@ -12,7 +12,7 @@ use crate::api::server::{Reply, Server};
 pub(super) struct Wire {
     pub(super) name: &'static str,
     pub(super) model: fn(&Server) -> Arc<dyn Model>,
-    /// What the server says at other paths.
+    /// Answers of the server at other paths.
     pub(super) pages: fn() -> Vec<(&'static str, Value)>,
     /// It thinks `I must look`, says `Looking.` and calls `glob` with `{"pattern": "a"}` and `{}`;
     /// that costs 20 and 10 tokens. If it can sign anything, the signature is `c2lnbmVk`.
