@@ -38,9 +38,8 @@ use tandem_a2a::CLOSING;
 use tandem_acp as acp;
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{
-    LoadedSession, Origin, Parts, Session, SessionLimits, SessionRequest, Sessions, Upkeep,
-};
+use tandem_agent::session::{Origin, Parts, Session, Upkeep};
+use tandem_agent::sessions::{LoadedSession, SessionLimits, SessionRequest, Sessions};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::Model;
 use tandem_model::provider::Provider;

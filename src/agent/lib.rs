@@ -4,3 +4,4 @@
 pub mod commands;
 pub mod permission;
 pub mod session;
+pub mod sessions;

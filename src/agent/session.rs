@@ -25,7 +25,6 @@ mod projection;
 mod prompt;
 mod question;
 mod queue;
-mod registry;
 mod resources;
 mod servers;
 mod state;
@@ -61,10 +60,6 @@ pub use self::projection::{
 pub use self::question::AnswerError;
 use self::question::Questions;
 use self::queue::Turns;
-pub use self::registry::{
-    CreateError, LastUse, LoadedSession, MakeSession, SessionLimits, SessionRequest,
-    SessionSummary, SessionView, Sessions,
-};
 pub use self::state::SessionState;
 use self::state::StateReader;
 use self::toolbox::Toolbox;

@@ -20,9 +20,8 @@ use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{self as a2a, Options, ServeAcp, ServedSessions};
 use tandem_acp as acp;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{
-    LoadedSession, MakeSession, Session, SessionLimits, SessionRequest, Sessions,
-};
+use tandem_agent::session::Session;
+use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::Secret;
 use tandem_settings::Credentials;
 use tandem_settings::limits::Limits;

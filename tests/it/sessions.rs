@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tandem_agent::session::{
-    CreateError, LoadedSession, MakeSession, Origin, PromptPart, SessionLimits, SessionRequest,
-    SessionView, Sessions, TurnId,
+use tandem_agent::session::{Origin, PromptPart, TurnId};
+use tandem_agent::sessions::{
+    CreateError, LoadedSession, MakeSession, SessionLimits, SessionRequest, SessionView, Sessions,
 };
 use tandem_tools::Kind;
 use tokio::time::{advance, timeout};

@@ -165,7 +165,7 @@ impl Session {
     }
 
     /// Looks at the state as it is now; also returns when something happened last in a turn.
-    pub(super) fn state_with_activity<T>(
+    pub(crate) fn state_with_activity<T>(
         &self,
         look: impl FnOnce(&SessionState) -> T,
     ) -> (T, Option<Millis>) {

@@ -15,9 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::context::Context;
 use super::contexts::Settings;
 use super::server::Server;
-use tandem_agent::session::{
-    Answer, Origin, PromptPart, PromptTags, Reader, SessionSummary, TurnId,
-};
+use tandem_agent::session::{Answer, Origin, PromptPart, PromptTags, Reader, TurnId};
+use tandem_agent::sessions::SessionSummary;
 use tandem_wire::attach::{
     ANSWER, AnswerParams, CANCEL, EVENTS, EventsParams, EventsResult, FILES, FilesParams,
     ListedSession, LogEntry, OPEN, OpenParams, OpenResult, OpenedSession, PROMPT, PROMPTS,

@@ -16,9 +16,8 @@ use super::terminals::Terminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
-use tandem_agent::session::{
-    LastUse, LoadedSession, Session, SessionView, TaskEvent, TurnId, TurnRecord,
-};
+use tandem_agent::session::{Session, TaskEvent, TurnId, TurnRecord};
+use tandem_agent::sessions::{LastUse, LoadedSession, SessionView};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use tandem_wire::development_tool::URI;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::context::{Context, UnknownContext};
 use super::servers::{self, Allowed};
-use tandem_agent::session::{
-    CreateError, LoadedSession, ServerConfig, Session, SessionRequest, SessionSummary, Sessions,
-    TaskEvent, TurnId,
+use tandem_agent::session::{ServerConfig, Session, TaskEvent, TurnId};
+use tandem_agent::sessions::{
+    CreateError, LoadedSession, SessionRequest, SessionSummary, Sessions,
 };
 use tandem_wire::a2a::Error;
 

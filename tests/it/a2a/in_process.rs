@@ -7,9 +7,8 @@ use std::time::Duration;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_a2a::{Ending, Options, ServeAcp, ServedSessions, listen, serve};
-use tandem_agent::session::{
-    LoadedSession, MakeSession, Session, SessionLimits, SessionRequest, Sessions,
-};
+use tandem_agent::session::Session;
+use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_tools::Kind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -12,8 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Session;
-use super::log::Millis;
+use crate::session::{Millis, Session};
 
 /// A client's wishes for a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
