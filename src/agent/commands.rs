@@ -31,6 +31,7 @@ use futures::future::BoxFuture;
 pub use self::custom::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use self::prompts::PromptCommand;
 use crate::session::{CommandReply, CommandTurn, Commands, PromptPart, Session, SessionCommand};
+use tandem_mcp::Hub;
 
 /// Every command, in the order that people read them.
 const ALL: &[Command] = &[
@@ -180,22 +181,22 @@ impl Registry {
 
 #[async_trait]
 impl Commands for Registry {
-    fn name(&self, session: &Session, prompt: &str) -> Option<String> {
+    fn name(&self, servers: &Hub, prompt: &str) -> Option<String> {
         if let Some(found) = self.find(prompt) {
             return Some(found.path);
         }
         if let Some((found, _)) = self.own_command(prompt) {
             return Some(found.name);
         }
-        Some(self.server_prompt(session, prompt)?.0.name)
+        Some(self.server_prompt(servers, prompt)?.0.name)
     }
 
-    fn unknown(&self, session: &Session, prompt: &str) -> Option<String> {
-        self.no_command(session, prompt)
+    fn unknown(&self, servers: &Hub, prompt: &str) -> Option<String> {
+        self.no_command(servers, prompt)
     }
 
-    fn of_session(&self, session: &Session) -> Vec<SessionCommand> {
-        let prompts = self.prompts(session);
+    fn of_session(&self, servers: &Hub) -> Vec<SessionCommand> {
+        let prompts = self.prompts(servers);
         self.own_listed().into_iter().chain(prompts.iter().map(PromptCommand::listed)).collect()
     }
 
@@ -204,7 +205,7 @@ impl Commands for Registry {
             if let Some((found, args)) = self.own_command(prompt) {
                 return custom::run(&found, args);
             }
-            let found = self.server_prompt(turn.session(), prompt);
+            let found = self.server_prompt(turn.hub(), prompt);
             let (command, args) = found.ok_or("Unknown command. `/help` lists the commands.")?;
             return prompts::run(&command, args, turn).await;
         };

@@ -1,6 +1,7 @@
 //! The agent core: a session's events, its log and its turns, what may run without a question, and
 //! the slash commands. Uses no front end and no wire format.
 
+mod blocking;
 pub mod commands;
 pub mod permission;
 pub mod session;

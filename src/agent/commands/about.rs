@@ -12,13 +12,13 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn about(request: &CommandRequest<'_>) -> String {
-    let session = request.turn.session();
-    let roots = session.roots().iter().map(|root| format!("`{}`", root.display()));
+    let turn = request.turn;
+    let roots = turn.roots().iter().map(|root| format!("`{}`", root.display()));
     format!(
         "**tandem {}**\n\n- model: `{}`\n- approval mode: `{}`\n- workspace: {}\n- system: {} ({})\n",
         env!("CARGO_PKG_VERSION"),
-        session.model(),
-        session.mode(),
+        turn.model(),
+        turn.mode(),
         super::list(roots),
         std::env::consts::OS,
         std::env::consts::ARCH,

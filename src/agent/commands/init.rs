@@ -15,7 +15,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn prompt(request: &CommandRequest<'_>) -> String {
-    let root = request.turn.session().roots().first();
+    let root = request.turn.roots().first();
     let file = root.map(|root| root.join(request.turn.memory_name())).unwrap_or_default();
     format!("Write `{}`{TASK}", file.display())
 }

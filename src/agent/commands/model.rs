@@ -33,7 +33,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let current = request.turn.session().model();
+    let current = request.turn.model();
     let known = request.turn.known_models().await?;
     let lines = known.iter().map(|id| {
         let mark = if *id == current { " (this one)" } else { "" };
@@ -46,10 +46,10 @@ async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let id = request.args;
     if let Err(why) = request.turn.set_model(id).await {
-        let current = request.turn.session().model();
+        let current = request.turn.model();
         return Err(format!("{why}\n\nThe model is `{current}` as before."));
     }
-    let ready = request.turn.session().ready();
+    let ready = request.turn.model_ready();
     let but = ready.err().map(|why| format!("\n\nIt cannot be asked yet: {why}"));
     Ok(CommandReply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::{Argument, Command, CommandReply, CommandRequest};
+use crate::blocking::blocking;
 use crate::permission::consent::ConsentStatus;
 use crate::permission::{Permissions, Saved, Scope};
 
@@ -70,10 +71,9 @@ fn answered(permissions: &Permissions) -> Vec<Answered> {
 }
 
 async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let session = request.turn.session();
-    let consent = session.consent();
+    let consent = request.turn.consent();
     let status = consent.status().await;
-    let permissions = Arc::clone(session.permissions());
+    let permissions = Arc::clone(request.turn.permissions());
     let mut text = blocking(move || Ok(written(&permissions))).await?;
     let executables = consent.executables();
     if !executables.is_empty() {
@@ -131,7 +131,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let number: usize = request.args.parse().map_err(|_| {
         format!("`{}` is not a number. `/permissions` shows the numbers.", request.args)
     })?;
-    let permissions = Arc::clone(request.turn.session().permissions());
+    let permissions = Arc::clone(request.turn.permissions());
     let removed = blocking(move || {
         let at = number.checked_sub(1);
         let answer = at.and_then(|at| answered(&permissions).into_iter().nth(at));
@@ -159,7 +159,7 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         "no" => false,
         other => return Err(format!("`{other}` is neither `yes` nor `no`.")),
     };
-    let consent = request.turn.session().consent();
+    let consent = request.turn.consent();
     consent.status().await;
     if consent.executables().is_empty() {
         return Ok(CommandReply::Say("This folder's own settings run nothing.".to_owned()));
@@ -174,7 +174,7 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 }
 
 async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let permissions = Arc::clone(request.turn.session().permissions());
+    let permissions = Arc::clone(request.turn.permissions());
     let news = blocking(move || {
         permissions.reload();
         let news = permissions.news();
@@ -182,12 +182,4 @@ async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         Ok(format!("{rules} rules are in force.\n{}", news.join("\n")))
     });
     Ok(CommandReply::Say(news.await?.trim_end().to_owned()))
-}
-
-/// Does what may read and write files.
-async fn blocking<T: Send + 'static>(
-    act: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let fault = |_| Err("The command failed because of a fault in this agent.".to_owned());
-    tokio::task::spawn_blocking(act).await.unwrap_or_else(fault)
 }

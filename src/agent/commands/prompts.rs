@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{CommandReply, Registry, word};
-use crate::session::{
-    CommandArgument, CommandTurn, NamedPrompt, ServerPrompt, Session, SessionCommand,
-};
+use crate::session::{CommandArgument, CommandTurn, NamedPrompt, ServerPrompt, SessionCommand};
+use tandem_mcp::Hub;
 
 /// A server's prompt as a command.
 pub(super) struct PromptCommand {
@@ -44,10 +43,10 @@ impl PromptCommand {
 }
 
 impl Registry {
-    /// The prompts of a session's servers, as commands. A name that several have, or that a command
+    /// The prompts of these servers, as commands. A name that several have, or that a command
     /// has, begins with the server's.
-    pub(super) fn prompts(&self, session: &Session) -> Vec<PromptCommand> {
-        let (prompts, own) = (session.server_prompts(), self.own_listed());
+    pub(super) fn prompts(&self, servers: &Hub) -> Vec<PromptCommand> {
+        let (prompts, own) = (servers.prompts(), self.own_listed());
         let names: Vec<_> = prompts.iter().map(|named| plain(&named.prompt.name)).collect();
         let taken = |name: &str| {
             let is_command = self.commands.iter().any(|command| command.name == name);
@@ -65,7 +64,7 @@ impl Registry {
     /// The prompt that a text asks for, and what follows its name.
     pub(super) fn server_prompt<'a>(
         &self,
-        session: &Session,
+        servers: &Hub,
         text: &'a str,
     ) -> Option<(PromptCommand, &'a str)> {
         let (name, args) = word(text.trim().strip_prefix('/')?);
@@ -73,7 +72,7 @@ impl Registry {
         let is_it = |it: &PromptCommand| {
             it.name == name || whole(&it.server, &plain(&it.prompt.name)) == name
         };
-        self.prompts(session).into_iter().find(is_it).map(|found| (found, args))
+        self.prompts(servers).into_iter().find(is_it).map(|found| (found, args))
     }
 }
 

@@ -87,7 +87,7 @@ fn list(request: &CommandRequest<'_>) -> String {
             turn = Some(change.turn);
             said.push_str(&format!("\nTurn {}: {}\n\n", change.turn.0, prompt(&change.prompt)));
         }
-        let file = request.turn.session().relative(&change.path);
+        let file = request.turn.relative(&change.path);
         let made = if change.made { ", made" } else { "" };
         let restored = if change.restored { ", taken back" } else { "" };
         said.push_str(&format!("- `{}`: `{file}`{made}{restored}\n", change.call));
@@ -121,7 +121,7 @@ async fn restore(
         return Err("Unknown change. `/restore list` shows all changes.".to_owned());
     }
     let line = |(change, result): &(CallChange, Result<(), String>)| {
-        let file = request.turn.session().relative(&change.path);
+        let file = request.turn.relative(&change.path);
         match result {
             Ok(()) if change.made => format!("- `{file}` is removed again (`{}`)\n", change.call),
             Ok(()) => format!("- `{file}` is as it was before `{}`\n", change.call),

@@ -35,12 +35,12 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn list(request: &CommandRequest<'_>) -> String {
-    let session = request.turn.session();
+    let turn = request.turn;
     let line = |job: Arc<Job>| {
-        let directory = session.relative(&job.directory);
+        let directory = turn.relative(&job.directory);
         format!("- {} {}, in `{directory}`: {}\n", job.pid, job.state(), code(&job.command))
     };
-    let lines: String = session.background().jobs().into_iter().map(line).collect();
+    let lines: String = turn.background().jobs().into_iter().map(line).collect();
     if lines.is_empty() {
         return "No command has been started in the background.".to_owned();
     }
@@ -52,7 +52,7 @@ fn list(request: &CommandRequest<'_>) -> String {
 
 fn find(request: &CommandRequest<'_>) -> Result<Arc<Job>, String> {
     let pid = request.args.parse().ok();
-    let job = pid.and_then(|pid| request.turn.session().background().find(pid));
+    let job = pid.and_then(|pid| request.turn.background().find(pid));
     job.ok_or_else(|| {
         format!("Unknown background command `{}`. `/shells` lists them.", request.args)
     })

@@ -15,9 +15,8 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn stats(request: &CommandRequest<'_>) -> String {
-    let session = request.turn.session();
     let mut stats = SessionStats::default();
-    let mut log = session.events(0);
+    let mut log = request.turn.events();
     while let Some(entry) = log.try_next_run() {
         // What counts begins with the first prompt.
         if !matches!(*entry.event, Event::SessionStarted(_)) {
@@ -25,7 +24,7 @@ fn stats(request: &CommandRequest<'_>) -> String {
         }
         stats.count(&entry.event);
     }
-    stats.report(&session.model())
+    stats.report(&request.turn.model())
 }
 
 /// Figures of the session.

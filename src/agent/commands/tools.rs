@@ -12,7 +12,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn tools(request: &CommandRequest<'_>) -> String {
-    let tools = request.turn.session().tools();
+    let tools = request.turn.tools();
     if tools.is_empty() {
         return "The model has no tools.".to_owned();
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Registry, word};
-use crate::session::Session;
+use tandem_mcp::Hub;
 
 /// Whole prompts that leave a program in many terminals. A front end that can be left does so.
 pub const LEAVES: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
@@ -29,7 +29,7 @@ pub fn leaves(prompt: &str) -> bool {
 impl Registry {
     /// The answer to a prompt that is no command and not for the model either: a slash and a word
     /// that is no file's path, or a word that leaves.
-    pub(super) fn no_command(&self, session: &Session, prompt: &str) -> Option<String> {
+    pub(super) fn no_command(&self, servers: &Hub, prompt: &str) -> Option<String> {
         let prompt = prompt.trim();
         if leaves(prompt) {
             return Some(format!("`{prompt}` is not sent to the model. {LEAVING}"));
@@ -39,20 +39,20 @@ impl Registry {
         if Path::new(first).exists() {
             return None;
         }
-        let similar = self.similar(session, name);
+        let similar = self.similar(servers, name);
         let similar = similar.map(|name| format!(" Did you mean `/{name}`?")).unwrap_or_default();
         Some(format!("Unknown command `{first}`.{similar} {HINT}"))
     }
 
     /// The command that was meant by a name, if one is near enough.
-    fn similar(&self, session: &Session, name: &str) -> Option<String> {
+    fn similar(&self, servers: &Hub, name: &str) -> Option<String> {
         let name = name.to_lowercase();
         if let Some((_, here)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name) {
             return Some((*here).to_owned());
         }
         let built_in = self.commands.iter().map(|command| command.name.to_owned());
         let own = self.own().into_iter().map(|found| found.name);
-        let prompts = self.prompts(session).into_iter().map(|prompt| prompt.name);
+        let prompts = self.prompts(servers).into_iter().map(|prompt| prompt.name);
         let near = built_in.chain(own).chain(prompts).filter_map(|known| {
             let short = known.len().min(name.len());
             let begins = known.starts_with(&name) || name.starts_with(&known);

@@ -10,13 +10,14 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::decision::Decision;
-use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
-use super::{Session, background, instructions};
-use crate::permission::{Checked, Environment, PolicyRequest, Scope, Verdict};
-use parking_lot::Mutex;
+use super::engine::{CurrentTurn, Engine};
+use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
+use super::instructions;
+use super::log::Log;
+use crate::permission::{Checked, Environment, PolicyRequest, Verdict};
 use tandem_model::{Call, tokens};
-use tandem_tools::{Access, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
+use tandem_tools::background::Job;
+use tandem_tools::{Access, Host, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
 
 /// Time for a cancelled call to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
@@ -31,37 +32,40 @@ const TOGETHER: usize = 8;
 const LEAST: usize = 2000;
 
 /// Runs the calls of one answer: neighbours that only read together, all else one by one.
-pub(super) async fn run_all(session: &Session, calls: Vec<Call>, cancel: &CancellationToken) {
-    let room = session.room_for(calls.len());
+pub(super) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<Call>) {
+    let room = room_for(engine, calls.len());
     let mut rest = VecDeque::from(calls);
     while !rest.is_empty() {
-        if cancel.is_cancelled() {
+        if turn.cancel.is_cancelled() {
             for call in rest {
                 let outcome = ToolOutcome::Cancelled;
-                session.log.append(Event::CallFinished { call: call.id, outcome });
+                engine.log.append(Event::CallFinished { call: call.id, outcome });
             }
             return;
         }
-        let readers = rest.iter().take_while(|call| session.only_reads(call)).count();
+        let readers = rest.iter().take_while(|call| only_reads(engine, call)).count();
         let batch: Vec<Call> = rest.drain(..readers.clamp(1, TOGETHER)).collect();
-        let prepared = batch.into_iter().map(|call| prepare(session, call, cancel));
+        let prepared = batch.into_iter().map(|call| prepare(engine, call, turn.cancel));
         let prepared = join_all(prepared).await;
         // Polled in order, and so announced in order.
-        let run = |ready| run(session, ready, Caller::Model, room, cancel);
+        let run = |ready| run(engine, turn, ready, Caller::Model, room);
         join_all(prepared.into_iter().map(run)).await;
     }
 }
 
 /// Runs one call that the user's prompt asks for.
-pub(super) async fn run_for_prompt(session: &Session, call: Call, cancel: &CancellationToken) {
-    let ready = prepare(session, call, cancel).await;
-    run(session, ready, Caller::Prompt, session.room_for(1), cancel).await;
+pub(super) async fn run_for_prompt(engine: &Engine, turn: CurrentTurn<'_>, call: Call) {
+    run_one(engine, turn, call, Caller::Prompt).await;
 }
 
 /// Runs one call of a command's, which the policy judges like any.
-pub(super) async fn run_for_command(session: &Session, call: Call, cancel: &CancellationToken) {
-    let ready = prepare(session, call, cancel).await;
-    run(session, ready, Caller::Agent, session.room_for(1), cancel).await;
+pub(super) async fn run_for_command(engine: &Engine, turn: CurrentTurn<'_>, call: Call) {
+    run_one(engine, turn, call, Caller::Agent).await;
+}
+
+async fn run_one(engine: &Engine, turn: CurrentTurn<'_>, call: Call, caller: Caller) {
+    let ready = prepare(engine, call, turn.cancel).await;
+    run(engine, turn, ready, caller, room_for(engine, 1)).await;
 }
 
 /// A call and what would happen, or why it cannot.
@@ -79,15 +83,15 @@ struct Tooling {
     aliases: &'static [&'static str],
 }
 
-async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> Ready {
-    let Some((tool, spec)) = session.tools.find(&call.name) else {
-        let message = session.tools.unknown(&call.name);
+async fn prepare(engine: &Engine, call: Call, cancel: &CancellationToken) -> Ready {
+    let Some((tool, spec)) = engine.tools.find(&call.name) else {
+        let message = engine.tools.unknown(&call.name);
         let invocation = Err(ToolError::new("tool_not_registered", message));
         let name = call.name.clone();
         let tool = Tooling { name, aliases: &[] };
         return Ready { call, kind: Kind::Other, tool, invocation };
     };
-    let cx = session.context(&call.id, cancel, |_| ());
+    let cx = context(engine, &call.id, cancel, |_| ());
     let prepared = AssertUnwindSafe(tool.prepare(call.args.clone(), &cx)).catch_unwind();
     let invocation = match cancel.run_until_cancelled(prepared).await {
         Some(Ok(invocation)) => invocation,
@@ -99,89 +103,88 @@ async fn prepare(session: &Session, call: Call, cancel: &CancellationToken) -> R
 }
 
 /// Runs one call; the model is told at most `room` characters of what comes of it.
-async fn run(
-    session: &Session,
-    ready: Ready,
-    caller: Caller,
-    room: usize,
-    cancel: &CancellationToken,
-) {
+async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Caller, room: usize) {
+    let CurrentTurn { origin, cancel } = turn;
     let Ready { call, kind, tool, invocation } = ready;
     let (id, name) = (call.id.clone(), call.name.clone());
     let checked = {
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
-        cancel.run_until_cancelled(check(session, caller, tool, &call.args, access)).await
+        match judged(caller, origin, access) {
+            Some(access) => {
+                cancel.run_until_cancelled(check(engine, tool, &call.args, access)).await
+            }
+            None => Some(Checked::from(Verdict::Allow)),
+        }
     };
     // What begins after a cancel is not announced.
     let Some(Checked { verdict, variables }) = checked.filter(|_| !cancel.is_cancelled()) else {
-        return session.finish_call(id, ToolOutcome::Cancelled);
+        return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
     let places = instructions::places(kind, &invocation);
     let (summary, access) = (invocation.summary.clone(), invocation.access.clone());
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
-    let announce = |started| _ = session.log.append(Event::CallStarted(started));
+    let announce = |started| _ = engine.log.append(Event::CallStarted(started));
     let outcome = match verdict {
         Verdict::Allow => {
-            let shown = session.gate(&id);
+            let shown = engine.approvals.gate.open(&id, origin);
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    execute(session, &id, invocation, Grant { edited: None, variables }, cancel)
+                    execute(engine, &id, invocation, Grant { edited: None, variables }, cancel)
                         .await
                 }
                 Err(outcome) => outcome,
             }
         }
         Verdict::Deny(why) => {
-            let shown = session.gate(&id);
+            let shown = engine.approvals.gate.open(&id, origin);
             announce(started(None));
             let denied = ToolOutcome::Failed(ToolError::new("policy_denied", why));
             shown.passed(cancel).await.err().unwrap_or(denied)
         }
         Verdict::Ask(question) => {
-            let answer = ask(session, started(Some(question)), cancel).await;
-            match permitted(session, answer.as_ref(), cancel).await {
+            let answer = engine.approvals.ask(started(Some(question)), cancel).await;
+            match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
                     let grant = Grant { edited, ..Grant::default() };
-                    execute(session, &id, invocation, grant, cancel).await
+                    execute(engine, &id, invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
             }
         }
     };
-    let outcome = session.fit(&name, kind, room, outcome).await;
+    let outcome = fit(&engine.host, &name, kind, room, outcome).await;
     if matches!(outcome, ToolOutcome::Done(_)) {
-        cancel.run_until_cancelled(session.instruct_about(&id, &places)).await;
+        cancel.run_until_cancelled(engine.instructions.instruct_about(&id, &places)).await;
     }
-    session.finish_call(id, outcome);
+    engine.calls.finish(id, outcome);
+}
+
+/// Returns the access that the policy judges; `None` if the call runs as the user has typed it.
+fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<&'a Access> {
+    match (caller, access) {
+        (Caller::Prompt, Access::Execute { .. }) => None,
+        // The user named the files, and so means those with secrets in them, too. Another agent
+        // does not know what the user means.
+        (Caller::Prompt, Access::ReadFiles { .. }) if !matches!(origin, Origin::A2a(_)) => {
+            Some(&Access::Read)
+        }
+        _ => Some(access),
+    }
 }
 
 /// Applies the policy to a call: the one place where a session does. A command line is taken apart and
 /// its paths are looked up, which may take a while.
-async fn check(
-    session: &Session,
-    caller: Caller,
-    tool: Tooling,
-    args: &Value,
-    access: &Access,
-) -> Checked {
-    let access = match (caller, access) {
-        // The user typed it.
-        (Caller::Prompt, Access::Execute { .. }) => return Checked::from(Verdict::Allow),
-        // The user named the files, and so means those with secrets in them, too. Another agent
-        // does not know what the user means.
-        (Caller::Prompt, Access::ReadFiles { .. }) if !session.runs_for_agent() => &Access::Read,
-        (_, access) => access,
-    };
-    let permissions = Arc::clone(&session.approvals.permissions);
+async fn check(engine: &Engine, tool: Tooling, args: &Value, access: &Access) -> Checked {
+    let permissions = Arc::clone(&engine.approvals.permissions);
     if !matches!(access, Access::Execute { .. }) {
         return permissions.check(&tool.request(args, access), &Environment::default());
     }
     // A name stands for the program that is found when the line runs.
-    session.host.terminals.find_programs().await;
-    let environment = Environment::new(session.host.terminals.environment());
+    engine.host.terminals.find_programs().await;
+    let environment = Environment::new(engine.host.terminals.environment());
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
         permissions.check(&tool.request(&args, &access), &environment)
@@ -196,62 +199,6 @@ impl Tooling {
     }
 }
 
-/// Announces the question and waits for its answer; none if the turn is cancelled first.
-pub(super) async fn ask(
-    session: &Session,
-    asked: Arc<CallStarted>,
-    cancel: &CancellationToken,
-) -> Option<Answer> {
-    let call = asked.call.id.clone();
-    let answer = session.approvals.questions.open(Arc::clone(&asked));
-    session.log.append(Event::CallStarted(asked));
-    let answer = tokio::select! {
-        biased;
-        answer = answer => answer.ok(),
-        () = cancel.cancelled() => None,
-    };
-    if cancel.is_cancelled() {
-        session.approvals.questions.withdraw();
-    }
-    session.log.append(Event::QuestionClosed { call, answer: answer.clone() });
-    // What is said after the cancel does not count.
-    answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
-}
-
-/// Does what an answer says: returns the content with which the call may run, if the user has edited
-/// it, or the outcome of a call that may not.
-pub(super) async fn permitted(
-    session: &Session,
-    answer: Option<&Answer>,
-    cancel: &CancellationToken,
-) -> Result<Option<String>, ToolOutcome> {
-    let Some(answer) = answer else { return Err(ToolOutcome::Cancelled) };
-    let decision = answer.decision();
-    match decision {
-        Decision::Always(scope) => session.allow_always(scope.clone()),
-        Decision::AlwaysAndSave(scope) => save(session, scope.clone()).await,
-        Decision::CancelTurn => cancel.cancel(),
-        Decision::RunEdited(content) => return Ok(Some(content.to_owned())),
-        _ => {}
-    }
-    decision.refusal().map_or(Ok(None), Err)
-}
-
-/// Writes an answer down; people are told where, or why not.
-async fn save(session: &Session, scope: Scope) {
-    session.allow_always(scope.clone());
-    let permissions = Arc::clone(&session.approvals.permissions);
-    let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
-    let notice = match saved {
-        Ok(Ok(file)) => {
-            format!("Written to {}; `/permissions remove` takes it back.", file.display())
-        }
-        Ok(Err(why)) => format!("This counts until the session ends: {why}."),
-        Err(_) => crashed().message,
-    };
-    session.log.append(Event::Notice(notice));
-}
-
 /// Content and variables that a call that may run is given.
 #[derive(Default)]
 struct Grant {
@@ -262,25 +209,14 @@ struct Grant {
 }
 
 async fn execute(
-    session: &Session,
+    engine: &Engine,
     id: &str,
     invocation: Invocation,
     Grant { edited, variables }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
-    let progress = {
-        let (progress, call) = (Arc::clone(&session.progress), id.to_owned());
-        let log = session.log.clone();
-        progress.lock().insert(call.clone(), None);
-        move |output: String| {
-            // Gone when the call has finished: what comes late is not shown.
-            if let Some(last) = progress.lock().get_mut(&call) {
-                let event = Event::CallProgress { call: call.clone(), output };
-                *last = Some(log.supersede(*last, event));
-            }
-        }
-    };
-    let cx = ToolContext { variables: variables.into(), ..session.context(id, cancel, progress) };
+    let progress = engine.calls.progress(id);
+    let cx = ToolContext { variables: variables.into(), ..context(engine, id, cancel, progress) };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let result = tokio::select! {
         result = &mut run => result,
@@ -325,66 +261,70 @@ fn crashed() -> ToolError {
     )
 }
 
-/// Index of the last progress event of each running call.
-pub(super) type ProgressAt = Arc<Mutex<std::collections::HashMap<String, Option<usize>>>>;
+fn only_reads(engine: &Engine, call: &Call) -> bool {
+    engine.tools.find(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
+}
 
-impl Session {
-    fn only_reads(&self, call: &Call) -> bool {
-        self.tools.find(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
+fn context(
+    engine: &Engine,
+    call: &str,
+    cancel: &CancellationToken,
+    progress: impl Fn(String) + Send + Sync + 'static,
+) -> ToolContext {
+    let (log, call) = (engine.log.clone(), call.to_owned());
+    let changed = move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
+    let log = engine.log.clone();
+    ToolContext {
+        host: Arc::clone(&engine.host),
+        variables: Arc::default(),
+        cancel: cancel.clone(),
+        progress: Arc::new(progress),
+        changed: Arc::new(changed),
+        background_ended: Arc::new(move |job| background_ended(job, &log)),
     }
+}
 
-    fn context(
-        &self,
-        call: &str,
-        cancel: &CancellationToken,
-        progress: impl Fn(String) + Send + Sync + 'static,
-    ) -> ToolContext {
-        let (log, call) = (self.log.clone(), call.to_owned());
-        let changed =
-            move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
-        ToolContext {
-            host: Arc::clone(&self.host),
-            variables: Arc::default(),
-            cancel: cancel.clone(),
-            progress: Arc::new(progress),
-            changed: Arc::new(changed),
-            background_ended: background::listener(self.log.clone()),
+/// Tells people, and the model, that a command in the background has ended.
+fn background_ended(job: &Job, log: &Log) {
+    let Job { pid, command, .. } = job;
+    let state = job.state();
+    let first = command.trim().lines().next().unwrap_or_default();
+    let notice = format!("In the background: PID {pid} {state}: `{first}` (`/shells {pid}`)");
+    log.append(Event::Notice(notice));
+    let text = format!(
+        "\n\n[The command in the background with the PID {pid} {state}: `{command}`. \
+         read_background_output reads what it wrote.]"
+    );
+    log.append(Event::ToldNext(text));
+}
+
+/// Returns the number of characters that each of so many calls may say, so that together they take no
+/// more than half of what the model's window still has room for.
+fn room_for(engine: &Engine, calls: usize) -> usize {
+    let Some(window) = engine.model.input_limit() else { return usize::MAX };
+    let left = window.saturating_sub(engine.size()) / 2;
+    let chars = usize::try_from(tokens::in_chars(left)).unwrap_or(usize::MAX);
+    (chars / calls.max(1)).max(LEAST)
+}
+
+/// Shortens the result of a call to the most that the model is given of one.
+async fn fit(
+    host: &Host,
+    tool: &str,
+    kind: Kind,
+    room: usize,
+    mut outcome: ToolOutcome,
+) -> ToolOutcome {
+    let text = match &mut outcome {
+        ToolOutcome::Done(output) => &mut output.text,
+        ToolOutcome::Failed(error) => &mut error.message,
+        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {
+            return outcome;
         }
-    }
-
-    /// Characters that each of so many calls may say, so that together they take no more than half
-    /// of what the model's window still has room for.
-    fn room_for(&self, calls: usize) -> usize {
-        let Some(window) = self.input_limit() else { return usize::MAX };
-        let left = window.saturating_sub(self.size()) / 2;
-        let chars = usize::try_from(tokens::in_chars(left)).unwrap_or(usize::MAX);
-        (chars / calls.max(1)).max(LEAST)
-    }
-
-    /// Shortens the result of a call to the most that the model is given of one.
-    async fn fit(
-        &self,
-        tool: &str,
-        kind: Kind,
-        room: usize,
-        mut outcome: ToolOutcome,
-    ) -> ToolOutcome {
-        let text = match &mut outcome {
-            ToolOutcome::Done(output) => &mut output.text,
-            ToolOutcome::Failed(error) => &mut error.message,
-            ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {
-                return outcome;
-            }
-        };
-        // Tools that read keep to a limit of their own, and say how to read on.
-        let read = self.host.limits.read_chars.saturating_add(READ_MORE);
-        let max = if kind.only_reads() { read } else { self.host.limits.output_chars };
-        *text = self.host.outputs.fit(tool, std::mem::take(text), max.min(room)).await;
-        outcome
-    }
-
-    pub(super) fn finish_call(&self, call: String, outcome: ToolOutcome) {
-        let last = self.progress.lock().remove(&call).flatten();
-        self.log.supersede(last, Event::CallFinished { call, outcome });
-    }
+    };
+    // Tools that read keep to a limit of their own, and say how to read on.
+    let read = host.limits.read_chars.saturating_add(READ_MORE);
+    let max = if kind.only_reads() { read } else { host.limits.output_chars };
+    *text = host.outputs.fit(tool, std::mem::take(text), max.min(room)).await;
+    outcome
 }

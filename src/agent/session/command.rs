@@ -5,7 +5,7 @@
 //! can be cancelled.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,27 +13,33 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::compress;
+use super::engine::{CurrentTurn, Engine};
 use super::event::{Compressed, Event, PromptPart, StopReason};
 use super::fill::{Template, fill};
+use super::log::Reader;
 use super::memory::MemoryFile;
 use super::undo::{self, CallChange, Selection, Undo};
-use super::{ServerStatus, Session, turn};
-use crate::permission::{Mode, Scope};
-use tandem_model::Part;
+use crate::blocking::{FAULT, blocking};
+use crate::permission::consent::Consent;
+use crate::permission::{Mode, Permissions, Scope};
+use tandem_mcp::{Hub, ServerStatus};
+use tandem_model::{self as model, Part, ToolDeclaration};
+use tandem_tools::background::Background;
 
 /// The commands of a session.
 #[async_trait]
 pub trait Commands: Send + Sync {
-    /// The name of the command that a prompt asks for; none if the prompt is for the model.
-    fn name(&self, session: &Session, prompt: &str) -> Option<String>;
+    /// Returns the name of the command that a prompt asks for, also of one that is a prompt of these
+    /// servers; `None` if the prompt is for the model.
+    fn name(&self, servers: &Hub, prompt: &str) -> Option<String>;
 
-    /// The answer to a prompt that looks like a command and is none: the model is not asked. May
-    /// read files.
-    fn unknown(&self, session: &Session, prompt: &str) -> Option<String>;
+    /// Returns the answer to a prompt that looks like a command and is none: the model is not asked.
+    /// May read files.
+    fn unknown(&self, servers: &Hub, prompt: &str) -> Option<String>;
 
-    /// The commands that only this session has: prompts of its servers, the user's own. May read
-    /// files.
-    fn of_session(&self, session: &Session) -> Vec<SessionCommand>;
+    /// Returns the commands that not every session has: prompts of these servers, the user's own.
+    /// May read files.
+    fn of_session(&self, servers: &Hub) -> Vec<SessionCommand>;
 
     /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
     /// is shown as a reply is.
@@ -84,101 +90,144 @@ impl SessionCommand {
     }
 }
 
-/// The turn of a command, and what can be done only in one: nothing else runs meanwhile.
+/// The turn of a command: what the command can read, and what can be done only in a turn, because
+/// nothing else runs meanwhile.
 pub struct CommandTurn<'a> {
-    session: &'a Session,
+    engine: &'a Engine,
 }
 
 impl CommandTurn<'_> {
-    /// The session that the command is for.
-    pub fn session(&self) -> &Session {
-        self.session
+    /// Returns a reader of all events.
+    pub fn events(&self) -> Reader {
+        self.engine.log.read(0)
     }
 
-    /// Begins plan mode; whether that was not on.
+    /// Returns the directories that the session works in; the first is the one it starts in.
+    pub fn roots(&self) -> &[PathBuf] {
+        self.engine.host.workspace.roots()
+    }
+
+    /// Returns a (real) path as people are shown it: without the directory that the session starts in.
+    pub fn relative(&self, path: &Path) -> String {
+        self.engine.host.workspace.relative(path)
+    }
+
+    /// Returns the tools that the model may call.
+    pub fn tools(&self) -> Arc<[ToolDeclaration]> {
+        self.engine.tools.declarations()
+    }
+
+    /// Returns the commands that run in the background.
+    pub fn background(&self) -> &Background {
+        &self.engine.host.background
+    }
+
+    /// Returns the policy.
+    pub fn permissions(&self) -> &Arc<Permissions> {
+        &self.engine.approvals.permissions
+    }
+
+    /// Returns the user's consent to what the project's own settings would run.
+    pub fn consent(&self) -> &Arc<Consent> {
+        &self.engine.approvals.consent
+    }
+
+    /// Returns the approval mode.
+    pub fn mode(&self) -> Mode {
+        self.engine.modes.current()
+    }
+
+    /// Begins plan mode. Returns `false` if it was on.
     pub fn begin_plan(&self) -> Result<bool, String> {
-        self.session.begin_plan()
+        self.engine.modes.begin_plan()
     }
 
-    /// Goes back to the mode that plan mode was begun in by [`CommandTurn::begin_plan`], if nobody
-    /// has changed the mode since; which one.
+    /// Returns to the mode that plan mode was begun in by [`CommandTurn::begin_plan`], if nobody has
+    /// changed the mode since. Returns that mode.
     pub fn end_plan(&self) -> Result<Option<Mode>, String> {
-        self.session.end_plan()
+        self.engine.modes.end_plan()
     }
 
     /// Takes an answer back that was "always" until the session ends.
     pub fn remove_always(&self, scope: Scope) {
-        self.session.remove_always(scope);
+        self.engine.approvals.remove_always(scope);
     }
 
     /// Lets the model forget all that came before. The log itself stays.
     pub fn forget(&self) {
-        self.session.log.append(Event::Forgotten);
-        self.session.forget_places();
-        self.session.compress_as_ever();
+        self.engine.log.append(Event::Forgotten);
+        self.engine.instructions.forget_places();
+        self.engine.compression.reset();
     }
 
     /// Lets the model be told in short what came before. `about` is what the user wants that to be
     /// about, if anything.
     pub async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
         // The command is dropped if it is cancelled.
-        let compressed = compress::compress(self.session, about, &CancellationToken::new()).await;
+        let compressed = compress::compress(self.engine, about, &CancellationToken::new()).await;
         compressed.map_err(|why| why.to_string())
+    }
+
+    /// Returns the id of the model that answers.
+    pub fn model(&self) -> String {
+        self.engine.model.id()
+    }
+
+    /// Checks that the model can be called, as far as is known without the network.
+    pub fn model_ready(&self) -> Result<(), model::Error> {
+        self.engine.model.get().ready()
     }
 
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
     pub async fn set_model(&self, id: &str) -> Result<(), String> {
-        let (models, wanted) = (Arc::clone(&self.session.models), id.to_owned());
-        let opened = tokio::task::spawn_blocking(move || models.open(&wanted)).await;
-        let model = opened.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
-        *self.session.model.lock() = model;
-        self.session.compress_as_ever();
-        self.session.log.append(Event::ModelChanged { model: id.to_owned() });
+        let (models, wanted) = (Arc::clone(&self.engine.model.available), id.to_owned());
+        let model = blocking(move || models.open(&wanted)).await?;
+        self.engine.model.set(model);
+        self.engine.compression.reset();
+        self.engine.log.append(Event::ModelChanged { model: id.to_owned() });
         Ok(())
     }
 
-    /// The ids of the models that are known by name.
+    /// Returns the ids of the models that are known by name.
     pub async fn known_models(&self) -> Result<Vec<String>, String> {
-        let models = Arc::clone(&self.session.models);
-        let known = tokio::task::spawn_blocking(move || models.known()).await;
-        known.unwrap_or_else(|_| Err(FAULT.to_owned()))
+        let models = Arc::clone(&self.engine.model.available);
+        blocking(move || models.known()).await
     }
 
     /// Returns the memory files, as the model is told them from the next prompt on.
     pub async fn memory(&self) -> Vec<MemoryFile> {
-        self.session.memory().await
+        self.engine.instructions.files().await
     }
 
     /// Lets the model be told all of these files at the beginning, as they are now.
     pub async fn refresh_memory(&self) -> Vec<MemoryFile> {
-        self.session.begin_anew();
+        self.engine.instructions.begin_anew();
         self.memory().await
     }
 
     /// Returns the name that a new memory file gets.
     pub fn memory_name(&self) -> &str {
-        self.session.instructions.memory.name()
+        self.engine.instructions.memory().name()
     }
 
-    /// Writes something into the user's own file, to be known in every session; which file.
+    /// Writes something into the user's own file, to be known in every session. Returns the file.
     pub async fn remember(&self, text: &str) -> Result<PathBuf, String> {
-        let (instructions, text) = (Arc::clone(&self.session.instructions), text.to_owned());
-        let added = tokio::task::spawn_blocking(move || instructions.memory.add(&text)).await;
-        added.unwrap_or_else(|_| Err(FAULT.to_owned()))
+        let (instructions, text) = (Arc::clone(&self.engine.instructions), text.to_owned());
+        blocking(move || instructions.memory().add(&text)).await
     }
 
     /// Returns the changes that calls have made in files, in order.
     pub fn changes(&self) -> Vec<CallChange> {
-        undo::changes(&self.session.log)
+        undo::changes(&self.engine.log)
     }
 
-    /// Takes changes back, the newest first; all that were selected, each with the reason if it was
-    /// left alone.
+    /// Takes changes back, the newest first. Returns all that were selected, each with the reason if
+    /// it was left alone.
     pub async fn restore(
         &self,
         selection: Selection,
     ) -> Result<Vec<(CallChange, Result<(), String>)>, String> {
-        let undo = Undo::of(self.session);
+        let undo = Undo::new(self.engine.log.clone(), Arc::clone(&self.engine.host));
         // Nobody waits any more if the command is cancelled: the file at hand is the last then, and
         // that it was put back goes into the log.
         let stop = CancellationToken::new();
@@ -187,85 +236,68 @@ impl CommandTurn<'_> {
         tokio::spawn(restore).await.map_err(|_| FAULT.to_owned())
     }
 
+    /// Returns the MCP servers, whose prompts are commands too.
+    pub fn hub(&self) -> &Hub {
+        &self.engine.servers.hub
+    }
+
     /// Reads again which MCP servers the settings name, and reaches all of them anew, or one; waits
     /// for them for a while.
     pub async fn reload_servers(&self, only: Option<&str>) -> Result<(), String> {
-        let (servers, only) = (Arc::clone(&self.session.servers), only.map(str::to_owned));
-        let reloaded = tokio::task::spawn_blocking(move || servers.reload(only.as_deref())).await;
-        reloaded.unwrap_or_else(|_| Err(FAULT.to_owned()))?;
-        if self.session.servers.holds() {
-            // What is to be agreed to may be something else now.
-            self.session.approvals.consent.look_again();
-        }
-        self.session.start_servers();
-        self.session.servers.settled().await;
-        Ok(())
+        self.engine.servers.reload(only).await
     }
 
     /// Returns the status of each MCP server. If no server has been needed yet, as in a run of
     /// nothing but a command, the servers are connected first, within the time that a prompt would
     /// wait.
     pub async fn servers(&self) -> Vec<ServerStatus> {
-        if self.session.servers.idles() {
-            self.session.start_servers();
-            self.session.servers.settled().await;
-        }
-        self.session.servers()
+        self.engine.servers.status_when_started().await
     }
 
     /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
     /// why that counts only for this session.
     pub async fn trust_folder(&self, yes: bool) -> Result<(), String> {
-        let kept = self.session.approvals.consent.answer(yes).await;
-        if yes {
-            self.session.servers.release();
-            self.session.servers.settled().await;
-        } else {
-            self.session.servers.withdraw();
-        }
-        kept
+        self.engine.servers.trust_folder(yes).await
     }
 
     /// Uses an MCP server again, or no longer.
     pub async fn enable_server(&self, name: &str, enabled: bool) -> Result<(), String> {
-        self.session.servers.enable(name, enabled)?;
-        self.session.servers.settled().await;
+        self.hub().enable(name, enabled)?;
+        self.hub().settled().await;
         Ok(())
     }
 
     /// Says something before the command has ended: Markdown.
     pub fn say(&self, text: String) {
-        self.session.log.append(Event::Output(text));
+        self.engine.log.append(Event::Output(text));
     }
 
     /// Has the user log in to an MCP server, or finishes a login that has begun with the address
-    /// that the user's browser ended up at. What came of it.
+    /// that the user's browser ended up at. Returns what came of it.
     pub async fn log_in(&self, server: &str, address: Option<&str>) -> Result<String, String> {
         match address {
-            Some(address) => self.session.servers.finish_login(server, address).await,
-            None => self.session.servers.login(server, &|said| self.say(said)).await,
+            Some(address) => self.hub().finish_login(server, address).await,
+            None => self.hub().login(server, &|said| self.say(said)).await,
         }
     }
 
-    /// Forgets the login to an MCP server. What came of it.
+    /// Forgets the login to an MCP server. Returns what came of it.
     pub async fn log_out(&self, server: &str) -> Result<String, String> {
-        self.session.servers.log_out(server).await
+        self.hub().log_out(server).await
     }
 
-    /// Has an MCP server put a prompt together; what it is.
+    /// Has an MCP server put a prompt together, and returns it.
     pub async fn server_prompt(
         &self,
         server: &str,
         name: &str,
         args: BTreeMap<String, String>,
     ) -> Result<Vec<Part>, String> {
-        let said = self.session.servers.prompt(server, name, args).await?;
+        let said = self.hub().prompt(server, name, args).await?;
         let media = said.media.into_iter().map(Part::Media);
         Ok([Part::Text(said.text)].into_iter().chain(media).collect())
     }
 }
-
-const FAULT: &str = "The command failed because of a fault in this agent; its log says more.";
 
 /// A prompt that the model is not asked as it is.
 pub(super) enum NotForModel {
@@ -278,24 +310,25 @@ pub(super) enum NotForModel {
 /// A prompt's command, also one of a server that is only getting ready; or the answer, if there is
 /// no such command.
 pub(super) async fn find(
-    session: &Session,
-    prompt: &[PromptPart],
+    engine: &Engine,
+    commands: &dyn Commands,
     cancel: &CancellationToken,
+    prompt: &[PromptPart],
 ) -> Option<NotForModel> {
-    let text = text(prompt)?;
-    if let Some(name) = session.commands.name(session, &text) {
+    let (hub, text) = (&*engine.servers.hub, text(prompt)?);
+    if let Some(name) = commands.name(hub, &text) {
         return Some(NotForModel::Command(name, text));
     }
     if looks_like_one(&text) {
-        session.servers.start();
-        if !session.servers.pending().is_empty() {
-            session.await_servers(cancel).await;
+        hub.start();
+        if !hub.pending().is_empty() {
+            engine.servers.settled(cancel).await;
         }
-        if let Some(name) = session.commands.name(session, &text) {
+        if let Some(name) = commands.name(hub, &text) {
             return Some(NotForModel::Command(name, text));
         }
     }
-    let why = session.commands.unknown(session, &text)?;
+    let why = commands.unknown(hub, &text)?;
     let name = text.split_whitespace().next().unwrap_or_default().trim_start_matches('/');
     Some(NotForModel::Unknown(name.to_owned(), why))
 }
@@ -307,13 +340,17 @@ fn looks_like_one(text: &str) -> bool {
 }
 
 /// Returns whether a prompt is a command.
-pub(super) fn is_one(session: &Session, prompt: &[PromptPart]) -> bool {
-    text(prompt).is_some_and(|text| session.commands.name(session, &text).is_some())
+pub(super) fn is_one(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
+    text(prompt).is_some_and(|text| commands.name(servers, &text).is_some())
 }
 
-/// The answer to a prompt that looks like a command and is none.
-pub(super) fn unknown(session: &Session, prompt: &[PromptPart]) -> Option<String> {
-    session.commands.unknown(session, &text(prompt)?)
+/// Returns the answer to a prompt that looks like a command and is none.
+pub(super) fn unknown(
+    commands: &dyn Commands,
+    servers: &Hub,
+    prompt: &[PromptPart],
+) -> Option<String> {
+    commands.unknown(servers, &text(prompt)?)
 }
 
 /// A prompt's text, if it begins with any.
@@ -322,44 +359,51 @@ fn text(prompt: &[PromptPart]) -> Option<String> {
     begins.then(|| prompt.iter().map(ToString::to_string).collect())
 }
 
-/// The whole turn of a prompt that looks like a command and is none.
-pub(super) fn refuse(session: &Session, name: String, why: String) -> StopReason {
-    session.log.append(Event::CommandStarted { name });
-    session.log.append(Event::CommandFailed(why));
+/// Runs the whole turn of a prompt that looks like a command and is none.
+pub(super) fn refuse(engine: &Engine, name: String, why: String) -> StopReason {
+    engine.log.append(Event::CommandStarted { name });
+    engine.log.append(Event::CommandFailed(why));
     StopReason::EndTurn
 }
 
-/// The whole turn of a command.
+/// End of a command.
+pub(super) enum CommandEnd {
+    /// The turn ends with the command.
+    Ended(StopReason),
+    /// The turn goes on: the model is asked what the command has said.
+    AskModel,
+}
+
+/// Runs a command, which is the whole turn, or its beginning.
 pub(super) async fn run(
-    session: &Session,
+    engine: &Engine,
+    commands: &dyn Commands,
+    turn: CurrentTurn<'_>,
     name: String,
     prompt: &str,
-    cancel: &CancellationToken,
-) -> StopReason {
-    session.log.append(Event::CommandStarted { name });
-    let turn = CommandTurn { session };
-    let run = session.commands.run(prompt, &turn);
-    let reply = match cancel.run_until_cancelled(run).await {
+) -> CommandEnd {
+    engine.log.append(Event::CommandStarted { name });
+    let command = CommandTurn { engine };
+    let run = commands.run(prompt, &command);
+    let reply = match turn.cancel.run_until_cancelled(run).await {
         // What it runs ends its calls itself when it is cancelled.
         Some(Ok(CommandReply::Fill(template))) => {
-            let filled = fill(session, template, cancel).await;
+            let filled = fill(engine, turn, template).await;
             filled.map(|filled| filled.map(CommandReply::Ask))
         }
         reply => reply,
     };
-    match reply {
-        None | Some(Ok(CommandReply::Fill(_))) => StopReason::Cancelled { answering: false },
-        Some(Ok(CommandReply::Say(text))) => {
-            session.log.append(Event::Output(text));
-            StopReason::EndTurn
-        }
-        Some(Err(why)) => {
-            session.log.append(Event::CommandFailed(why));
-            StopReason::EndTurn
+    let event = match reply {
+        None | Some(Ok(CommandReply::Fill(_))) => {
+            return CommandEnd::Ended(StopReason::Cancelled { answering: false });
         }
         Some(Ok(CommandReply::Ask(prompt))) => {
-            session.log.append(Event::Asked(prompt));
-            turn::ask(session, cancel).await
+            engine.log.append(Event::Asked(prompt));
+            return CommandEnd::AskModel;
         }
-    }
+        Some(Ok(CommandReply::Say(text))) => Event::Output(text),
+        Some(Err(why)) => Event::CommandFailed(why),
+    };
+    engine.log.append(event);
+    CommandEnd::Ended(StopReason::EndTurn)
 }

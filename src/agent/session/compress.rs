@@ -1,7 +1,7 @@
 //! A conversation that has become long is told in short: the model sums up what came before, the
 //! user's own words and the newest messages stay as they are.
 
-mod background;
+pub(super) mod background;
 pub(super) mod beginning;
 mod mask;
 mod old;
@@ -9,16 +9,15 @@ pub(super) mod record;
 mod summary;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
-use self::background::UnderWay;
 use self::mask::{MaskLimits, mask};
 use self::old::SummarizedMessages;
-use self::summary::{SummedUp, Writing};
-use super::Session;
-use super::event::{Compressed, Event};
+use self::summary::{SummedUp, Writing, whole};
+use super::engine::Engine;
+use super::event::{self, Compressed, Event};
 use tandem_model::{self as model, Message};
 
 /// The share of the window that the user's earlier words may have.
@@ -30,17 +29,11 @@ const AGAIN: u64 = 10;
 /// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
 const NEWEST: u64 = 50_000;
 
+/// Maximum number of transcript files that the model is told of.
+const WHOLE: usize = 20;
+
 /// Sentinel: automatic compression is off.
 const DISABLED: u64 = u64::MAX;
-
-/// State of a session's compression.
-#[derive(Default)]
-pub(super) struct Compression {
-    /// Number of tokens from which on the conversation is compressed next, if it is long by then.
-    next_size: AtomicU64,
-    /// The summary of earlier messages that is being written beside the turns.
-    pub(super) summary: UnderWay,
-}
 
 /// Why a conversation is as long as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,30 +62,30 @@ impl std::fmt::Display for CompressError {
 /// Has the conversation compressed if it has become long for the model's window: the summary is
 /// written beside the turns, and takes effect here, before the first request that finds it written.
 /// Only a conversation that nearly fills the window waits for it. Whether it is shorter now.
-pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> bool {
-    let Some(window) = session.input_limit() else { return false };
-    let is_under_way = is_under_way(session);
-    let size = session.size();
-    let threshold = share(window, session.upkeep.compress_at);
+pub(super) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bool {
+    let Some(window) = engine.model.input_limit() else { return false };
+    let is_under_way = is_under_way(engine);
+    let size = engine.size();
+    let threshold = share(window, engine.upkeep.compress_at);
     // Half-way: what is left is room for the answer, and for the results of one more round.
     let is_nearly_full = size >= threshold + window.saturating_sub(threshold) / 2;
     let newest = NEWEST.min(window / 5);
     let done = if is_under_way {
         // Nothing is told in short meanwhile: the summary would be of what is not told any more.
-        if !is_nearly_full && !session.compression.summary.is_there() {
+        if !is_nearly_full && !engine.compression.summary.is_there() {
             return false;
         }
-        finish(session, cancel).await
+        finish(engine, cancel).await
     } else {
-        if size < threshold.max(session.compression.next_size.load(Ordering::Relaxed))
-            || mask(session, MaskLimits { newest, but_last: true, least: size / 5 }).await
+        if size < threshold.max(engine.compression.next_size.load(Ordering::Relaxed))
+            || mask(engine, MaskLimits { newest, but_last: true, least: size / 5 }).await
         {
             return false;
         }
-        match Writing::begin(session) {
-            Ok(writing) if is_nearly_full => write(session, &writing, "", cancel).await,
+        match begin(engine) {
+            Ok(writing) if is_nearly_full => write(engine, &writing, "", cancel).await,
             Ok(writing) => {
-                session.compression.summary.begin(writing);
+                engine.compression.summary.begin(writing);
                 return false;
             }
             Err(why) => Err(why),
@@ -104,31 +97,31 @@ pub(super) async fn if_needed(session: &Session, cancel: &CancellationToken) -> 
         Err(CompressError::Nothing) => {}
         Err(why) => {
             let notice = format!("The conversation could not be compressed: {why}");
-            session.log.append(Event::Notice(notice));
-            mask(session, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
+            engine.log.append(Event::Notice(notice));
+            mask(engine, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
             if why == CompressError::Useless {
-                session.compression.next_size.store(DISABLED, Ordering::Relaxed);
+                engine.compression.next_size.store(DISABLED, Ordering::Relaxed);
                 return false;
             }
         }
     }
-    session.compression.next_size.store(grown(size, window), Ordering::Relaxed);
+    engine.compression.next_size.store(grown(size, window), Ordering::Relaxed);
     false
 }
 
 /// Makes a conversation shorter that the model will not take, also after `tried` tries, which are
 /// counted here; whether it did. None if the turn is cancelled.
 pub(super) async fn as_needed(
-    session: &Session,
+    engine: &Engine,
     tried: &mut usize,
     cancel: &CancellationToken,
 ) -> Option<bool> {
-    let is_under_way = is_under_way(session);
+    let is_under_way = is_under_way(engine);
     // A summary that was begun earlier may be of too little: it is no try.
     *tried += usize::from(!is_under_way);
     let done = match *tried {
-        _ if is_under_way => Some(finish(session, cancel).await),
-        1 => Some(compress(session, "", cancel).await),
+        _ if is_under_way => Some(finish(engine, cancel).await),
+        1 => Some(compress(engine, "", cancel).await),
         2 => None,
         _ => return Some(false),
     };
@@ -138,103 +131,117 @@ pub(super) async fn as_needed(
         Some(Err(why)) => {
             let notice =
                 format!("The conversation is too long, and could not be summarized: {why}");
-            session.log.append(Event::Notice(notice));
+            engine.log.append(Event::Notice(notice));
         }
         None => {}
     }
-    Some(mask(session, MaskLimits { newest: 0, but_last: false, least: 0 }).await)
+    Some(mask(engine, MaskLimits { newest: 0, but_last: false, least: 0 }).await)
 }
 
 /// Compresses the conversation, and waits for the summary; one that is under way is given up, as it
 /// is of less, and not about what the user wants. That is said in `about`, if they want anything.
 pub(super) async fn compress(
-    session: &Session,
+    engine: &Engine,
     about: &str,
     cancel: &CancellationToken,
 ) -> Result<Arc<Compressed>, CompressError> {
-    session.compression.summary.give_up();
-    let writing = Writing::begin(session)?;
-    write(session, &writing, about, cancel).await
+    engine.compression.summary.give_up();
+    let writing = begin(engine)?;
+    write(engine, &writing, about, cancel).await
+}
+
+/// Begins the summary of the messages that the conversation begins with now. People are told.
+fn begin(engine: &Engine) -> Result<Writing, CompressError> {
+    let old = SummarizedMessages::of(engine.transcript.lock().conversation())
+        .ok_or(CompressError::Nothing)?;
+    let size = engine.size();
+    let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
+    engine.log.append(Event::Notice(notice));
+    let room = engine.model.input_limit().map_or(size, |window| window * 6 / 10);
+    Ok(Writing { old: Arc::new(old), model: engine.model.get(), room })
 }
 
 /// Has a summary written while the turn waits.
 async fn write(
-    session: &Session,
+    engine: &Engine,
     writing: &Writing,
     about: &str,
     cancel: &CancellationToken,
 ) -> Result<Arc<Compressed>, CompressError> {
     let say = |retry| {
-        session.log.append(Event::Retry(retry));
+        engine.log.append(Event::Retry(retry));
     };
     let summed_up = cancel.run_until_cancelled(writing.sum_up(about, say)).await;
-    take_effect(session, &writing.old, summed_up.ok_or(CompressError::Cancelled)?).await
+    take_effect(engine, &writing.old, summed_up.ok_or(CompressError::Cancelled)?).await
 }
 
 /// Waits for the summary that is under way. It stays if the turn is cancelled first.
 async fn finish(
-    session: &Session,
+    engine: &Engine,
     cancel: &CancellationToken,
 ) -> Result<Arc<Compressed>, CompressError> {
-    if !session.compression.summary.is_there() {
-        session.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
+    if !engine.compression.summary.is_there() {
+        engine.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
     cancel
-        .run_until_cancelled(session.compression.summary.there())
+        .run_until_cancelled(engine.compression.summary.there())
         .await
         .ok_or(CompressError::Cancelled)?;
     let (old, summed_up) =
-        session.compression.summary.take().await.ok_or(CompressError::Cancelled)?;
-    take_effect(session, &old, summed_up).await
+        engine.compression.summary.take().await.ok_or(CompressError::Cancelled)?;
+    take_effect(engine, &old, summed_up).await
 }
 
 /// Returns whether a summary is under way that fits the conversation as it is now. Only turns
 /// change the conversation, and they run one after the other: the answer stays true for the turn
 /// that asks.
-fn is_under_way(session: &Session) -> bool {
-    session.compression.summary.is_for(session.transcript.lock().conversation())
+fn is_under_way(engine: &Engine) -> bool {
+    engine.compression.summary.is_for(engine.transcript.lock().conversation())
 }
 
 /// Puts a summary in the place of what it is of. What came after that stays as it is.
 async fn take_effect(
-    session: &Session,
+    engine: &Engine,
     old: &SummarizedMessages,
     summed_up: SummedUp,
 ) -> Result<Arc<Compressed>, CompressError> {
     let (snapshot, usage) = summed_up.map_err(CompressError::Model)?;
-    let conversation = session.transcript.lock().conversation().clone();
-    let size = session.size();
-    let window = session.input_limit();
+    let conversation = engine.transcript.lock().conversation().clone();
+    let size = engine.size();
+    let window = engine.model.input_limit();
     let kept = old.kept(&conversation);
     let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
-    let mut short = session.transcript.lock().record().told(&session.host.workspace);
+    let mut short = engine.transcript.lock().record().told(&engine.host.workspace);
     (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
-    short.whole = old.whole(session).await;
+    short.whole = keep_whole(engine, old).await;
     (short.snapshot, short.usage) = (snapshot, usage);
-    let from = old.end(&conversation).unwrap_or(session.position());
+    let from = old.end(&conversation).unwrap_or(engine.log.len());
     (short.from, short.before) = (from, size);
     let mut after = conversation.clone();
-    after.compress(&Arc::new(short.clone()), &session.host.outputs);
+    after.compress(&Arc::new(short.clone()), &engine.host.outputs);
     if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
         return Err(CompressError::Useless);
     }
     short.after = size.saturating_sub(conversation.tokens() - after.tokens());
     let again = window.map_or(0, |window| grown(short.after, window));
     let short = Arc::new(short);
-    session.log.append(Event::Compressed(Arc::clone(&short)));
-    session.compression.next_size.store(again, Ordering::Relaxed);
+    engine.log.append(Event::Compressed(Arc::clone(&short)));
+    engine.compression.next_size.store(again, Ordering::Relaxed);
     // The beginning is new anyway: what people have written, all of it, is in it.
-    session.begin_anew();
+    engine.instructions.begin_anew();
     Ok(short)
 }
 
-impl Session {
-    /// The conversation is another one, or another model's: what failed may work now, and what is
-    /// under way is not for it.
-    pub(super) fn compress_as_ever(&self) {
-        self.compression.summary.give_up();
-        self.compression.next_size.store(0, Ordering::Relaxed);
-    }
+/// Writes the messages to a file, all of them. Returns the names of the files that have what was said
+/// before.
+async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
+    let before = old.before.as_ref();
+    let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
+    let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.news()));
+    let keep = move || outputs.name(&outputs.keep("conversation", &text)?);
+    files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
+    files.drain(..files.len().saturating_sub(WHOLE));
+    files
 }
 
 /// The size that a conversation of this size has when it is worth compressing again.

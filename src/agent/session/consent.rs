@@ -6,9 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
-use super::call;
 use super::decision::Decision;
+use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::permission::consent::{ConsentStatus, Executable};
 use crate::permission::{Question, RuleName};
@@ -16,23 +15,23 @@ use tandem_model::Call;
 use tandem_tools::{Access, Kind, Summary, ToolOutput};
 
 /// Asks if nobody has answered yet. Returns whether it did.
-pub(super) async fn ask(session: &Session, cancel: &CancellationToken) -> bool {
-    let Some(status) = cancel.run_until_cancelled(session.approvals.consent.status()).await else {
+pub(super) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
+    let Some(status) = cancel.run_until_cancelled(engine.approvals.consent.status()).await else {
         return false;
     };
     if status != ConsentStatus::Pending {
         return false;
     }
-    let started = question(session, &session.approvals.consent.executables());
+    let started = question(engine, &engine.approvals.consent.executables());
     let id = started.call.id.clone();
-    let answer = call::ask(session, started, cancel).await;
-    let outcome = take(session, answer, cancel).await;
-    session.finish_call(id, outcome);
+    let answer = engine.approvals.ask(started, cancel).await;
+    let outcome = take(engine, answer, cancel).await;
+    engine.calls.finish(id, outcome);
     true
 }
 
-fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
-    let folder = session.host.workspace.root().display().to_string();
+fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
+    let folder = engine.host.workspace.root().display().to_string();
     let lines: Vec<_> = executables.iter().map(ToString::to_string).collect();
     let description =
         format!("The settings in {folder} would have this run:\n- {}", lines.join("\n- "));
@@ -42,7 +41,7 @@ fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
         args: json!({ "folder": folder, "runs": lines }),
     };
     Arc::new(CallStarted {
-        call: session.unique(call),
+        call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
         kind: Kind::Other,
         summary: Summary::new(format!("Use what the settings in {folder} would run")),
@@ -61,19 +60,15 @@ fn question(session: &Session, executables: &[Executable]) -> Arc<CallStarted> {
 }
 
 /// Does what the answer says; returns the outcome of the call that asked.
-async fn take(
-    session: &Session,
-    answer: Option<Answer>,
-    cancel: &CancellationToken,
-) -> ToolOutcome {
-    let permitted = call::permitted(session, answer.as_ref(), cancel).await;
+async fn take(engine: &Engine, answer: Option<Answer>, cancel: &CancellationToken) -> ToolOutcome {
+    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
     let yes = permitted.is_ok();
     match answer.as_ref().map(Answer::decision) {
-        Some(Decision::Nobody(_)) => session.approvals.consent.settle(false),
+        Some(Decision::Nobody(_)) => engine.approvals.consent.settle(false),
         Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
-            if let Err(why) = session.approvals.consent.answer(yes).await {
+            if let Err(why) = engine.approvals.consent.answer(yes).await {
                 let notice = format!("The answer counts for this session: {why}.");
-                session.log.append(Event::Notice(notice));
+                engine.log.append(Event::Notice(notice));
             }
         }
         // It stays open: whoever comes next is asked.

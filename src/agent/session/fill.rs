@@ -2,10 +2,10 @@
 //! write, each in a call that everybody sees and that the policy judges as if it were the model's.
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
+use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, ToolOutcome};
-use super::{Session, call, consent};
+use super::{call, consent};
 use crate::permission::consent::Executable;
 use tandem_model::{Call, Part};
 use tandem_tools::{NO_FILES_READ, ToolOutput};
@@ -40,17 +40,17 @@ const EXIT: &str = "\nExit Code: ";
 /// Fills a template in; `None` if that was cancelled. The error is for people, and then the model
 /// is not asked.
 pub(super) async fn fill(
-    session: &Session,
+    engine: &Engine,
+    turn: CurrentTurn<'_>,
     template: Template,
-    cancel: &CancellationToken,
 ) -> Option<Result<Vec<Part>, String>> {
     let not_run = |why: String| Some(Err(format!("`/{}` was not run: {why}", template.command)));
     if let Some(needed) = &template.needs {
-        session.approvals.consent.look_again();
-        consent::ask(session, cancel).await;
-        let agreed = session.approvals.consent.given()
-            && session.approvals.consent.executables().contains(needed);
-        if cancel.is_cancelled() {
+        engine.approvals.consent.look_again();
+        consent::ask(engine, turn.cancel).await;
+        let agreed = engine.approvals.consent.given()
+            && engine.approvals.consent.executables().contains(needed);
+        if turn.cancel.is_cancelled() {
             return None;
         }
         if !agreed {
@@ -65,21 +65,21 @@ pub(super) async fn fill(
             PromptPiece::Text(text) => say(&mut parts, text),
             PromptPiece::File(path) => {
                 let args = json!({ "include": [path] });
-                match run(session, "read_many_files", args, cancel).await? {
+                match run(engine, turn, "read_many_files", args).await? {
                     ToolOutcome::Done(ToolOutput { text, media, .. }) => {
                         say(&mut parts, &text);
                         parts.extend(media.into_iter().map(Part::Media));
                     }
                     outcome => {
                         let why = why_not_read(&why(outcome));
-                        session.log.append(Event::Notice(format!("@{{{path}}}: {why}")));
+                        engine.log.append(Event::Notice(format!("@{{{path}}}: {why}")));
                         say(&mut parts, &format!("@{{{path}}}"));
                     }
                 }
             }
             PromptPiece::Shell(command) => {
                 let args = json!({ "command": command });
-                match run(session, "run_shell_command", args, cancel).await? {
+                match run(engine, turn, "run_shell_command", args).await? {
                     ToolOutcome::Done(output) => say(&mut parts, &written(&output.text, command)),
                     ToolOutcome::Failed(error) if error.message.starts_with(OUTPUT) => {
                         say(&mut parts, &written(&error.message, command));
@@ -94,19 +94,19 @@ pub(super) async fn fill(
 
 /// Runs a call; what came of it, if it was not cancelled.
 async fn run(
-    session: &Session,
+    engine: &Engine,
+    turn: CurrentTurn<'_>,
     tool: &str,
     args: Value,
-    cancel: &CancellationToken,
 ) -> Option<ToolOutcome> {
     let call = Call { id: String::new(), name: tool.to_owned(), args };
-    let call = session.unique(call);
-    let (id, mut log) = (call.id.clone(), session.log.read(session.log.len()));
-    call::run_for_command(session, call, cancel).await;
+    let call = engine.calls.with_unique_id(call);
+    let (id, mut log) = (call.id.clone(), engine.log.read(engine.log.len()));
+    call::run_for_command(engine, turn, call).await;
     while let Some(event) = log.try_next() {
         match &*event {
             Event::CallFinished { call, outcome } if *call == id => {
-                let cancelled = cancel.is_cancelled() || *outcome == ToolOutcome::Cancelled;
+                let cancelled = turn.cancel.is_cancelled() || *outcome == ToolOutcome::Cancelled;
                 return Some(outcome.clone()).filter(|_| !cancelled);
             }
             _ => {}

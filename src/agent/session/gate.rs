@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
 use super::event::{Origin, ToolOutcome};
 use parking_lot::Mutex;
 use tandem_tools::ToolError;
@@ -18,6 +17,7 @@ use tandem_tools::ToolError;
 /// Maximum time that a silent front end holds up a call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The calls that wait to be shown.
 #[derive(Default)]
 pub(super) struct Gate {
     /// The front ends that want to say that they show a call.
@@ -40,7 +40,13 @@ impl Gate {
         Shown(Some(receiver))
     }
 
-    /// The first word counts.
+    /// Holds calls of this origin's turns up, as long as the guard lives.
+    pub(super) fn watch(self: &Arc<Self>, origin: Origin) -> Watching {
+        self.watching.lock().push(origin.clone());
+        Watching { gate: Arc::clone(self), origin }
+    }
+
+    /// Reports that a call is shown, or why it cannot be. The first report counts.
     pub(super) fn pass(&self, call: &str, shown: Result<(), String>) {
         if let Some(waiting) = self.waiting.lock().remove(call) {
             // The turn may have been cancelled meanwhile.
@@ -50,11 +56,6 @@ impl Gate {
 }
 
 impl Shown {
-    /// A call that nobody has to show.
-    pub(super) fn already() -> Self {
-        Self(None)
-    }
-
     /// Waits until the call may run; or what becomes of it instead.
     pub(super) async fn passed(self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
         let Some(shown) = self.0 else { return Ok(()) };
@@ -70,26 +71,21 @@ impl Shown {
     }
 }
 
-/// Lives as long as a front end watches.
-pub struct Watching(Arc<Session>, Origin);
-
-impl Watching {
-    pub(super) fn new(session: &Arc<Session>, origin: Origin) -> Self {
-        session.approvals.gate.watching.lock().push(origin.clone());
-        Self(Arc::clone(session), origin)
-    }
+/// Guard that lives as long as a front end watches.
+pub struct Watching {
+    gate: Arc<Gate>,
+    origin: Origin,
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let gate = &self.0.approvals.gate;
-        let mut watching = gate.watching.lock();
-        if let Some(at) = watching.iter().position(|origin| *origin == self.1) {
+        let mut watching = self.gate.watching.lock();
+        if let Some(at) = watching.iter().position(|origin| *origin == self.origin) {
             watching.swap_remove(at);
         }
         if watching.is_empty() {
             // Nobody is left to say anything.
-            gate.waiting.lock().clear();
+            self.gate.waiting.lock().clear();
         }
     }
 }

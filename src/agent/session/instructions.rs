@@ -11,21 +11,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::event::Event;
+use super::log::Log;
 use super::memory::{Memory, MemoryFile};
 use super::prompt::system;
-use super::{Session, Today};
+use super::state::CurrentState;
 use parking_lot::Mutex;
+use tandem_mcp::Hub;
 use tandem_model::tokens;
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{Access, Invocation, Kind, Location};
 
+/// Returns the current day.
+pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
+
+/// Sources of the instructions, and where they are told.
+pub(super) struct InstructionSources {
+    pub(super) memory: Memory,
+    pub(super) workspace: Arc<Workspace>,
+    /// Number of files and directories in the first overview for the model.
+    pub(super) tree_entries: usize,
+    pub(super) today: Today,
+    pub(super) servers: Arc<Hub>,
+    pub(super) log: Log,
+    pub(super) state: CurrentState,
+}
+
 /// Instructions for the model, and the places where more may be found.
 pub(super) struct Instructions {
-    pub(super) memory: Memory,
-    workspace: Arc<Workspace>,
-    /// Number of files and directories in the first overview for the model.
-    tree_entries: usize,
-    today: Today,
+    sources: InstructionSources,
     /// Files are read under the lock: those who wait want the same ones.
     known: Mutex<InstructionSnapshot>,
     /// Directories of the workspace that calls of this turn have touched.
@@ -54,22 +67,87 @@ struct ContextUpdate {
 }
 
 impl Instructions {
-    pub(super) fn new(
-        memory: Memory,
-        workspace: Arc<Workspace>,
-        tree_entries: usize,
-        today: Today,
-    ) -> Self {
+    pub(super) fn new(sources: InstructionSources) -> Arc<Self> {
         let (known, touched) = (Mutex::default(), Mutex::default());
-        Self { memory, workspace, tree_entries, today, known, touched }
+        Arc::new(Self { sources, known, touched })
     }
 
+    /// Returns the reader and writer of the memory files.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.sources.memory
+    }
+
+    /// Returns the number of tokens of the system instruction.
+    pub(super) fn tokens(&self) -> u64 {
+        self.known.lock().system.as_deref().map_or(0, tokens::of_text)
+    }
+
+    /// Returns the system instruction at the beginning of a turn. Changes since it was last told go
+    /// with the turn's prompt.
+    pub(super) async fn instruct(self: &Arc<Self>) -> Arc<str> {
+        self.touched.lock().clear();
+        self.tell(Vec::new(), None).await
+    }
+
+    /// Tells the model, with a call's result, what is written for the places that it is about.
+    pub(super) async fn instruct_about(self: &Arc<Self>, call: &str, places: &[PathBuf]) {
+        let new = self.touch(places);
+        if !new.is_empty() {
+            self.tell(new, Some(call.to_owned())).await;
+        }
+    }
+
+    /// Returns the memory files, as the model is told them from the next prompt on.
+    pub(super) async fn files(self: &Arc<Self>) -> Vec<MemoryFile> {
+        let instructions = Arc::clone(self);
+        let read = move || {
+            let below = instructions.known.lock().below.clone();
+            instructions.sources.memory.read(&instructions.sources.workspace, &below)
+        };
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    }
+
+    /// Lets the conversation begin anew with what is written down now: the model knows nothing of
+    /// what it was told before.
+    pub(super) fn begin_anew(&self) {
+        self.known.lock().system = None;
+    }
+
+    /// Lets the model forget what is written for the places that its calls were about.
+    pub(super) fn forget_places(&self) {
+        *self.known.lock() = InstructionSnapshot::default();
+    }
+
+    /// Reads the instructions again, those in `more` too, and tells what is new with the result of a
+    /// call, or else with the prompt. Returns the system instruction.
+    async fn tell(self: &Arc<Self>, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
+        let Self { sources, .. } = &**self;
+        let (instructions, servers) = (Arc::clone(self), sources.servers.instructions());
+        let read = tokio::task::spawn_blocking(move || instructions.read(more, servers)).await;
+        let Ok(news) = read else {
+            // A fault, and the log says which. Better an agent that follows less than none.
+            return system(&sources.workspace, 0, (sources.today)()).into();
+        };
+        // Made anew after a compression, it is often the same.
+        let is_known =
+            sources.state.look(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
+        if !is_known {
+            sources.log.append(Event::SystemPrompt(Arc::clone(&news.system)));
+        }
+        for notice in news.untold {
+            sources.log.append(Event::Notice(notice));
+        }
+        if let Some(text) = news.told {
+            sources.log.append(Event::Told { call, text });
+        }
+        news.system
+    }
     /// Reads the files again, those in `more` too. `servers`: the texts of the MCP servers there are.
     fn read(&self, more: Vec<PathBuf>, servers: BTreeMap<String, String>) -> ContextUpdate {
         let mut known = self.known.lock();
         let mut below = known.below.clone();
         below.extend(more);
-        let files = self.memory.read(&self.workspace, &below);
+        let files = self.sources.memory.read(&self.sources.workspace, &below);
         below.retain(|dir| files.iter().any(|file| file.path.starts_with(dir)));
         known.below = below;
         let before = mem::replace(&mut known.files, files);
@@ -99,13 +177,14 @@ impl Instructions {
 
     /// The system instruction but for what people and servers have written.
     fn beginning(&self) -> String {
-        system(&self.workspace, self.tree_entries, (self.today)())
+        let InstructionSources { workspace, tree_entries, today, .. } = &self.sources;
+        system(workspace, *tree_entries, today())
     }
 
     /// The directories in the workspace, but for its roots, that a call was about and none before
     /// it in this turn.
     fn touch(&self, places: &[PathBuf]) -> Vec<PathBuf> {
-        let roots = self.workspace.roots();
+        let roots = self.sources.workspace.roots();
         let mut touched = self.touched.lock();
         let mut new = Vec::new();
         for path in places {
@@ -118,73 +197,6 @@ impl Instructions {
             new.extend(below);
         }
         new
-    }
-}
-
-impl Instructions {
-    /// Returns the number of tokens of the system instruction.
-    pub(super) fn tokens(&self) -> u64 {
-        self.known.lock().system.as_deref().map_or(0, tokens::of_text)
-    }
-}
-
-impl Session {
-    /// Returns the system instruction at the beginning of a turn. Changes since it was last told go
-    /// with the turn's prompt.
-    pub(super) async fn instruct(&self) -> Arc<str> {
-        self.instructions.touched.lock().clear();
-        self.read_instructions(Vec::new(), None).await
-    }
-
-    /// Tells the model, with a call's result, what is written for the places that it is about.
-    pub(super) async fn instruct_about(&self, call: &str, places: &[PathBuf]) {
-        let new = self.instructions.touch(places);
-        if !new.is_empty() {
-            self.read_instructions(new, Some(call.to_owned())).await;
-        }
-    }
-
-    /// Returns the memory files, as the model is told them from the next prompt on.
-    pub(super) async fn memory(&self) -> Vec<MemoryFile> {
-        let instructions = Arc::clone(&self.instructions);
-        let read = move || {
-            let below = instructions.known.lock().below.clone();
-            instructions.memory.read(&instructions.workspace, &below)
-        };
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
-    }
-
-    /// Lets the conversation begin anew with what is written down now: the model knows nothing of
-    /// what it was told before.
-    pub(super) fn begin_anew(&self) {
-        self.instructions.known.lock().system = None;
-    }
-
-    /// Lets the model forget what is written for the places that its calls were about.
-    pub(super) fn forget_places(&self) {
-        *self.instructions.known.lock() = InstructionSnapshot::default();
-    }
-
-    async fn read_instructions(&self, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
-        let instructions = Arc::clone(&self.instructions);
-        let servers = self.servers.instructions();
-        let read = tokio::task::spawn_blocking(move || instructions.read(more, servers)).await;
-        let Ok(news) = read else {
-            // A fault, and the log says which. Better an agent that follows less than none.
-            return system(&self.instructions.workspace, 0, (self.instructions.today)()).into();
-        };
-        let is_known =
-            self.state(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
-        if !is_known {
-            self.log.append(Event::SystemPrompt(Arc::clone(&news.system)));
-        }
-        for notice in news.untold {
-            self.log.append(Event::Notice(notice));
-        }
-        if let Some(text) = news.told {
-            self.log.append(Event::Told { call, text });
-        }
-        news.system
     }
 }
 

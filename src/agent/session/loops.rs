@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::cycle::Cycle;
 use self::repetition::Repetition;
+use super::call::brief;
 use super::compress::beginning::BY_THE_AGENT;
 use super::decision::Decision;
+use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
-use super::{Session, call};
 use crate::permission::{Question, RuleName, Scope};
 use tandem_model::Call;
 use tandem_tools::{Access, Kind, Summary, ToolOutput};
@@ -42,9 +43,9 @@ pub(super) struct Loop {
 
 impl LoopDetector {
     /// Nothing yet. Nothing at all counts if the settings, or the user, say so.
-    pub(super) fn new(session: &Session) -> Self {
-        let counts = session.upkeep.detect_loops
-            && !session.approvals.permissions.allowed().contains(&Scope::Repetition);
+    pub(super) fn new(engine: &Engine) -> Self {
+        let counts = engine.upkeep.detect_loops
+            && !engine.approvals.permissions.allowed().contains(&Scope::Repetition);
         Self {
             calls: Cycle::default(),
             text: Repetition::default(),
@@ -75,16 +76,11 @@ impl LoopDetector {
 
     /// Calls have been made; whether they, and those before, only repeat themselves. `since` is
     /// where what came of them is in the log.
-    pub(super) fn calls(
-        &mut self,
-        session: &Session,
-        calls: &[Call],
-        since: usize,
-    ) -> Option<Loop> {
+    pub(super) fn calls(&mut self, engine: &Engine, calls: &[Call], since: usize) -> Option<Loop> {
         if !self.calls_count {
             return None;
         }
-        let mut log = session.log.read(since);
+        let mut log = engine.log.read(since);
         let mut outcomes = HashMap::new();
         while let Some(event) = log.try_next() {
             if let Event::CallFinished { call, .. } = &*event {
@@ -101,11 +97,10 @@ impl LoopDetector {
         }
         let last = calls.last()?;
         let what = match found? {
-            1 => format!("the same call with the same result: {}", call::brief(last).label),
-            length => format!(
-                "the same {length} calls with the same results: {}, ...",
-                call::brief(last).label
-            ),
+            1 => format!("the same call with the same result: {}", brief(last).label),
+            length => {
+                format!("the same {length} calls with the same results: {}, ...", brief(last).label)
+            }
         };
         Some(Loop { what, call: Some(last.id.clone()) })
     }
@@ -113,11 +108,11 @@ impl LoopDetector {
     /// Tells the model, or asks the user if the model has been told; why the turn ends, if it does.
     pub(super) async fn meet(
         &mut self,
-        session: &Session,
+        engine: &Engine,
         found: Loop,
         cancel: &CancellationToken,
     ) -> Option<StopReason> {
-        let before = std::mem::replace(self, Self::new(session));
+        let before = std::mem::replace(self, Self::new(engine));
         self.text_counts &= before.text_counts;
         let text = match &found.call {
             Some(_) => CALLS,
@@ -126,19 +121,19 @@ impl LoopDetector {
         if !before.told {
             self.told = true;
             let notice = format!("The model repeats itself ({}), and is told so.", found.what);
-            session.log.append(Event::Notice(notice));
-            tell(session, &found, text);
+            engine.log.append(Event::Notice(notice));
+            tell(engine, &found, text);
             return None;
         }
-        match ask(session, &found, cancel).await {
+        match ask(engine, &found, cancel).await {
             LoopAnswer::GoOn => {
-                *self = Self::new(session);
+                *self = Self::new(engine);
                 // What it said was what the user wanted, perhaps.
                 self.text_counts &= before.text_counts && found.call.is_some();
-                tell(session, &found, GO_ON);
+                tell(engine, &found, GO_ON);
             }
             LoopAnswer::Instead(why) => {
-                tell(session, &found, &format!("{text} The user says: {why}"));
+                tell(engine, &found, &format!("{text} The user says: {why}"));
             }
             LoopAnswer::Stop if cancel.is_cancelled() => {
                 return Some(StopReason::Cancelled { answering: false });
@@ -157,11 +152,11 @@ enum LoopAnswer {
     Stop,
 }
 
-async fn ask(session: &Session, found: &Loop, cancel: &CancellationToken) -> LoopAnswer {
-    let started = question(session, found);
+async fn ask(engine: &Engine, found: &Loop, cancel: &CancellationToken) -> LoopAnswer {
+    let started = question(engine, found);
     let id = started.call.id.clone();
-    let answer = call::ask(session, started, cancel).await;
-    let permitted = call::permitted(session, answer.as_ref(), cancel).await;
+    let answer = engine.approvals.ask(started, cancel).await;
+    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
     let decision = answer.as_ref().map(Answer::decision);
     let said = match decision {
         Some(Decision::Reject(Some(why))) => LoopAnswer::Instead(why.to_owned()),
@@ -173,11 +168,11 @@ async fn ask(session: &Session, found: &Loop, cancel: &CancellationToken) -> Loo
         None => "It goes on.",
     };
     let done = |_| ToolOutcome::Done(ToolOutput::new(done, done));
-    session.finish_call(id, permitted.map_or_else(|outcome| outcome, done));
+    engine.calls.finish(id, permitted.map_or_else(|outcome| outcome, done));
     said
 }
 
-fn question(session: &Session, found: &Loop) -> Arc<CallStarted> {
+fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
     let call = Call {
         id: String::new(),
         name: "go_on".to_owned(),
@@ -188,7 +183,7 @@ fn question(session: &Session, found: &Loop) -> Arc<CallStarted> {
         found.what
     );
     Arc::new(CallStarted {
-        call: session.unique(call),
+        call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
         kind: Kind::Other,
         summary: Summary::new("Go on, although the model repeats itself"),
@@ -197,19 +192,19 @@ fn question(session: &Session, found: &Loop) -> Arc<CallStarted> {
             why: "the model has been told, and goes on".to_owned(),
             rules: vec![RuleName::BuiltIn("repetition".to_owned())],
             commands: Vec::new(),
-            scopes: session.approvals.permissions.offered(vec![Scope::Repetition]),
+            scopes: engine.approvals.permissions.offered(vec![Scope::Repetition]),
             can_save: false,
         }),
     })
 }
 
 /// Tells the model: with the result of the call, or as a message of its own.
-fn tell(session: &Session, found: &Loop, text: &str) {
+fn tell(engine: &Engine, found: &Loop, text: &str) {
     let text = match found.call {
         Some(_) => format!("\n\n{BY_THE_AGENT}{text}]"),
         None => format!("{BY_THE_AGENT}{text}]"),
     };
-    session.log.append(Event::Told { call: found.call.clone(), text });
+    engine.log.append(Event::Told { call: found.call.clone(), text });
 }
 
 const CALLS: &str = "You have made the same calls again and again, and what came of them was the same \

@@ -8,8 +8,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, PromptPart};
-use super::{Session, at_path, call};
+use super::{at_path, call};
 use tandem_model::Call;
 use tandem_tools::ToolError;
 use tandem_tools::workspace::{Respect, Workspace};
@@ -83,17 +84,14 @@ struct MentionedFiles {
 
 /// Reads what the prompt mentions, if it mentions anything. What cannot be read stays as it was
 /// typed, and people are told why.
-pub(super) async fn read(
-    session: &Session,
-    prompt: &[PromptPart],
-    cancel: &CancellationToken,
-) -> bool {
+pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
+    let cancel = turn.cancel;
     let (mut mentions, over) = mentions(prompt);
-    mentions.retain(|mention| session.servers.resource(&mention.path).is_none());
+    mentions.retain(|mention| engine.servers.hub.resource(&mention.path).is_none());
     if mentions.is_empty() {
         return false;
     }
-    let (workspace, stop) = (Arc::clone(&session.host.workspace), cancel.child_token());
+    let (workspace, stop) = (Arc::clone(&engine.host.workspace), cancel.child_token());
     let _stop_on_drop = stop.clone().drop_guard();
     let search = tokio::task::spawn_blocking(move || find_all(&workspace, &mentions, &stop));
     let Some(Ok(wanted)) = cancel.run_until_cancelled(search).await else {
@@ -106,10 +104,10 @@ pub(super) async fn read(
     }
     if !notices.is_empty() {
         let text = format!("{NOT_READ}{}\n", notices.join("\n"));
-        session.log.append(Event::Told { call: None, text });
+        engine.log.append(Event::Told { call: None, text });
     }
     for notice in notices {
-        session.log.append(Event::Notice(notice));
+        engine.log.append(Event::Notice(notice));
     }
     if include.is_empty() && excerpts.is_empty() {
         return true;
@@ -122,7 +120,7 @@ pub(super) async fn read(
         args["excerpts"] = excerpts.collect();
     }
     let call = Call { id: String::new(), name: "read_many_files".to_owned(), args };
-    call::run_for_prompt(session, session.unique(call), cancel).await;
+    call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
     true
 }
 

@@ -2,10 +2,10 @@
 //! model with the prompt.
 
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
+use super::engine::{CurrentTurn, Engine};
 use super::event::PromptPart;
-use super::{Session, at_path, call};
+use super::{at_path, call};
 use tandem_mcp::READ_RESOURCE;
 use tandem_model::Call;
 
@@ -14,25 +14,22 @@ const MENTIONS: usize = 100;
 const MOST: usize = 20;
 
 /// Reads what the prompt mentions of servers; whether it mentions anything.
-pub(super) async fn read(
-    session: &Session,
-    prompt: &[PromptPart],
-    cancel: &CancellationToken,
-) -> bool {
+pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
+    let hub = &engine.servers.hub;
     let mut words = words(prompt);
-    words.retain(|word| session.servers.may_name_resource(word));
+    words.retain(|word| hub.may_name_resource(word));
     if words.is_empty() {
         return false;
     }
-    session.await_servers(cancel).await;
+    engine.servers.settled(turn.cancel).await;
     for word in words.into_iter().take(MOST) {
-        let Some((server, uri)) = session.servers.resource(&word) else { continue };
+        let Some((server, uri)) = hub.resource(&word) else { continue };
         let call = Call {
             id: String::new(),
             name: READ_RESOURCE.to_owned(),
             args: json!({ "serverName": server, "uri": uri }),
         };
-        call::run_for_prompt(session, session.unique(call), cancel).await;
+        call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
     }
     true
 }

@@ -1,5 +1,5 @@
-//! MCP servers in a session: a prompt waits for them for a bounded time, and people are told for
-//! whom, and what becomes of them.
+//! MCP servers in a session: those that the project's own settings name wait for the user's consent,
+//! and a prompt waits for those that are getting ready, for a bounded time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,68 +7,64 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
 use super::event::Event;
-use tandem_mcp::{NamedPrompt, ServerConfig, ServerStatus};
+use super::log::Log;
+use crate::blocking::blocking;
+use crate::permission::consent::Consent;
+use tandem_mcp::{Hub, ServerStatus};
 
 /// Shortest wait for servers that people are told of.
 const SHORT: Duration = Duration::from_millis(700);
 
-/// Maximum number of notices that are kept for the next turn.
-const UNTOLD: usize = 20;
+/// The MCP servers of a session.
+pub(super) struct Servers {
+    /// The connections.
+    pub(super) hub: Arc<Hub>,
+    consent: Arc<Consent>,
+    log: Log,
+}
 
-impl Session {
-    /// Begins to reach the MCP servers, and waits for none. Those that the project's own settings
-    /// name are reached when the user has agreed.
-    pub fn start_servers(&self) {
-        self.servers.start();
-        if !self.servers.holds() {
+impl Servers {
+    pub(super) fn new(hub: Arc<Hub>, consent: Arc<Consent>, log: Log) -> Self {
+        Self { hub, consent, log }
+    }
+
+    /// Begins to reach the servers, and waits for none. Those that the project's own settings name
+    /// are reached when the user has agreed.
+    pub(super) fn start(&self) {
+        self.hub.start();
+        if !self.hub.holds() {
             return;
         }
-        let (consent, servers) =
-            (Arc::clone(&self.approvals.consent), Arc::downgrade(&self.servers));
+        // Not kept alive by the wait: a session may end before anybody agrees.
+        let (consent, hub) = (Arc::clone(&self.consent), Arc::downgrade(&self.hub));
         tokio::spawn(async move {
             if consent.settled().await
-                && let Some(servers) = servers.upgrade()
+                && let Some(hub) = hub.upgrade()
             {
-                servers.release();
+                hub.release();
             }
         });
     }
 
-    /// Takes over MCP servers that a client brings, and begins to reach them.
-    pub fn add_servers(&self, servers: Vec<ServerConfig>) {
-        self.servers.add(servers);
-    }
-
-    /// Returns the status of each MCP server, in the order of their names.
-    pub fn servers(&self) -> Vec<ServerStatus> {
-        self.servers.status()
-    }
-
-    /// The prompts of all MCP servers, the servers in the order of their names.
-    pub fn server_prompts(&self) -> Vec<NamedPrompt> {
-        self.servers.prompts()
-    }
-
     /// Waits for servers that are getting ready. That has an end, also if they have none.
-    pub(super) async fn await_servers(&self, cancel: &CancellationToken) {
-        self.servers.start();
-        if self.approvals.consent.given() {
-            self.servers.release();
+    pub(super) async fn settled(&self, cancel: &CancellationToken) {
+        self.hub.start();
+        if self.consent.given() {
+            self.hub.release();
         }
         let settled = async {
-            if timeout(SHORT, self.servers.settled()).await.is_ok() {
+            if timeout(SHORT, self.hub.settled()).await.is_ok() {
                 return;
             }
-            let names = list(&self.servers.pending());
+            let names = list(&self.hub.pending());
             self.log.append(Event::Notice(format!("Waiting for the MCP servers {names}")));
-            self.servers.settled().await;
+            self.hub.settled().await;
         };
         if cancel.run_until_cancelled(settled).await.is_none() {
             return;
         }
-        let late = self.servers.late();
+        let late = self.hub.late();
         if !late.is_empty() {
             let notice = format!(
                 "The MCP servers {} are not ready; their tools come when they are",
@@ -78,27 +74,41 @@ impl Session {
         }
     }
 
-    /// Tells people something that came up by itself: now if a turn runs, else in the next.
-    pub(super) fn tell(&self, notice: String) {
-        let turns = self.turns.lock();
-        if turns.running.is_some() {
-            self.log.append(Event::Notice(notice));
-            return;
+    /// Returns the status of each server. If no server has been needed yet, as in a run of nothing
+    /// but a command, the servers are connected first, within the time that a prompt would wait.
+    pub(super) async fn status_when_started(&self) -> Vec<ServerStatus> {
+        if self.hub.idles() {
+            self.start();
+            self.hub.settled().await;
         }
-        let mut untold = self.notices.lock();
-        if untold.len() < UNTOLD {
-            untold.push(notice);
-        }
+        self.hub.status()
     }
 
-    /// Lets a session that exists be told of its servers.
-    pub(super) fn listen_to_servers(self: &Arc<Self>) {
-        let session = Arc::downgrade(self);
-        self.servers.on_news(move |news| {
-            if let Some(session) = session.upgrade() {
-                session.tell(news);
-            }
-        });
+    /// Reads again which servers the settings name, and reaches all of them anew, or one; waits for
+    /// them for a while.
+    pub(super) async fn reload(&self, only: Option<&str>) -> Result<(), String> {
+        let (hub, only) = (Arc::clone(&self.hub), only.map(str::to_owned));
+        blocking(move || hub.reload(only.as_deref())).await?;
+        if self.hub.holds() {
+            // What is to be agreed to may be something else now.
+            self.consent.look_again();
+        }
+        self.start();
+        self.hub.settled().await;
+        Ok(())
+    }
+
+    /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
+    /// why that counts only for this session.
+    pub(super) async fn trust_folder(&self, yes: bool) -> Result<(), String> {
+        let kept = self.consent.answer(yes).await;
+        if yes {
+            self.hub.release();
+            self.hub.settled().await;
+        } else {
+            self.hub.withdraw();
+        }
+        kept
     }
 }
 

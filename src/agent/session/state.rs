@@ -4,11 +4,19 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::Session;
 use super::event::{Event, PromptPart, TurnId};
 use super::log::{Millis, Reader};
-use super::plan;
 use crate::permission::{Mode, Scope};
+use parking_lot::Mutex;
+
+/// Text that tells the model that plan mode is on.
+pub(super) const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \
+    all others are refused. Explore, then answer with a plan of what you would change; it begins when \
+    the user ends plan mode.]";
+
+/// Text that tells the model that plan mode has ended.
+pub(super) const PLAN_MODE_ENDED: &str = "\n\n[Plan mode has ended: other calls than those that read \
+    are allowed again, or the user is asked about them.]";
 
 /// Maximum number of characters that are kept of a prompt's first line.
 const LONGEST_LINE: usize = 200;
@@ -68,7 +76,7 @@ impl SessionState {
             }
             Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
             Event::ToldNext(text) => {
-                self.plan_told = plan::told(text).unwrap_or(self.plan_told);
+                self.plan_told = told_plan_mode(text).unwrap_or(self.plan_told);
             }
             // The model may have lost it with what came before.
             Event::Compressed(_) | Event::Forgotten => self.plan_told = false,
@@ -132,19 +140,50 @@ fn first_line(prompt: &[PromptPart]) -> String {
     prompt.lines().next().unwrap_or_default().chars().take(LONGEST_LINE).collect()
 }
 
+/// Returns `true` if a text tells the model that plan mode is on, `false` if it tells that it has
+/// ended, and `None` if it tells neither.
+fn told_plan_mode(text: &str) -> Option<bool> {
+    match text {
+        PLAN_MODE_BEGUN => Some(true),
+        PLAN_MODE_ENDED => Some(false),
+        _ => None,
+    }
+}
+
+/// The state of a session as its log has it now. Cheap to clone: all clones are the same state.
+#[derive(Clone)]
+pub(super) struct CurrentState(Arc<Mutex<StateReader>>);
+
 /// A reader of the log that keeps the state up to date.
-pub(super) struct StateReader {
+struct StateReader {
     log: Reader,
     state: SessionState,
-    /// When something happened last in a turn.
+    /// Time of the last event of a turn.
     last_activity: Option<Millis>,
 }
 
-impl StateReader {
+impl CurrentState {
     pub(super) fn new(log: Reader) -> Self {
-        Self { log, state: SessionState::default(), last_activity: None }
+        let state = SessionState::default();
+        Self(Arc::new(Mutex::new(StateReader { log, state, last_activity: None })))
     }
 
+    /// Looks at the state as it is now.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
+        look(self.0.lock().catch_up())
+    }
+
+    /// Looks at the state as it is now; also returns the time of the last event of a turn.
+    pub(super) fn look_with_activity<T>(
+        &self,
+        look: impl FnOnce(&SessionState) -> T,
+    ) -> (T, Option<Millis>) {
+        let mut state = self.0.lock();
+        (look(state.catch_up()), state.last_activity)
+    }
+}
+
+impl StateReader {
     fn catch_up(&mut self) -> &SessionState {
         while let Some(entry) = self.log.try_next_run() {
             let ran = self.state.running.is_some();
@@ -155,33 +194,5 @@ impl StateReader {
             }
         }
         &self.state
-    }
-}
-
-impl Session {
-    /// Looks at the state as it is now.
-    pub(super) fn state<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
-        look(self.state.lock().catch_up())
-    }
-
-    /// Looks at the state as it is now; also returns when something happened last in a turn.
-    pub(crate) fn state_with_activity<T>(
-        &self,
-        look: impl FnOnce(&SessionState) -> T,
-    ) -> (T, Option<Millis>) {
-        let mut state = self.state.lock();
-        (look(state.catch_up()), state.last_activity)
-    }
-
-    /// Allows from now on what the user said always to allow.
-    pub(super) fn allow_always(&self, scope: Scope) {
-        self.log.append(Event::AlwaysAllowed { scope: scope.clone() });
-        self.approvals.permissions.allow(scope);
-    }
-
-    /// Takes back what the user said always to allow.
-    pub(super) fn remove_always(&self, scope: Scope) {
-        self.approvals.permissions.disallow(&scope);
-        self.log.append(Event::AlwaysRemoved { scope });
     }
 }

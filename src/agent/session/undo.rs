@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
 use super::event::{Event, PromptPart, TurnId};
 use super::log::Log;
 use tandem_tools::Host;
@@ -94,8 +93,8 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    pub(super) fn of(session: &Session) -> Self {
-        Self { log: session.log.clone(), host: Arc::clone(&session.host) }
+    pub(super) fn new(log: Log, host: Arc<Host>) -> Self {
+        Self { log, host }
     }
 
     /// Takes changes back, the newest first: each if its file is exactly as it left it. All that

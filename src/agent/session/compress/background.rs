@@ -3,6 +3,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -13,9 +14,32 @@ use crate::session::conversation::MessageHistory;
 use parking_lot::Mutex;
 use tandem_model::Error;
 
+/// State of a session's compression.
+#[derive(Default)]
+pub(in crate::session) struct Compression {
+    /// Number of tokens from which on the conversation is compressed next, if it is long by then.
+    pub(super) next_size: AtomicU64,
+    /// The summary of earlier messages that is being written beside the turns.
+    pub(super) summary: UnderWay,
+}
+
+impl Compression {
+    /// Begins anew: the conversation is another one, or another model's, so that what failed may work
+    /// now, and what is under way is not for it.
+    pub(in crate::session) fn reset(&self) {
+        self.summary.give_up();
+        self.next_size.store(0, Ordering::Relaxed);
+    }
+
+    /// Ends with the session: gives the summary up that is under way, and lets none begin.
+    pub(in crate::session) fn end(&self) {
+        self.summary.replace(SummaryState::Ended);
+    }
+}
+
 /// The summary that is under way, if one is.
 #[derive(Default)]
-pub(in crate::session) struct UnderWay(Mutex<SummaryState>);
+pub(super) struct UnderWay(Mutex<SummaryState>);
 
 #[derive(Default)]
 enum SummaryState {
@@ -85,13 +109,8 @@ impl UnderWay {
     }
 
     /// Gives it up.
-    pub(in crate::session) fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         self.replace(SummaryState::Idle);
-    }
-
-    /// Gives it up, and none is begun any more.
-    pub(in crate::session) fn end(&self) {
-        self.replace(SummaryState::Ended);
     }
 
     fn ended(&self) -> Option<CancellationToken> {

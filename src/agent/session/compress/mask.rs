@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::session::Session;
+use crate::session::engine::Engine;
 use crate::session::event::{Event, Masked};
 use tandem_model::{Message, ToolResult, tokens};
 
@@ -24,8 +24,8 @@ pub(super) struct MaskLimits {
 }
 
 /// Tells old results in short, if that wins enough; whether it did.
-pub(super) async fn mask(session: &Session, reach: MaskLimits) -> bool {
-    let conversation = session.transcript.lock().conversation().clone();
+pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
+    let conversation = engine.transcript.lock().conversation().clone();
     let found = bulky(conversation.messages(), &reach);
     let most: u64 = found.iter().map(|result| tokens::of_result(result)).sum();
     if found.is_empty() || most < reach.least {
@@ -33,7 +33,7 @@ pub(super) async fn mask(session: &Session, reach: MaskLimits) -> bool {
     }
     let mut masked = Vec::new();
     for result in found {
-        let mut text = session.host.outputs.fit(&result.name, result.text.clone(), LEFT).await;
+        let mut text = engine.host.outputs.fit(&result.name, result.text.clone(), LEFT).await;
         if !result.media.is_empty() {
             text.push_str(&format!("\n[{} attached, not told any more]", result.media.len()));
         }
@@ -44,7 +44,7 @@ pub(super) async fn mask(session: &Session, reach: MaskLimits) -> bool {
     if after.tokens() + reach.least.max(1) > conversation.tokens() {
         return false;
     }
-    session.log.append(Event::Masked(masked));
+    engine.log.append(Event::Masked(masked));
     true
 }
 

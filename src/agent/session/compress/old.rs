@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
-use super::summary::whole;
-use crate::session::Session;
 use crate::session::conversation::MessageHistory;
 use crate::session::event::Quote;
 use tandem_model::{Message, tokens};
@@ -13,9 +11,6 @@ use tandem_tools::shorten;
 
 /// The share of the conversation that stays as it is.
 const KEPT: u64 = 30;
-
-/// Maximum number of transcript files that the model is told of.
-const WHOLE: usize = 20;
 
 /// The messages that a summary takes the place of.
 pub(super) struct SummarizedMessages {
@@ -96,16 +91,5 @@ impl SummarizedMessages {
         let left_out = said.len() - count;
         let unsaid = self.before.as_ref().map_or(0, |before| before.short.unsaid) + left_out;
         (said.drain(left_out..).map(|(quote, _)| quote).collect(), unsaid)
-    }
-
-    /// The names of the files that have what was said before, all of it.
-    pub(super) async fn whole(&self, session: &Session) -> Vec<String> {
-        let before = self.before.as_ref();
-        let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
-        let (outputs, text) = (Arc::clone(&session.host.outputs), whole(self.news()));
-        let keep = move || outputs.name(&outputs.keep("conversation", &text)?);
-        files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
-        files.drain(..files.len().saturating_sub(WHOLE));
-        files
     }
 }

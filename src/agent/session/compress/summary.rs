@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 
-use super::CompressError;
 use super::beginning::words;
 use super::old::SummarizedMessages;
-use crate::session::Session;
-use crate::session::event::{self, Event};
 use tandem_model::{
     Assistant, Chunk, Error, FinishReason, Message, Model, Part, Prompt, Retry, ToolResult, Usage,
     tokens,
@@ -39,23 +36,12 @@ pub(super) type SummedUp = Result<(String, Usage), Error>;
 pub(super) struct Writing {
     /// Messages to summarize.
     pub(super) old: Arc<SummarizedMessages>,
-    model: Arc<dyn Model>,
+    pub(super) model: Arc<dyn Model>,
     /// Estimated number of tokens that are left for these messages.
-    room: u64,
+    pub(super) room: u64,
 }
 
 impl Writing {
-    /// One of what the conversation begins with now. People are told that it is begun.
-    pub(super) fn begin(session: &Session) -> Result<Self, CompressError> {
-        let old = SummarizedMessages::of(session.transcript.lock().conversation())
-            .ok_or(CompressError::Nothing)?;
-        let size = session.size();
-        let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
-        session.log.append(Event::Notice(notice));
-        let room = session.input_limit().map_or(size, |window| window * 6 / 10);
-        Ok(Self { old: Arc::new(old), model: session.answering(), room })
-    }
-
     /// Asks the model for a summary. Because the model's limit is not always known, asks again with
     /// fewer tokens if there were too many. `say` is called before each retry.
     pub(super) async fn sum_up(&self, about: &str, say: impl Fn(Retry)) -> SummedUp {

@@ -1,0 +1,84 @@
+//! The parts of a session, which its operations share: the log and what is folded from it, the model,
+//! the tools, the approvals. The operations are in the modules above this one, and take the engine or
+//! less.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::active_model::ActiveModel;
+use super::approvals::Approvals;
+use super::compress::background::Compression;
+use super::event::Origin;
+use super::instructions::Instructions;
+use super::log::Log;
+use super::modes::Modes;
+use super::open_calls::OpenCalls;
+use super::servers::Servers;
+use super::state::CurrentState;
+use super::toolbox::Toolbox;
+use super::transcript::Transcript;
+use parking_lot::Mutex;
+use tandem_model::tokens;
+use tandem_tools::Host;
+
+/// Bounds on the growth of a conversation.
+#[derive(Debug, Clone)]
+pub struct Upkeep {
+    /// Share of the model's window, from 0 to 1, from which on the conversation is compressed.
+    pub compress_at: f64,
+    /// `true` if a model that repeats itself is told, and then stopped.
+    pub detect_loops: bool,
+    /// Bytes of the log that stay in memory; older events are in a file.
+    pub log_bytes: usize,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self { compress_at: 0.5, detect_loops: true, log_bytes: 16 << 20 }
+    }
+}
+
+/// The parts of a session that its operations share.
+pub(super) struct Engine {
+    pub(super) id: String,
+    /// All events; the only state that lasts.
+    pub(super) log: Log,
+    /// The state besides the conversation, folded from the log.
+    pub(super) state: CurrentState,
+    /// The conversation as the model is told it, folded from the log.
+    pub(super) transcript: Mutex<Transcript>,
+    pub(super) model: ActiveModel,
+    pub(super) instructions: Arc<Instructions>,
+    pub(super) tools: Toolbox,
+    pub(super) servers: Servers,
+    pub(super) host: Arc<Host>,
+    pub(super) approvals: Approvals,
+    pub(super) modes: Modes,
+    pub(super) calls: OpenCalls,
+    pub(super) compression: Compression,
+    pub(super) upkeep: Upkeep,
+    pub(super) max_rounds: usize,
+    pub(super) max_session_rounds: Option<usize>,
+}
+
+/// The turn that an operation is part of.
+#[derive(Clone, Copy)]
+pub(super) struct CurrentTurn<'a> {
+    /// The front end that the turn's prompt came from.
+    pub(super) origin: &'a Origin,
+    /// Fires when the turn is to end.
+    pub(super) cancel: &'a CancellationToken,
+}
+
+impl Engine {
+    /// Returns the estimated prompt size in tokens, without the results of calls that still run.
+    pub(super) fn size(&self) -> u64 {
+        let beside = || {
+            let tools = self.tools.declarations();
+            let tools = tools.iter().map(tokens::of_tool);
+            self.instructions.tokens() + tools.sum::<u64>()
+        };
+        self.transcript.lock().size(beside)
+    }
+}

@@ -1,0 +1,78 @@
+//! The approval mode of a session. Plan mode can be begun and ended by a command: whoever may give
+//! commands cannot have more allowed by it than was before.
+
+use std::sync::Arc;
+
+use super::event::Event;
+use super::log::Log;
+use super::state::{CurrentState, PLAN_MODE_BEGUN, PLAN_MODE_ENDED};
+use crate::permission::{Mode, Permissions};
+use parking_lot::Mutex;
+
+/// The approval mode, and its changes.
+pub(super) struct Modes {
+    permissions: Arc<Permissions>,
+    log: Log,
+    state: CurrentState,
+    /// Held while the mode is looked up and then changed.
+    changes: Mutex<()>,
+}
+
+impl Modes {
+    pub(super) fn new(permissions: Arc<Permissions>, log: Log, state: CurrentState) -> Self {
+        Self { permissions, log, state, changes: Mutex::default() }
+    }
+
+    /// Returns the approval mode.
+    pub(super) fn current(&self) -> Mode {
+        self.permissions.mode()
+    }
+
+    /// Returns the approval modes that the policy allows.
+    pub(super) fn allowed(&self) -> Vec<Mode> {
+        self.permissions.modes().collect()
+    }
+
+    /// Changes how much is allowed without a question. An error says why the mode cannot be.
+    pub(super) fn set(&self, mode: Mode) -> Result<(), String> {
+        let _one_at_a_time = self.changes.lock();
+        self.change(mode, None)
+    }
+
+    /// Tells the model that plan mode is on, or no longer, unless it knows.
+    pub(super) fn tell_plan_mode(&self) {
+        let is_on = self.current() == Mode::Plan;
+        if self.state.look(|state| state.plan_told) != is_on {
+            let told = if is_on { PLAN_MODE_BEGUN } else { PLAN_MODE_ENDED };
+            self.log.append(Event::ToldNext(told.to_owned()));
+        }
+    }
+
+    /// Begins plan mode. Returns `false` if it was on.
+    pub(super) fn begin_plan(&self) -> Result<bool, String> {
+        let _one_at_a_time = self.changes.lock();
+        let mode = self.current();
+        if mode == Mode::Plan {
+            return Ok(false);
+        }
+        self.change(Mode::Plan, Some(mode))?;
+        Ok(true)
+    }
+
+    /// Returns to the mode that plan mode was begun in, if a command has begun it and nobody has
+    /// changed the mode since. Returns that mode.
+    pub(super) fn end_plan(&self) -> Result<Option<Mode>, String> {
+        let _one_at_a_time = self.changes.lock();
+        let before = self.state.look(|state| state.before_plan);
+        if let Some(mode) = before {
+            self.change(mode, None)?;
+        }
+        Ok(before)
+    }
+
+    fn change(&self, mode: Mode, before_plan: Option<Mode>) -> Result<(), String> {
+        self.permissions.set_mode(mode)?;
+        self.log.append(Event::ModeChanged { mode, before_plan });
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The parts that a session is made of, and how they are put together.
+
+use std::sync::Arc;
+
+use super::active_model::ActiveModel;
+use super::approvals::Approvals;
+use super::command::Commands;
+use super::compress::background::Compression;
+use super::engine::{Engine, Upkeep};
+use super::event::{Event, SessionStarted};
+use super::instructions::{InstructionSources, Instructions, Today};
+use super::log::{Log, Shelf};
+use super::memory::Memory;
+use super::modes::Modes;
+use super::open_calls::OpenCalls;
+use super::queue::TurnQueue;
+use super::servers::Servers;
+use super::state::CurrentState;
+use super::toolbox::Toolbox;
+use super::transcript::Transcript;
+use crate::permission::consent::Consent;
+use crate::permission::{Mode, Permissions, PolicySetup};
+use parking_lot::Mutex;
+use tandem_mcp::Hub;
+use tandem_model::{Model, Models};
+use tandem_tools::{Host, Tool};
+
+/// Parts of a new session.
+pub struct Parts {
+    /// The model that answers.
+    pub model: Arc<dyn Model>,
+    /// The other models, by id.
+    pub models: Arc<dyn Models>,
+    /// Memory files that people have written for the model.
+    pub memory: Memory,
+    /// The slash commands.
+    pub commands: Arc<dyn Commands>,
+    /// The built-in tools.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// The MCP servers, whose tools the model may call too.
+    pub servers: Arc<Hub>,
+    /// The files, the commands and their limits.
+    pub host: Host,
+    /// The approval mode to begin with.
+    pub mode: Mode,
+    /// The policy's saved rules, secrets and options.
+    pub policy: PolicySetup,
+    /// The user's consent to what the project's own settings would run.
+    pub consent: Arc<Consent>,
+    /// Maximum number of requests to the model in one turn.
+    pub max_rounds: usize,
+    /// Bounds on the growth of the conversation.
+    pub upkeep: Upkeep,
+    /// Maximum number of requests to the model in the session; `None` sets no limit.
+    pub max_session_rounds: Option<usize>,
+    /// Notices that people are shown in the first turn.
+    pub notices: Vec<String>,
+    /// Returns the current day, for the model.
+    pub today: Today,
+}
+
+impl Parts {
+    /// Puts a session together that begins now: its engine, with the first event in the log, and the
+    /// queue of its turns.
+    pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>) {
+        let host = Arc::new(self.host);
+        let roots = host.workspace.roots();
+        let permissions = Arc::new(Permissions::new(self.mode, self.policy, roots));
+        let log = Log::new(Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes));
+        let started = SessionStarted::now(roots, self.model.id(), permissions.mode());
+        let id = started.id.clone();
+        log.append(Event::SessionStarted(Arc::new(started)));
+        let state = CurrentState::new(log.read(0));
+        let (hub, consent) = (self.servers, self.consent);
+        let instructions = Instructions::new(InstructionSources {
+            memory: self.memory,
+            workspace: Arc::clone(&host.workspace),
+            tree_entries: host.limits.tree_entries,
+            today: self.today,
+            servers: Arc::clone(&hub),
+            log: log.clone(),
+            state: state.clone(),
+        });
+        let engine = Arc::new(Engine {
+            id,
+            transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&host.outputs))),
+            model: ActiveModel::new(self.model, self.models),
+            instructions,
+            tools: Toolbox::new(self.tools, Arc::clone(&hub), Arc::clone(&permissions)),
+            servers: Servers::new(hub, Arc::clone(&consent), log.clone()),
+            host,
+            modes: Modes::new(Arc::clone(&permissions), log.clone(), state.clone()),
+            approvals: Approvals::new(permissions, consent, log.clone()),
+            calls: OpenCalls::new(log.clone(), state.clone()),
+            compression: Compression::default(),
+            upkeep: self.upkeep,
+            max_rounds: self.max_rounds,
+            max_session_rounds: self.max_session_rounds,
+            log,
+            state,
+        });
+        let turns = TurnQueue::new(Arc::clone(&engine), self.commands, self.notices);
+        // Weak: the engine holds the hub, which would keep the engine alive.
+        let told = Arc::downgrade(&turns);
+        engine.servers.hub.on_news(move |news| {
+            if let Some(turns) = told.upgrade() {
+                turns.tell(news);
+            }
+        });
+        (engine, turns)
+    }
+}
