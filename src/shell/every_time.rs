@@ -77,7 +77,9 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     let flagged = options.is_some() || name == "git";
     if (flagged || programs::has_subcommands(&name)) && hides_option(args, !flagged) {
         let command = command.brief();
-        return Some(Concern::Effect(format!("what `{command}` does, only running it tells")));
+        return Some(Concern::Effect(format!(
+            "the arguments of `{command}` are known only when it runs"
+        )));
     }
     if let Some(inner) = programs::inner_command(command) {
         return concern(&inner);
@@ -90,7 +92,7 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     }
     match name.as_str() {
         "git" => git::every_time(command).map(Concern::Effect),
-        "awk" | "gawk" | "mawk" | "nawk" if awk(args) => because("may run or write"),
+        "awk" | "gawk" | "mawk" | "nawk" if awk(args) => because("may run commands or write files"),
         "sed" => match Sed::read(args) {
             Some(sed) if !sed.edits() => because("may run commands or write files"),
             Some(sed) if sed.in_place => {
@@ -182,7 +184,7 @@ fn hides_option(args: &[Word], first_only: bool) -> bool {
 /// Returns the reason why an interpreter runs code that no file has.
 fn hidden_code(interpreter: &Interpreter, args: &[Word]) -> Option<&'static str> {
     const INLINE: &str = "runs code from the line itself, or from its input";
-    const UNKNOWN: &str = "runs code that only running it tells";
+    const UNKNOWN: &str = "runs code that is known only when it runs";
     for (at, word) in args.iter().enumerate() {
         let Some(text) = word.literal() else { return Some(UNKNOWN) };
         let Some(letters) = text.strip_prefix('-') else {

@@ -118,9 +118,9 @@ impl SimpleCommand {
     }
 }
 
-/// Returns the steps of a line; an error says why the line cannot be made out.
+/// Returns the steps of a line; an error says why the line cannot be analysed.
 pub fn parse(line: &str) -> Result<Vec<Step>, String> {
-    let unclear = |why: &str| Err(format!("the command line cannot be made out: {why}"));
+    let unclear = |why: &str| Err(format!("the command line cannot be analysed: {why}"));
     if line.len() > MAX_LINE {
         return unclear(&format!("it is longer than {} KiB", MAX_LINE / 1024));
     }

@@ -217,9 +217,9 @@ pub fn reads_hidden(command: &SimpleCommand) -> bool {
         .is_none_or(|options| is_given(command.args(), options) || command.args().iter().any(short))
 }
 
-/// Returns the reason why only running a command tells which files it reads.
+/// Returns the reason to ask about a command some of whose arguments only running it would tell.
 pub fn unknown(command: &SimpleCommand) -> String {
-    format!("what `{}` reads, only running it tells", command.brief())
+    format!("the arguments of `{}` are known only when it runs", command.brief())
 }
 
 fn search(command: &SimpleCommand) -> Option<&'static RecursiveSearch> {

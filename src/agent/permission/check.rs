@@ -118,7 +118,7 @@ impl Check<'_> {
     fn sensitive(&self, path: &Path) -> Option<String> {
         let inside = self.inside(path);
         let why = risk::sensitive(inside);
-        let why = why.map(|why| format!("`{}` is special: {why}", inside.display()));
+        let why = why.map(|why| format!("`{}` is a sensitive file: {why}", inside.display()));
         why.or_else(|| self.secret(path))
     }
 
@@ -151,7 +151,7 @@ impl Check<'_> {
             (_, Some(true)) => "; the server says that this one may destroy something",
             _ => "",
         };
-        ask("mcp", format!("tools of MCP servers are asked for{said}"), vec![tool, server])
+        ask("mcp", format!("a tool of an MCP server may do anything{said}"), vec![tool, server])
     }
 
     fn fetch(&self, urls: &[String], whole: Scope) -> Verdict {

@@ -107,7 +107,7 @@ fn unclear(check: &Check<'_>, line: &str, why: String) -> Verdict {
         }
         _ if check.mode() == Mode::Plan => Verdict::Deny(PLAN.to_owned()),
         Some(Ruling { rule, effect: RuleEffect::Ask }) => {
-            let why = format!("a rule may be about it; {why}");
+            let why = format!("a rule may apply to this command line; {why}");
             Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })
         }
         _ if check.mode() == Mode::Yolo => Verdict::Allow,

@@ -52,7 +52,7 @@ pub fn assess(
             Step::Bind(name, words) => loops.bind(name, words),
             Step::Unbind(name) => loops.unbind(&name),
             Step::Function(name) => {
-                let risk = Risk::Forced(format!("defines `{}`", brief(&name)));
+                let risk = Risk::Forced(format!("the line defines a function, `{}`", brief(&name)));
                 assessed.push(AssessedCommand::nameless(name, risk, "functions"));
             }
             Step::Wrapper(words) => {
@@ -136,7 +136,9 @@ fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usiz
         if let Some(part) = assessed.get_mut(at)
             && makers.iter().any(|maker| repeated || *maker != at)
         {
-            let why = format!("what `{written}` stands for may change before it runs");
+            let why = format!(
+                "another command of the line may make a file whose name `{written}` takes for an option"
+            );
             if part.risk.level() < 2 {
                 (part.risk, part.rule) = (Risk::Runs(why), "patterns");
             }
@@ -168,7 +170,8 @@ fn assess_one(
     };
     let own = match command.name() {
         None => {
-            let why = format!("which command `{}` is, only running it tells", command.brief());
+            let why =
+                format!("the program that `{}` runs is known only when it runs", command.brief());
             (Risk::Forced(why), "unknown-command")
         }
         Some("cd") => (cd_risk(command, cwd), "cd"),
@@ -244,10 +247,12 @@ fn cd_target(command: &SimpleCommand) -> Option<&str> {
 fn cd_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> Risk {
     let written = command.brief();
     let Some(target) = cd_target(command) else {
-        return Risk::Runs(format!("where `{written}` goes is not known"));
+        return Risk::Runs(format!("the directory that `{written}` goes to is not known"));
     };
     if command.repeated {
-        return Risk::Forced(format!("where `{written}` goes changes each time"));
+        return Risk::Forced(format!(
+            "`{written}` runs more than once, and goes to another directory each time"
+        ));
     }
     if cwd.reaches_inside(target) {
         return Risk::None;

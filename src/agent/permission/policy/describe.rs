@@ -35,7 +35,7 @@ impl fmt::Display for CallMatcher {
             write!(f, " with `{name}` {value}")?;
         }
         if let Some(args) = &self.args {
-            write!(f, " with arguments like `{args}`")?;
+            write!(f, " whose arguments match `{args}`")?;
         }
         if let Some(modes) = &self.modes {
             write!(f, " in {}", list(modes.iter(), " and "))?;
@@ -63,7 +63,7 @@ impl CallMatcher {
             (Some(CommandPattern::AllBut(it)), ..) => {
                 format!("commands that do not begin with {}", prefixes(it))
             }
-            (Some(CommandPattern::Regex(it)), ..) => format!("commands like `{it}`"),
+            (Some(CommandPattern::Regex(it)), ..) => format!("commands that match `{it}`"),
             (None, Some(tools), _) => list(tools.iter().map(|tool| &tool.0), ", "),
             (None, None, Some(tools)) => {
                 format!("built-in tools but {}", list(tools.iter().map(|tool| &tool.0), ", "))

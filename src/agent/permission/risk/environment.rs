@@ -87,7 +87,9 @@ impl Environment {
                     return here(&path);
                 }
                 if cwd.here().is_empty() {
-                    return Some(format!("which program `{name}` is depends on where it is run"));
+                    return Some(format!(
+                        "the program that `{name}` stands for depends on where it is run"
+                    ));
                 }
                 continue;
             }

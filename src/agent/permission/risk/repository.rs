@@ -117,7 +117,7 @@ impl Repository {
         ];
         for file in files {
             let Some(text) = read(&file, MAX_CONFIG)? else { continue };
-            let unclear = || format!("`{}` cannot be made out", file.display());
+            let unclear = || format!("`{}` cannot be parsed", file.display());
             for setting in settings(&text).ok_or_else(unclear)? {
                 if !setting
                     .harmless_if()
@@ -156,7 +156,7 @@ impl Repository {
     fn submodules(&self) -> Result<Vec<Self>, String> {
         let Some(worktree) = &self.worktree else { return Ok(Vec::new()) };
         let file = self.git.join("index");
-        let unclear = || format!("`{}` cannot be made out", file.display());
+        let unclear = || format!("`{}` cannot be parsed", file.display());
         let Some(index) = read_bytes(&file, MAX_INDEX)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for path in gitlinks(&index).ok_or_else(unclear)? {

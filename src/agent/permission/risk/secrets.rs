@@ -122,9 +122,10 @@ fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
                 brief(&shown)
             ))
         }
-        None if left == 0 => {
-            Risk::Runs(format!("`{}` searches too many files to know them all", command.brief()))
-        }
+        None if left == 0 => Risk::Runs(format!(
+            "`{}` searches more files than are checked for secrets",
+            command.brief()
+        )),
         None => Risk::None,
     }
 }

@@ -28,20 +28,22 @@ pub(super) fn redirects_risk(
         let found = match (kind, target.literal()) {
             (RedirectKind::Text, _) if target.dynamic <= Dynamic::Number => Risk::None,
             (RedirectKind::Text, _) => {
-                Risk::Runs("a text has what only running it tells".to_owned())
+                Risk::Runs("a text on standard input is known only when the line runs".to_owned())
             }
             (_, Some("/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr")) => Risk::None,
             (RedirectKind::Read, Some(path)) if cwd.reaches_inside(path) => Risk::None,
             (RedirectKind::Read, _) => {
                 Risk::Runs(format!("`< {file}` may read outside the workspace"))
             }
-            (RedirectKind::Write, None) => {
-                Risk::Forced(format!("which file `> {file}` is, only running it tells"))
-            }
+            (RedirectKind::Write, None) => Risk::Forced(format!(
+                "the file that `> {file}` writes is known only when the line runs"
+            )),
             (RedirectKind::Write, Some(_)) => match cwd.inside_root(target) {
-                None => Risk::Forced(format!("writes to `{file}`, outside the workspace")),
+                None => {
+                    Risk::Forced(format!("a redirection writes to `{file}`, outside the workspace"))
+                }
                 Some(paths) => {
-                    let writes_it = format!("writes to `{file}`");
+                    let writes_it = format!("a redirection writes to `{file}`");
                     if let Some(why) = paths.iter().find_map(|path| sensitive(path)) {
                         Risk::Forced(format!("{writes_it}: {why}"))
                     } else {
@@ -60,7 +62,7 @@ pub(super) fn redirects_risk(
 pub(super) fn arguments_concern(args: &[Word], cwd: &Cwd<'_>) -> Option<String> {
     for word in args {
         if word.dynamic > Dynamic::Number {
-            return Some("may change what only running it tells".to_owned());
+            return Some("may change files that are known only when it runs".to_owned());
         }
         let mut file = word.clone();
         if word.glob.is_none() {
