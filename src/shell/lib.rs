@@ -32,9 +32,11 @@ pub use self::word::{Dynamic, Word};
 
 /// A longer line is not read, in bytes.
 const MAX_LINE: usize = 64 * 1024;
-/// A line with more commands (and starts and ends of shells) than this is not judged.
+/// A line with more commands (and starts and ends of shells) than this is not judged: for each of
+/// them files are looked up, and the call waits for that.
 const MAX_STEPS: usize = 1_000;
-/// Depth to which substitutions, groups, loops and `bash -c` may nest.
+/// Depth to which substitutions, groups, loops and `bash -c` may nest: each level is a call of a
+/// function, and no line may exhaust the stack.
 const MAX_DEPTH: usize = 64;
 
 /// A step of a line, in the order of running.

@@ -180,6 +180,8 @@ pub fn is_strictness(command: &SimpleCommand) -> bool {
     let mut some = false;
     while let Some(text) = args.next() {
         let letters = text.strip_prefix(['-', '+']).unwrap_or_default();
+        // Not `-a` and `-k`, with which later words decide what programs do, and nothing that sets
+        // positional parameters.
         if letters.is_empty() || letters.contains(|c| !"euxo".contains(c)) {
             return false;
         }

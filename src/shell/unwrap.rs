@@ -254,6 +254,8 @@ fn script(args: &[Word]) -> Option<&str> {
         let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
             return text_follows.then_some(text);
         };
+        // Not `-i` and `-s`: the shell would take commands from elsewhere, too. With `-l` it runs
+        // what this machine and its user have set up, which is trusted.
         if !letters.chars().all(|c| "celoux".contains(c)) {
             return None;
         }

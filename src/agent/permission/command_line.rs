@@ -190,6 +190,8 @@ fn question(
     };
     let commands = unique(assessed.iter().filter(open).map(|command| command.name.clone()));
     let mut scopes = Vec::new();
+    // One command that is asked about every time forbids "always" for the others of the line as well:
+    // the one answer would be taken for both.
     if !asks.iter().any(CommandQuestion::every_time) {
         let asked = || asks.iter().map(|ask| ask.command);
         let prefixes = unique(asked().map(|command| remembered(command, edits)));
@@ -212,6 +214,7 @@ fn question(
 /// Returns the reasons why these commands are asked about, and the rules that ask: the gravest reasons
 /// first, and not too many.
 fn reasons(check: &Check<'_>, mut asks: Vec<CommandQuestion<'_>>) -> (String, Vec<RuleName>) {
+    // The question shows the whole line besides; the gravest reasons must not drown.
     const MAX: usize = 4;
     asks.sort_by_key(|ask| !ask.every_time());
     let (mut reasons, mut rules) = (Vec::new(), Vec::new());

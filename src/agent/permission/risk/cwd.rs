@@ -57,6 +57,7 @@ impl<'a> Cwd<'a> {
             self.here.sort();
             self.here.dedup();
         }
+        // Each `cd` that is not certain may double them, and every path is looked up from all.
         if self.here.len() > 16 {
             self.here.clear();
         }

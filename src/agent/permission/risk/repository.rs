@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tandem_shell::git_config::{PathRule, Setting, settings};
 
+// The files of a repository may be anybody's: without these limits one could hold up every question.
+
 /// A longer configuration file is not read, in bytes.
 const MAX_CONFIG: u64 = 1024 * 1024;
 /// A larger index is not read, in bytes.
