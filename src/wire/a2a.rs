@@ -3,14 +3,11 @@
 //! [`v03`] and [`v1`] say how each version writes them. "spec" below is the specification of
 //! version 0.3: <https://a2a-protocol.org/v0.3.0/specification>.
 
+pub mod error;
 pub mod v03;
 pub mod v1;
 
-use std::borrow::Cow;
-use std::fmt;
-
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::development_tool::{AgentThought, EventMetadata, ToolCall};
 
@@ -246,87 +243,6 @@ enum PartData<'a> {
     Thought(&'a AgentThought),
     Call(&'a ToolCall),
 }
-
-/// Reason why a request failed: JSON-RPC's error object, with A2A's codes (spec 8).
-#[derive(Debug, Clone, Serialize)]
-pub struct Error {
-    /// One of the codes below.
-    pub code: i64,
-    /// Sentence for people.
-    pub message: Cow<'static, str>,
-    /// Additional data.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Box<Value>>,
-}
-
-impl Error {
-    /// Code: the body is not JSON.
-    pub const PARSE: i64 = -32700;
-    /// Code: the body is no request.
-    pub const INVALID_REQUEST: i64 = -32600;
-    /// Code: unknown method.
-    pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// Code: wrong parameters.
-    pub const INVALID_PARAMS: i64 = -32602;
-    /// Code: a fault of the agent.
-    pub const INTERNAL: i64 = -32603;
-    /// Code: unknown task.
-    pub const TASK_NOT_FOUND: i64 = -32001;
-    /// Code: the task has ended.
-    pub const TASK_NOT_CANCELABLE: i64 = -32002;
-    /// Code: the operation is not supported.
-    pub const UNSUPPORTED_OPERATION: i64 = -32004;
-    /// Code: the content type is not supported.
-    pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;
-    /// Code: there is no card for authenticated clients.
-    pub const EXTENDED_CARD_NOT_CONFIGURED: i64 = -32007;
-    /// Code: the agent does not speak that version.
-    pub const VERSION_NOT_SUPPORTED: i64 = -32009;
-
-    /// Returns an error without data.
-    pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), data: None }
-    }
-
-    /// Returns the error for wrong parameters.
-    pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Self::INVALID_PARAMS, message)
-    }
-
-    /// Returns the error for an unknown task.
-    pub fn task_not_found(id: &str) -> Self {
-        Self::new(Self::TASK_NOT_FOUND, format!("Task not found: {id}"))
-    }
-
-    /// Returns the error with data for programs.
-    #[must_use]
-    pub fn with(mut self, data: Value) -> Self {
-        self.data = Some(Box::new(data));
-        self
-    }
-
-    /// Returns version 1.0's name of the reason (1.0, section 9.5), if the code is A2A's own.
-    pub fn reason(&self) -> Option<&'static str> {
-        Some(match self.code {
-            Self::TASK_NOT_FOUND => "TASK_NOT_FOUND",
-            Self::TASK_NOT_CANCELABLE => "TASK_NOT_CANCELABLE",
-            -32003 => "PUSH_NOTIFICATION_NOT_SUPPORTED",
-            Self::UNSUPPORTED_OPERATION => "UNSUPPORTED_OPERATION",
-            Self::CONTENT_TYPE_NOT_SUPPORTED => "CONTENT_TYPE_NOT_SUPPORTED",
-            Self::EXTENDED_CARD_NOT_CONFIGURED => "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
-            Self::VERSION_NOT_SUPPORTED => "VERSION_NOT_SUPPORTED",
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 #[cfg(test)]
 mod tests {

@@ -63,56 +63,77 @@ pub struct Error {
     pub code: i64,
     /// Short sentence for people.
     pub message: Cow<'static, str>,
-    /// Additional data, of any shape. The errors made here have `{"details": ...}`, the only shape
+    /// Additional data, of any shape. Errors with details have `{"details": ...}`, the only shape
     /// that peers of ACP 0.0.9 read (acp-0.0.9.ts, `ErrorResponse`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Value>,
+    pub data: Option<Box<Value>>,
 }
 
 impl Error {
+    /// Code: the message is not JSON.
+    pub const PARSE: i64 = -32700;
+    /// Code: JSON that is no request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// Code: unknown method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// Code: parameters that do not fit the method.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// Code: a fault of the side that answers.
+    pub const INTERNAL: i64 = -32603;
     /// Code of the error that answers a cancelled request.
     pub const CANCELLED: i64 = -32800;
 
     /// Returns the error for a line that is not JSON.
     pub fn parse(details: impl fmt::Display) -> Self {
-        Self::new(-32700, "Parse error", details)
+        Self::detailed(Self::PARSE, "Parse error", details)
     }
 
     /// Returns the error for JSON that is no message.
     pub fn invalid_request(details: impl fmt::Display) -> Self {
-        Self::new(-32600, "Invalid request", details)
+        Self::detailed(Self::INVALID_REQUEST, "Invalid request", details)
     }
 
     /// Returns the error for an unknown method.
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(-32601, "Method not found", method)
+        Self::detailed(Self::METHOD_NOT_FOUND, "Method not found", method)
     }
 
     /// Returns the error for parameters that do not fit the method.
     pub fn invalid_params(details: impl fmt::Display) -> Self {
-        Self::new(-32602, "Invalid params", details)
+        Self::detailed(Self::INVALID_PARAMS, "Invalid params", details)
     }
 
     /// Returns the error for a request that failed.
     pub fn internal(details: impl fmt::Display) -> Self {
-        Self::new(-32603, "Internal error", details)
+        Self::detailed(Self::INTERNAL, "Internal error", details)
     }
 
     /// Returns the error for a request that the peer has cancelled.
     pub fn cancelled() -> Self {
-        Self { code: Self::CANCELLED, message: Cow::Borrowed("Request cancelled"), data: None }
+        Self::new(Self::CANCELLED, "Request cancelled")
     }
 
-    /// Returns any other error, with `{"details": ...}` as its data.
-    pub fn new(code: i64, message: &'static str, details: impl fmt::Display) -> Self {
-        let data = Some(json!({ "details": details.to_string() }));
-        Self { code, message: Cow::Borrowed(message), data }
+    /// Returns an error without data.
+    pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Returns an error with `{"details": ...}` as its data.
+    pub fn detailed(code: i64, message: &'static str, details: impl fmt::Display) -> Self {
+        Self::new(code, message).with(json!({ "details": details.to_string() }))
+    }
+
+    /// Returns the error with data for programs.
+    #[must_use]
+    pub fn with(mut self, data: Value) -> Self {
+        self.data = Some(Box::new(data));
+        self
     }
 
     /// Returns the data as text for people: `details` alone if there is such a text, a string
     /// without its quotes, anything else as JSON.
     pub fn details(&self) -> Option<Cow<'_, str>> {
-        let data = self.data.as_ref()?;
+        let data = self.data.as_deref()?;
         Some(match data.get("details").unwrap_or(data) {
             Value::String(text) => Cow::Borrowed(text),
             _ => Cow::Owned(data.to_string()),
@@ -131,14 +152,14 @@ impl Error {
             data: Value,
         }
         let Ok(error) = serde_json::from_str::<Lenient>(raw.get()) else {
-            return Self { code: 0, message: raw.get().to_owned().into(), data: None };
+            return Self::new(0, raw.get().to_owned());
         };
         let message = match error.message {
             Value::String(message) => message,
             other => other.to_string(),
         };
-        let data = Some(error.data).filter(|data| !data.is_null());
-        Self { code: error.code.as_i64().unwrap_or(0), message: message.into(), data }
+        let read = Self::new(error.code.as_i64().unwrap_or(0), message);
+        if error.data.is_null() { read } else { read.with(error.data) }
     }
 }
 
@@ -455,7 +476,7 @@ mod tests {
         else {
             panic!("{line}");
         };
-        assert_eq!(error.data.as_ref(), Some(data));
+        assert_eq!(error.data.as_deref(), Some(data));
         let mut written = Vec::new();
         Envelope::error("3").write(&mut written, &error);
         let expected = line.replacen('{', r#"{"jsonrpc":"2.0","#, 1);

@@ -121,8 +121,8 @@ impl Handler for Worker {
                 });
             }
             "missing" => {
-                let data = Some(json!({ "uri": "file:///x", "tried": [1, null] }));
-                responder.send(Err::<(), _>(Error { code: -32002, message: "None".into(), data }));
+                let data = json!({ "uri": "file:///x", "tried": [1, null] });
+                responder.send(Err::<(), _>(Error::new(-32002, "None").with(data)));
             }
             _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
         }
@@ -281,7 +281,7 @@ async fn an_answered_call_is_not_cancelled() {
     other.send(r#"{"id":0,"result":1}"#).await;
     other.send(r#"{"id":1,"error":{"code":5,"message":"no","data":[1]}}"#).await;
     let Err(CallError::Refused(error)) = read.await else { panic!("it was refused") };
-    assert_eq!(error.data, Some(json!([1])));
+    assert_eq!(error.data.as_deref(), Some(&json!([1])));
     drop(unread);
     other.check_lines(&[SLOW_0, &SLOW_0.replace('0', "1").replace("2.1", "2.0")]).await;
 }

@@ -342,5 +342,5 @@ fn listed(summary: SessionSummary) -> ListedSession {
 }
 
 fn refused(why: impl std::fmt::Display) -> Error {
-    Error::new(REFUSED, "Refused", why)
+    Error::detailed(REFUSED, "Refused", why)
 }

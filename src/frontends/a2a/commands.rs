@@ -12,7 +12,7 @@ use super::server::{Caller, Server};
 use super::turns;
 use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
-use tandem_wire::a2a::Error;
+use tandem_wire::jsonrpc::Error;
 
 /// `commands/get`.
 pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {

@@ -10,7 +10,8 @@ use tandem_agent::session::{ServerConfig, Session, TaskEvent, TurnId};
 use tandem_agent::sessions::{
     CreateError, LoadedSession, SessionRequest, SessionSummary, Sessions,
 };
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Contexts {
             context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
         };
         let whole = self.get(id).map(|context| (context, None));
-        whole.or_else(of_turn).ok_or_else(|| Error::task_not_found(id))
+        whole.or_else(of_turn).ok_or_else(|| error::task_not_found(id))
     }
 
     /// Returns the outcome for a context that a client names, if that context is not known.
@@ -153,7 +154,7 @@ impl Contexts {
         };
         if !is_new {
             if let Some(workspace) = &settings.workspace {
-                context.session.works_in(workspace).map_err(Error::invalid_params)?;
+                context.session.works_in(workspace).map_err(error::invalid_params)?;
             }
             servers::add(&settings.servers, &context.session, self.servers);
         }
@@ -171,7 +172,7 @@ impl Contexts {
         let is_wrong =
             |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
         if chosen.is_some_and(is_wrong) {
-            return Err(Error::invalid_params(format!(
+            return Err(error::invalid_params(format!(
                 "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
             )));
         }
@@ -191,8 +192,8 @@ impl Contexts {
             None => sessions.create(&request, prepare).map(|created| (created, true)),
         };
         let (loaded, is_new) = begun.map_err(|error| match error {
-            CreateError::Full(_) => Error::new(Error::UNSUPPORTED_OPERATION, error.to_string()),
-            CreateError::Refused(why) => Error::invalid_params(why),
+            CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
+            CreateError::Refused(why) => error::invalid_params(why),
         })?;
         Ok((Context::of(&loaded), is_new))
     }

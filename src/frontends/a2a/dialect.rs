@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::flat;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::{Error, StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
+use tandem_wire::a2a::{StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
+use tandem_wire::jsonrpc::Error;
 
 /// Form in which a client is sent tasks and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use tandem_wire::a2a::Error;
-use tandem_wire::jsonrpc::{Envelope, Message};
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::{Envelope, Error, Message};
 
 /// The call that a body is: its id as it stands there, its method and parameters.
 pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
@@ -35,7 +35,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
         return Err((id, error));
     }
     let params = request.params.0.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()));
-    let params = params.map_err(|err| (id.clone(), Error::invalid_params(err.to_string())))?;
+    let params = params.map_err(|err| (id.clone(), error::invalid_params(err.to_string())))?;
     Ok((id, request.method.into_owned(), params))
 }
 

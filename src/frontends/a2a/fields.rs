@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// A field, in any of its spellings; null is none.
 pub(super) fn field<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
@@ -18,7 +19,7 @@ pub(super) fn text<'a>(object: &'a Value, names: &[&str]) -> Option<&'a str> {
 pub(super) fn count(object: &Value, names: &[&str]) -> Result<Option<usize>, Error> {
     let Some(value) = field(object, names) else { return Ok(None) };
     let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
-    let wrong = || Error::invalid_params(format!("`{}` must be 0, 1, 2, ...", names[0]));
+    let wrong = || error::invalid_params(format!("`{}` must be 0, 1, 2, ...", names[0]));
     // What is too large for the type is all.
     whole
         .map(|number| format!("{number:.0}").parse().unwrap_or(usize::MAX))
@@ -31,7 +32,7 @@ pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
     match params {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
-        _ => Err(Error::invalid_params("`params` must be an object")),
+        _ => Err(error::invalid_params("`params` must be an object")),
     }
 }
 

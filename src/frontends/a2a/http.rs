@@ -21,9 +21,9 @@ use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
 use super::server::{Caller, Server};
 use super::{busy, card, guard, read, rest, sse, ws};
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::error;
 use tandem_wire::development_tool::URI;
-use tandem_wire::jsonrpc::Envelope;
+use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// The whole server, for requests that [`without_empty_segments`] has seen.
 pub(super) fn router(server: &Arc<Server>) -> Router {
@@ -133,7 +133,7 @@ async fn call(server: &Server, request: Request, bare: bool) -> Response {
         Err(response) => return response,
     };
     let unknown = version.is_some_and(|version| !speaks(&version)).then(|| {
-        let error = Error::new(Error::VERSION_NOT_SUPPORTED, "this agent speaks A2A 0.3 and 1.0");
+        let error = Error::new(error::VERSION_NOT_SUPPORTED, "this agent speaks A2A 0.3 and 1.0");
         Dialect::V1.error(error)
     });
     if bare

@@ -16,7 +16,8 @@ use super::subscription::Streaming;
 use super::turns;
 use parking_lot::Mutex;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Number of messages that are remembered, of all sessions; the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
@@ -97,7 +98,7 @@ impl Messages {
             if done.as_ref().is_some_and(|done| done.content == content) {
                 return Ok(streaming);
             }
-            return Err(Error::invalid_params(format!(
+            return Err(error::invalid_params(format!(
                 "`messageId` {id} was sent before, with other content: every message needs an id \
                  of its own"
             )));

@@ -21,7 +21,8 @@ use super::subscription::{Span, Streaming};
 use super::turns::MessageTarget;
 use super::{card, commands, list, turns};
 use tandem_agent::session::{Event, Session, TurnId};
-use tandem_wire::a2a::{Error, Task, TaskState};
+use tandem_wire::a2a::{Task, TaskState, error};
+use tandem_wire::jsonrpc::Error;
 
 /// A method, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,7 +226,7 @@ impl Server {
                 && let (Some(id), Some(shared)) = (&sent.context, self.contexts.shared())
                 && *id != shared.id
             {
-                return Err(Error::invalid_params(format!(
+                return Err(error::invalid_params(format!(
                     "context {id} is not known, and this agent begins no other: leave `contextId` \
                      out, or send {}",
                     shared.id
@@ -234,7 +235,7 @@ impl Server {
             // An answer begins nothing.
             if matches!(sent.content, Content::Answers(_)) {
                 let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
-                    Error::invalid_params("an answer needs the `taskId` of the question")
+                    error::invalid_params("an answer needs the `taskId` of the question")
                 })?;
                 return Ok((context, None));
             }
@@ -245,11 +246,11 @@ impl Server {
         if sent.context.as_ref().is_some_and(|other| *other != context.id) {
             let message =
                 format!("task {id} is not in context {}", sent.context.as_deref().unwrap_or(""));
-            return Err(Error::invalid_params(message));
+            return Err(error::invalid_params(message));
         }
         if dialect == Dialect::V1 && turn.is_some() && context.state(turn).is_terminal() {
             let message = format!("task {id} has ended: send a message without a task id");
-            return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
+            return Err(Error::new(error::UNSUPPORTED_OPERATION, message));
         }
         Ok((context, turn))
     }
@@ -264,7 +265,7 @@ impl Server {
         let session = &context.session;
         let ended = || {
             let message = format!("Task cannot be canceled: {id} has ended");
-            Error::new(Error::TASK_NOT_CANCELABLE, message)
+            Error::new(error::TASK_NOT_CANCELABLE, message)
         };
         match turn.or_else(|| session.running()) {
             Some(running) if session.cancel(running) => {
@@ -296,7 +297,7 @@ impl Server {
         let (context, named) = self.contexts.task(id)?;
         if dialect == Dialect::V1 && context.state(named).is_terminal() {
             let message = format!("task {id} has ended: there is nothing to subscribe to");
-            return Err(Error::new(Error::UNSUPPORTED_OPERATION, message));
+            return Err(Error::new(error::UNSUPPORTED_OPERATION, message));
         }
         let seen = request.last_event.as_deref();
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
@@ -325,8 +326,8 @@ impl Server {
         }
         // 1.0, section 3.1.11: another error for what the card does not offer.
         let code = match dialect {
-            Dialect::V1 => Error::UNSUPPORTED_OPERATION,
-            _ => Error::EXTENDED_CARD_NOT_CONFIGURED,
+            Dialect::V1 => error::UNSUPPORTED_OPERATION,
+            _ => error::EXTENDED_CARD_NOT_CONFIGURED,
         };
         let message = "there is no extended card: this server knows its callers by no token";
         Err(Error::new(code, message))
@@ -389,7 +390,7 @@ fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
 fn place(id: &str) -> Result<(usize, usize), Error> {
     let place =
         id.split_once('.').and_then(|(index, n)| Some((index.parse().ok()?, n.parse().ok()?)));
-    place.ok_or_else(|| Error::invalid_params(format!("`{id}` is no `eventId`")))
+    place.ok_or_else(|| error::invalid_params(format!("`{id}` is no `eventId`")))
 }
 
 fn value(value: &impl Serialize) -> Reply {

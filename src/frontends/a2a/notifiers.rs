@@ -6,7 +6,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use parking_lot::Mutex;
 use tandem_agent::session::{Session, TaskEvent};
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of push configurations of a session.
 const MOST: usize = 32;
@@ -40,7 +41,7 @@ impl Push {
             return Ok(());
         }
         let message = format!("there are {MOST} configurations already");
-        Err(Error::new(Error::UNSUPPORTED_OPERATION, message))
+        Err(Error::new(error::UNSUPPORTED_OPERATION, message))
     }
 
     /// Waits until all is told that there is; the server is over.

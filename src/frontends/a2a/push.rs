@@ -16,15 +16,16 @@ use super::requests::PushName;
 use super::server::Server;
 use super::webhook::{self, Delivery, Target, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
-use tandem_wire::a2a::{Error, PushNotificationConfig, TaskPushNotificationConfig, v03};
+use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
+use tandem_wire::jsonrpc::Error;
 
 impl Server {
     /// Returns the receiver of a configuration, which must be one that may be called.
     pub(super) fn check_config(&self, config: &PushNotificationConfig) -> Result<Target, Error> {
         let target = webhook::check(&config.url, self.options.webhook_loopback);
-        let target = target.map_err(|why| Error::invalid_params(format!("`url`: {why}")))?;
+        let target = target.map_err(|why| error::invalid_params(format!("`url`: {why}")))?;
         for (name, value) in headers(config) {
-            webhook::check_header(&name, &value).map_err(Error::invalid_params)?;
+            webhook::check_header(&name, &value).map_err(error::invalid_params)?;
         }
         Ok(target)
     }
@@ -121,7 +122,7 @@ impl Server {
 }
 
 fn not_there(key: &str) -> Error {
-    Error::new(Error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
+    Error::new(error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
 }
 
 /// Reads a configuration of the log.

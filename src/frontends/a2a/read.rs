@@ -9,8 +9,9 @@ use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
 use tandem_agent::session::PromptPart;
-use tandem_wire::a2a::{Error, PushAuthentication, PushNotificationConfig};
+use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
 use tandem_wire::development_tool::{CODER_AGENT, URI};
+use tandem_wire::jsonrpc::Error;
 
 /// Id of a push configuration that has none (0.3).
 pub(super) const DEFAULT_PUSH_ID: &str = "default";
@@ -60,16 +61,16 @@ pub(super) fn message(params: &Value) -> Result<Sent, Error> {
     let message = params
         .get("message")
         .filter(|message| message.is_object())
-        .ok_or_else(|| Error::invalid_params("`message` must be an object"))?;
+        .ok_or_else(|| error::invalid_params("`message` must be an object"))?;
     if text(message, &["messageId", "message_id"]).is_none() {
-        return Err(Error::invalid_params("`message.messageId` must be a string"));
+        return Err(error::invalid_params("`message.messageId` must be a string"));
     }
     if !matches!(text(message, &["role"]), Some("user" | "ROLE_USER")) {
-        return Err(Error::invalid_params("`message.role` must be `user`"));
+        return Err(error::invalid_params("`message.role` must be `user`"));
     }
     let parts = field(message, &["parts"]).and_then(Value::as_array);
     let parts = parts.filter(|parts| !parts.is_empty());
-    let parts = parts.ok_or_else(|| Error::invalid_params("`message.parts` must not be empty"))?;
+    let parts = parts.ok_or_else(|| error::invalid_params("`message.parts` must not be empty"))?;
     sent(params, message, content(parts)?)
 }
 
@@ -85,7 +86,7 @@ pub(super) fn early_message(params: &Value) -> Result<Sent, Error> {
         let data = early.get("data").unwrap_or(&Value::Null);
         let answer = confirmation(data)?;
         Content::Answers(vec![answer.ok_or_else(|| {
-            Error::invalid_params("`message.content` must have `text`, or `data` with an answer")
+            error::invalid_params("`message.content` must have `text`, or `data` with an answer")
         })?])
     };
     sent(params, message, content)
@@ -102,10 +103,10 @@ pub(super) fn bare_message(body: &Value) -> Result<Sent, Error> {
             match (confirmation(said)?, said.get("parts").and_then(Value::as_array)) {
                 (Some(answer), _) => Content::Answers(vec![answer]),
                 (None, Some(parts)) if !parts.is_empty() => content(parts)?,
-                (None, _) => return Err(Error::invalid_params("`userMessage` says nothing")),
+                (None, _) => return Err(error::invalid_params("`userMessage` says nothing")),
             }
         }
-        _ => return Err(Error::invalid_params("`userMessage` must be a text, parts or an answer")),
+        _ => return Err(error::invalid_params("`userMessage` must be a text, parts or an answer")),
     };
     let mut read = sent(body, said, content)?;
     if let Some(settings) = body.get("agentSettings") {
@@ -140,7 +141,7 @@ fn sent(params: &Value, message: &Value, content: Content) -> Result<Sent, Error
 /// Reads a configuration of notifications, of either version.
 pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Error> {
     let url = text(config, &["url"])
-        .ok_or_else(|| Error::invalid_params("`url` must say where to send notifications"))?;
+        .ok_or_else(|| error::invalid_params("`url` must say where to send notifications"))?;
     let authentication = field(config, &["authentication"]).map(|authentication| {
         let schemes = field(authentication, &["schemes"]).and_then(Value::as_array);
         let schemes = schemes.into_iter().flatten().filter_map(Value::as_str);
@@ -216,12 +217,12 @@ fn prompt_part(n: usize, part: &Value) -> Result<PromptPart, Error> {
     if field(file, &["bytes", "raw", "fileWithBytes"]).is_some() {
         return Err(unreadable(n, "put the file into the workspace and mention its path"));
     }
-    Err(Error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part")))
+    Err(error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part")))
 }
 
 fn unreadable(n: usize, what_to_do: &str) -> Error {
     let message = format!("`message.parts[{n}]` cannot be read: {what_to_do}");
-    Error::new(Error::CONTENT_TYPE_NOT_SUPPORTED, message)
+    Error::new(error::CONTENT_TYPE_NOT_SUPPORTED, message)
 }
 
 /// The answer that data is, if it is one.
@@ -237,7 +238,7 @@ fn confirmation(data: &Value) -> Result<Option<Confirmation>, Error> {
     };
     if !OPTIONS.contains(&option) {
         let known = OPTIONS.join(", ");
-        return Err(Error::invalid_params(format!("`{option}` is no option: {known}")));
+        return Err(error::invalid_params(format!("`{option}` is no option: {known}")));
     }
     let details = field(data, &["modified_details", "modifiedDetails"]).unwrap_or(data);
     let details = field(details, &["file_details", "fileDetails"]).unwrap_or(details);

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::contexts::Settings;
 use super::fields::{count, field, text};
 use super::read;
-use tandem_wire::a2a::{Error, TaskPushNotificationConfig};
+use tandem_wire::a2a::{TaskPushNotificationConfig, error};
+use tandem_wire::jsonrpc::Error;
 
 /// Number of tasks of a page, unless the client says, and at most.
 pub(super) const PAGE: usize = 50;
@@ -75,22 +76,22 @@ impl ListTasks {
     pub(super) fn read(params: &Value) -> Result<Self, Error> {
         let size = count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
         if !(1..=LARGEST_PAGE).contains(&size) {
-            return Err(Error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
+            return Err(error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
         }
         let token = text(params, &["pageToken", "page_token"]);
         let from = token.map_or(Ok(0), str::parse).map_err(|_| {
-            Error::invalid_params("`pageToken` must be the `nextPageToken` of the page before")
+            error::invalid_params("`pageToken` must be the `nextPageToken` of the page before")
         })?;
         let history = count(params, &["historyLength", "history_length"])?.unwrap_or(0);
         let artifacts = field(params, &["includeArtifacts", "include_artifacts"]);
         let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
         let state = text(params, &["status", "state"]).map(self::state);
         if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
-            return Err(Error::invalid_params(format!("`{state}` is no state of a task")));
+            return Err(error::invalid_params(format!("`{state}` is no state of a task")));
         }
         let after = text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
         let after = after.map(str::parse).transpose().map_err(|_| {
-            Error::invalid_params(
+            error::invalid_params(
                 "`statusTimestampAfter` must be a time such as 2026-01-31T12:00:00Z",
             )
         })?;
@@ -107,7 +108,7 @@ fn state(name: &str) -> String {
 /// Returns the parameters of `tasks/pushNotificationConfig/set`.
 pub(super) fn set_push(params: &Value) -> Result<TaskPushNotificationConfig, Error> {
     let task = text(params, &["taskId", "task_id"])
-        .ok_or_else(|| Error::invalid_params("`taskId` must be the id of a task"))?;
+        .ok_or_else(|| error::invalid_params("`taskId` must be the id of a task"))?;
     let nested = field(params, &["pushNotificationConfig", "push_notification_config"]);
     let config = read::push_config(nested.unwrap_or(params))?;
     Ok(TaskPushNotificationConfig { task_id: task.to_owned(), config })
@@ -140,7 +141,7 @@ pub(super) fn push_task(params: &Value) -> Result<String, Error> {
 /// Returns the task that a call names.
 pub(super) fn task_id(params: &Value) -> Result<String, Error> {
     let id = text(params, &["id", "taskId", "task_id"]).map(ToOwned::to_owned);
-    id.ok_or_else(|| Error::invalid_params("`id` must be the id of a task"))
+    id.ok_or_else(|| error::invalid_params("`id` must be the id of a task"))
 }
 
 /// Session that a call for commands names, and the settings for one that is begun.
@@ -173,7 +174,7 @@ impl Execute {
         let path: Option<Vec<String>> = path
             .and_then(|path| path.iter().map(|it| it.as_str().map(ToOwned::to_owned)).collect());
         let path = path.filter(|path| !path.is_empty()).ok_or_else(|| {
-            Error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
+            error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
         })?;
         let args = text(params, &["args"]).unwrap_or_default().to_owned();
         Ok(Self { path, args, session: SessionName::read(params) })

@@ -15,7 +15,7 @@ use super::messages::Messages;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin};
-use tandem_wire::a2a::Error;
+use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
 pub struct Options {

@@ -9,8 +9,7 @@ use futures::stream::{self, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::subscription::Subscription;
-use tandem_wire::a2a::Error;
-use tandem_wire::jsonrpc::Envelope;
+use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Maximum silence before a comment is sent: some clients hang up after five seconds of silence.
 const ALIVE: Duration = Duration::from_secs(2);

@@ -16,7 +16,8 @@ use tandem_agent::session::{
     Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Scope,
     Session, TurnId,
 };
-use tandem_wire::a2a::Error;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of prompts of a session that wait.
 const WAITING: usize = 1000;
@@ -106,7 +107,7 @@ pub(super) fn answer(
         answered.map_err(|error| stale(given, &error))?;
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
-    let (turn, from) = span.ok_or_else(|| Error::invalid_params("no answer"))?;
+    let (turn, from) = span.ok_or_else(|| error::invalid_params("no answer"))?;
     let span = answered(context, turn, from, dialect);
     Ok(Span { again: false, ..span })
 }
@@ -169,7 +170,7 @@ pub(super) fn in_words(
                 let ways = ways.collect::<Vec<_>>().join(" or ");
                 let count = open.len();
                 let message = format!("{count} questions are open: say to which that is, {ways}");
-                Err(Error::invalid_params(message))
+                Err(error::invalid_params(message))
             }
             _ => Ok(None),
         }
@@ -182,7 +183,7 @@ fn read_answer(
     edit: bool,
 ) -> Result<Answer, Error> {
     let refused =
-        || Error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call));
+        || error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call));
     let scopes = question.map_or(&[][..], |question| &question.scopes);
     let always = |fits: &dyn Fn(&Scope) -> bool| {
         let scope = scopes.iter().find(|scope| fits(scope)).cloned();
@@ -190,7 +191,7 @@ fn read_answer(
     };
     if given.content.is_some() && !(edit && given.option == ONCE) {
         let message = format!("`new_content` goes with `{ONCE}`, and with a change of a file");
-        return Err(Error::invalid_params(message));
+        return Err(error::invalid_params(message));
     }
     match given.option.as_str() {
         ONCE => Ok(Answer::Once { edited: given.content.clone() }),
@@ -218,5 +219,5 @@ fn stale(given: &Confirmation, error: &AnswerError) -> Error {
         AnswerError::NotOffered => "that was not offered".to_owned(),
     };
     let message = format!("tool call {} is not awaiting confirmation ({why})", given.call);
-    Error::invalid_params(message).with(json!({ "tool_call_id": given.call }))
+    error::invalid_params(message).with(json!({ "tool_call_id": given.call }))
 }

@@ -31,7 +31,7 @@ use super::methods::{Method, Reply, named};
 use super::server::{Caller, Server, Slot};
 use super::subscription::{Span, Streaming};
 use super::{attach, read};
-use tandem_wire::a2a::Error;
+use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after a bad frame, for the client to read the reason.
 const LINGER: Duration = Duration::from_millis(500);

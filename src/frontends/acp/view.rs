@@ -247,9 +247,11 @@ impl View {
             | StopReason::Closed { answering: true, .. } => {
                 Err(Error::internal("This operation was aborted"))
             }
-            StopReason::Failed(ModelError::RateLimited(why)) => {
-                Err(Error::new(429, "Rate limit exceeded. Try again later.", visible_prose(why)))
-            }
+            StopReason::Failed(ModelError::RateLimited(why)) => Err(Error::detailed(
+                429,
+                "Rate limit exceeded. Try again later.",
+                visible_prose(why),
+            )),
             StopReason::Failed(_) | StopReason::Crashed => {
                 Err(Error::internal(visible_prose(&why.unwrap_or_default())))
             }

@@ -4,8 +4,9 @@
 
 use serde::Serialize;
 
-use super::{ArtifactMetadata, MessageMetadata, PartData, TaskMetadata};
+use super::{ArtifactMetadata, MessageMetadata, PartData, TaskMetadata, error};
 use crate::development_tool::EventMetadata;
+use crate::jsonrpc::Error;
 
 /// An item of a stream (section 3.2.3).
 #[derive(Debug, Serialize)]
@@ -258,12 +259,26 @@ impl<'a> From<&'a super::PushAuthentication> for PushAuthentication<'a> {
 
 /// Returns an error with what version 1.0 adds to A2A's own (section 9.5).
 #[must_use]
-pub fn error(error: super::Error) -> super::Error {
-    let Some(reason) = error.reason() else { return error };
+pub fn error(error: Error) -> Error {
+    let Some(reason) = reason(error.code) else { return error };
     let info = serde_json::json!({
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": reason,
         "domain": "a2a-protocol.org",
     });
     error.with(serde_json::json!([info]))
+}
+
+/// Returns the name of the reason, if the code is A2A's own.
+fn reason(code: i64) -> Option<&'static str> {
+    Some(match code {
+        error::TASK_NOT_FOUND => "TASK_NOT_FOUND",
+        error::TASK_NOT_CANCELABLE => "TASK_NOT_CANCELABLE",
+        error::PUSH_NOTIFICATION_NOT_SUPPORTED => "PUSH_NOTIFICATION_NOT_SUPPORTED",
+        error::UNSUPPORTED_OPERATION => "UNSUPPORTED_OPERATION",
+        error::CONTENT_TYPE_NOT_SUPPORTED => "CONTENT_TYPE_NOT_SUPPORTED",
+        error::EXTENDED_CARD_NOT_CONFIGURED => "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
+        error::VERSION_NOT_SUPPORTED => "VERSION_NOT_SUPPORTED",
+        _ => return None,
+    })
 }

@@ -8,8 +8,7 @@ use futures::SinkExt as _;
 use futures::stream::SplitSink;
 
 use super::super::envelope::failure;
-use tandem_wire::a2a::Error;
-use tandem_wire::jsonrpc::Envelope;
+use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Close codes (RFC 6455, section 7.4.1).
 pub(super) const GOING_AWAY: u16 = 1001;

@@ -1,0 +1,30 @@
+//! Errors of A2A: its own codes (spec 8.2), and errors whose message says all.
+
+use std::borrow::Cow;
+
+use crate::jsonrpc::Error;
+
+/// Code: unknown task.
+pub const TASK_NOT_FOUND: i64 = -32001;
+/// Code: the task has ended.
+pub const TASK_NOT_CANCELABLE: i64 = -32002;
+/// Code: the agent sends no push notifications.
+pub const PUSH_NOTIFICATION_NOT_SUPPORTED: i64 = -32003;
+/// Code: the operation is not supported.
+pub const UNSUPPORTED_OPERATION: i64 = -32004;
+/// Code: the content type is not supported.
+pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;
+/// Code: there is no card for authenticated clients.
+pub const EXTENDED_CARD_NOT_CONFIGURED: i64 = -32007;
+/// Code: the agent does not speak that version.
+pub const VERSION_NOT_SUPPORTED: i64 = -32009;
+
+/// Returns the error for wrong parameters. Clients of A2A show the message, and not the data.
+pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(Error::INVALID_PARAMS, message)
+}
+
+/// Returns the error for an unknown task.
+pub fn task_not_found(id: &str) -> Error {
+    Error::new(TASK_NOT_FOUND, format!("Task not found: {id}"))
+}
