@@ -5,6 +5,9 @@ use serde_json::Value;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::{Envelope, Error, Message};
 
+/// Maximum number of bytes of an id: every event of a stream repeats it.
+const LONGEST_ID: usize = 1000;
+
 /// The call that a body is: its id as it stands there, its method and parameters.
 pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
     let raw = |id: Option<&serde_json::value::RawValue>| {
@@ -26,6 +29,10 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
     if id.starts_with(['{', '[', 't', 'f']) {
         let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `id` is no id");
         return Err(("null".to_owned(), error));
+    }
+    if id.len() > LONGEST_ID {
+        let message = format!("Invalid request: `id` has more than {LONGEST_ID} bytes");
+        return Err(("null".to_owned(), Error::new(Error::INVALID_REQUEST, message)));
     }
     // Nothing that is sent back has its own `jsonrpc`, so it is looked for by itself.
     let is_2 = serde_json::from_slice::<Version>(body).is_ok_and(|it| it.jsonrpc == "2.0");

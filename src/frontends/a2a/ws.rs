@@ -39,6 +39,10 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Maximum number of calls of one connection under way.
 const CALLS: usize = 64;
 
+/// Maximum number of streams of one connection: a client can subscribe to a task any number of times,
+/// and each event is compared with each stream.
+const STREAMS: usize = 64;
+
 /// `GET /ws`, `GET /acp`: a client of A2A, or of ACP.
 pub(super) async fn upgrade(
     State(server): State<Arc<Server>>,
@@ -300,6 +304,12 @@ impl Connection {
         }
         if self.calls.len() >= CALLS {
             let error = Error::new(Error::INTERNAL, format!("{CALLS} calls are under way"));
+            return self.out.fail(&id, &error).await;
+        }
+        let streams = named(&method)
+            .is_some_and(|(method, _)| matches!(method, Method::Stream | Method::Subscribe));
+        if streams && self.streams.len() >= STREAMS {
+            let error = Error::new(Error::INTERNAL, format!("{STREAMS} streams are open"));
             return self.out.fail(&id, &error).await;
         }
         if self.dialect.is_none() {

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::http::Response;
-use super::server::{Client, prompt, serve, shared};
+use super::server::{Client, prompt, serve, shared, write};
 use crate::agent::{HANG, Setup};
 
 fn says_hi() -> Setup {
@@ -255,4 +255,31 @@ async fn of_two_fields_of_one_name_no_reader_takes_another_than_the_next() {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"a","id":"b"}}"#;
     let response = body(it.client, text.as_bytes()).await.text();
     assert!(response.contains("Task not found: b"), "{response}");
+}
+
+#[tokio::test]
+async fn a_socket_has_only_so_many_streams() {
+    let it = serve(&Setup::answers(json!([[write("a.txt", "new\n")]]))).await;
+    let task = it.client.result("message/send", prompt("go")).await["id"].clone();
+    let mut socket = it.client.socket().await;
+    let mut refused = 0;
+    for n in 0..70 {
+        let answer = socket.call(n, "tasks/resubscribe", json!({ "id": task })).await;
+        refused += usize::from(answer["error"]["code"] == -32603);
+    }
+    assert_eq!(refused, 70 - 64);
+    socket.call("stop", "cancelStream", json!({ "id": 0 })).await;
+    let answer = socket.call(70, "tasks/resubscribe", json!({ "id": task })).await;
+    assert!(answer["error"].is_null(), "{answer}");
+}
+
+#[tokio::test]
+async fn the_id_of_a_call_is_short() {
+    let it = serve(&says_hi()).await;
+    for (length, expected) in [(1000, 0), (1001, -32600)] {
+        let id = format!("\"{}\"", "x".repeat(length - 2));
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"commands/get"}}"#);
+        let (code, answered) = wrong(it.client, text.as_bytes()).await;
+        assert_eq!((code, answered.is_null()), (expected, expected != 0));
+    }
 }
