@@ -5,16 +5,15 @@
 //! event that this version does not know is an [`Event::Unknown`], kept and written again as it was.
 
 mod compressed;
-mod opening;
-mod task;
-mod unknown;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::permission::{Mode, Question, Scope};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
@@ -23,9 +22,6 @@ use tandem_tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
 pub(super) use self::compressed::tokens;
 pub use self::compressed::{Compressed, Masked, Quote};
-pub use self::opening::{FORMAT, SessionStarted};
-pub use self::task::{PushConfig, TaskEvent};
-pub use self::unknown::UnknownEvent;
 
 /// A turn's number, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -146,7 +142,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "PromptTags::is_empty")]
         tags: PromptTags,
     },
-    /// Its turn has come.
+    /// The turn begins: those before it have ended.
     TurnStarted { turn: TurnId },
     /// The turn that has started is a command's, of this name: what the user said is not told to
     /// the model.
@@ -179,7 +175,7 @@ pub enum Event {
     },
     /// From now on, this is always allowed.
     AlwaysAllowed { scope: Scope },
-    /// It is no longer.
+    /// From now on, this is no longer always allowed.
     AlwaysRemoved { scope: Scope },
     /// The model says more.
     Text(String),
@@ -274,16 +270,17 @@ pub enum Answer {
     Cancel,
     /// The front end could not make out its user's answer; why. The call fails.
     Unclear(String),
-    /// Nobody can be asked; what the model is told of that. The call fails.
+    /// Answer in place of a person, because nobody can be asked; what the model is told of that. The
+    /// call fails.
     Nobody(String),
 }
 
 /// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToolOutcome {
-    /// It worked.
+    /// The call worked.
     Done(ToolOutput),
-    /// It did not, or may not.
+    /// The call did not work, or was not allowed by a rule.
     Failed(ToolError),
     /// The user did not want it.
     Rejected,
@@ -293,7 +290,7 @@ pub enum ToolOutcome {
     Interrupted,
 }
 
-/// Why a turn ended.
+/// Reason why a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     /// The model had nothing more to say.
@@ -307,10 +304,10 @@ pub enum StopReason {
     Closed {
         /// `true` if the model was answering, rather than a call running or being asked about.
         answering: bool,
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
     },
-    /// Nobody answered a question; how long that was waited for.
+    /// A question had no answer within this time.
     Unanswered(Duration),
     /// The model's answer was cut at its output limit.
     MaxTokens,
@@ -328,4 +325,124 @@ pub enum StopReason {
     Crashed,
     /// The agent was stopped before the turn had ended.
     Interrupted,
+}
+
+/// Version of the format of events. Another one only if a program that knows this one would do harm.
+pub const FORMAT: u32 = 1;
+
+/// Conditions under which a session begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionStarted {
+    /// Version of the format of the events that follow: [`FORMAT`].
+    pub version: u32,
+    /// The session's id, a UUID of version 7: those that are newer come later in their order.
+    pub id: String,
+    /// The directory that the session starts in.
+    pub directory: PathBuf,
+    /// The other directories that it works in.
+    #[serde(default)]
+    pub roots: Vec<PathBuf>,
+    /// The id of the model that answers first.
+    pub model: String,
+    /// The approval mode at first.
+    pub mode: Mode,
+    /// The program that wrote the event, with its version: `tandem 0.1.0`.
+    #[serde(default)]
+    pub by: String,
+}
+
+impl SessionStarted {
+    /// Describes a session of this program that begins now, under an id of its own.
+    pub(super) fn now(roots: &[PathBuf], model: &str, mode: Mode) -> Self {
+        let (directory, roots) = match roots {
+            [directory, roots @ ..] => (directory.clone(), roots.to_vec()),
+            [] => (PathBuf::new(), Vec::new()),
+        };
+        Self {
+            version: FORMAT,
+            id: uuid::Uuid::now_v7().to_string(),
+            directory,
+            roots,
+            model: model.to_owned(),
+            mode,
+            by: concat!("tandem ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// A fact about the tasks that a front end makes of turns. The model is told nothing of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum TaskEvent {
+    /// Clients name the session so, and not by its own id.
+    ContextNamed {
+        /// The name, as the first client has chosen it.
+        context: String,
+    },
+    /// The session's task was cancelled, although its last turn had ended.
+    Cancelled {
+        /// That turn; 0 if there was none.
+        turn: TurnId,
+    },
+    /// Somebody is to be notified of a task, in place of the configuration of the same key.
+    PushConfigSet {
+        /// Task and configuration.
+        key: String,
+        /// The configuration.
+        config: PushConfig,
+    },
+    /// Nobody is notified any more under this key.
+    PushConfigDeleted {
+        /// Task and configuration.
+        key: String,
+    },
+}
+
+/// A configuration of notifications. It may hold credentials of the receiver's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PushConfig {
+    /// The task's id.
+    pub task: String,
+    /// The turn that the task is, if it is one.
+    #[serde(default)]
+    pub turn: Option<TurnId>,
+    /// The version of the protocol that notifications are written in.
+    pub protocol: String,
+    /// The configuration as the client has set it.
+    pub set: Value,
+}
+
+/// An event as JSON, exactly as another version wrote it.
+#[derive(Debug, Clone)]
+pub struct UnknownEvent(Box<RawValue>);
+
+impl UnknownEvent {
+    /// The JSON.
+    pub fn json(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for UnknownEvent {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Unknown(unknown) => unknown.0.serialize(serializer),
+            // The derived one, which is no trait's.
+            known => Self::serialize(known, serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    /// Reads an event. Any JSON is one: what is of no known shape is [`Event::Unknown`].
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let known = Self::deserialize(&mut serde_json::Deserializer::from_str(json.get()));
+        Ok(known.unwrap_or_else(|_| Self::Unknown(UnknownEvent(json))))
+    }
 }

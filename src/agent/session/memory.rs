@@ -9,10 +9,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use self::import::Importer;
+use self::import::{Importer, hidden, real, text};
 pub use self::places::Places;
-use tandem_tools::workspace::{Respect, Workspace};
-use tandem_tools::{add_memory, files};
+use tandem_tools::add_memory;
+use tandem_tools::workspace::Workspace;
 
 /// Returns whether the model may be told the memory files of a folder.
 type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
@@ -142,21 +142,4 @@ impl MemoryReader<'_> {
         let mut importer = Importer { workspace: self.workspace, allowed, home, room, seen };
         Ok(importer.expand(&text, &real))
     }
-}
-
-/// Returns the text of a file.
-fn text(path: &Path, max: u64) -> Result<String, String> {
-    let bytes = files::read(path, max).map_err(|err| err.message)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.trim_start_matches('\u{feff}').trim().to_owned())
-}
-
-/// The agent's own ignore file that covers a file of the workspace.
-fn hidden(workspace: &Workspace, real: &Path) -> Option<&'static str> {
-    let inside = workspace.contains(real);
-    inside.then(|| workspace.ignored_by(real, Respect { git: false, own: true })).flatten()
-}
-
-fn real(path: &Path) -> Option<PathBuf> {
-    fs::canonicalize(path).ok()
 }

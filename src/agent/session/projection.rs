@@ -28,6 +28,9 @@ use super::log::{Entry, Millis};
 use tandem_model::{Retry, Usage};
 use tandem_tools::{Content, Todo, TodoStatus};
 
+/// Note in place of an event that this version does not know.
+const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";
+
 /// A pure fold over the entries of a log.
 ///
 /// By default it holds what has not ended: memory does not grow with the session. A
@@ -95,7 +98,68 @@ impl Projection {
     /// Returns what an entry means that was folded in before. Of a projection that is not complete
     /// this is known for the last entry only.
     pub fn update<'a>(&self, entry: &'a Entry) -> Option<Update<'a>> {
-        update::of(self, entry)
+        let turn = match &*entry.event {
+            Event::TurnQueued { turn, .. } | Event::TurnFinished { turn, .. } => Some(*turn),
+            _ => self.running_at(entry.index),
+        };
+        let kind = self.kind(entry)?;
+        Some(Update { index: entry.index, at: entry.at, turn, kind })
+    }
+
+    fn kind<'a>(&self, entry: &'a Entry) -> Option<UpdateKind<'a>> {
+        let call = |id: &str, step| {
+            let started = &self.call(id)?.started;
+            Some(UpdateKind::Call(Arc::clone(started), step))
+        };
+        Some(match &*entry.event {
+            Event::TurnQueued { origin, .. } => UpdateKind::TurnQueued(origin),
+            Event::TurnStarted { .. } => UpdateKind::TurnStarted,
+            Event::CommandStarted { name } => UpdateKind::CommandStarted(name),
+            Event::Asked(_) => UpdateKind::CommandAsked,
+            Event::Text(text) => UpdateKind::Text(text),
+            Event::Thought(text) => UpdateKind::Thought(text),
+            Event::Output(text) => UpdateKind::Output(text),
+            Event::CommandFailed(why) => UpdateKind::CommandFailed(why),
+            Event::Retry(retry) => {
+                UpdateKind::Retry { retry, restarts: self.restarts_at(entry.index) }
+            }
+            Event::Notice(notice) => UpdateKind::Note { text: notice.into(), usage: None },
+            Event::Compressed(short) => {
+                UpdateKind::Note { text: short.to_string().into(), usage: Some(&short.usage) }
+            }
+            Event::AnswerFinished { usage, .. } => UpdateKind::AnswerFinished(usage),
+            Event::CallStarted(started) => {
+                // Who joined late knows the call already.
+                self.call(&started.call.id).filter(|call| call.index == Some(entry.index))?;
+                UpdateKind::Call(Arc::clone(started), CallStep::Started)
+            }
+            Event::CallProgress { call: id, output } => {
+                return call(id, CallStep::Progress(output));
+            }
+            Event::QuestionClosed { call: id, answer } => {
+                let answer = answer.as_ref().map(|(answer, by)| (answer, by));
+                return call(id, CallStep::QuestionClosed(answer));
+            }
+            Event::CallFinished { call: id, outcome } => {
+                return call(id, CallStep::Finished(outcome));
+            }
+            Event::TurnFinished { reason, .. } => UpdateKind::TurnFinished(reason),
+            Event::Forgotten => UpdateKind::Forgotten,
+            Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
+            Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
+            Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },
+            // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
+            Event::Told { .. }
+            | Event::ToldNext(_)
+            | Event::Masked(_)
+            | Event::SessionStarted(_)
+            | Event::SystemPrompt(_)
+            | Event::AlwaysAllowed { .. }
+            | Event::AlwaysRemoved { .. }
+            | Event::Task(_)
+            | Event::FileChanged { .. }
+            | Event::FileRestored { .. } => return None,
+        })
     }
 
     /// Returns the turns, oldest first: those that have not ended, or all.
@@ -163,7 +227,24 @@ impl Projection {
 
     /// Returns what is going on now.
     pub fn activity(&self) -> Activity<'_> {
-        activity::of(self)
+        let Some((turn, since)) = self.running else { return Activity::Idle };
+        if let Some((retry, until)) = &self.retry {
+            return Activity::Retrying(retry, *until);
+        }
+        let asks = |call: &&CallRecord| call.status == CallStatus::AwaitingAnswer;
+        if let Some(asked) = self.open_calls().find(asks) {
+            return Activity::AwaitingAnswer(asked);
+        }
+        if let Some(call) = self.open_calls().next_back() {
+            return Activity::Calling(call);
+        }
+        let command = self.turn(turn).and_then(|turn| turn.command.as_deref());
+        match (self.voice, command) {
+            (Some(Voice::Answer), _) => Activity::Answering(since),
+            (Some(Voice::Thought), _) => Activity::Thinking(since),
+            (None, Some(command)) => Activity::Command(command, since),
+            (None, None) => Activity::AwaitingModel(since),
+        }
     }
 
     fn fold(&mut self, entry: &Entry) {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{hidden, text};
 use crate::session::at_path;
-use tandem_tools::workspace::Workspace;
+use tandem_tools::files;
+use tandem_tools::workspace::{Respect, Workspace};
 
 /// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 5;
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 5;
 /// Files that one file may import, those in its imports included.
 const MAX_FILES: usize = 100;
 
-/// Whose file imports, and from where.
+/// State of one file's imports.
 pub(super) struct Importer<'a> {
     pub(super) workspace: &'a Workspace,
     /// Real paths of the directories that it may import from.
@@ -89,6 +89,20 @@ impl Importer<'_> {
     }
 }
 
-fn real(path: &Path) -> Option<PathBuf> {
+/// Returns the text of a file.
+pub(super) fn text(path: &Path, max: u64) -> Result<String, String> {
+    let bytes = files::read(path, max).map_err(|err| err.message)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_start_matches('\u{feff}').trim().to_owned())
+}
+
+/// Returns the agent's own ignore file that covers a file of the workspace.
+pub(super) fn hidden(workspace: &Workspace, real: &Path) -> Option<&'static str> {
+    let inside = workspace.contains(real);
+    inside.then(|| workspace.ignored_by(real, Respect { git: false, own: true })).flatten()
+}
+
+/// Returns a path without links; `None` if nothing is there.
+pub(super) fn real(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }

@@ -1,7 +1,6 @@
 //! The activity of a session: what goes on in it now.
 
-use super::Projection;
-use super::turn::{CallRecord, CallStatus};
+use super::turn::CallRecord;
 use crate::session::event::Event;
 use crate::session::log::Millis;
 use tandem_model::Retry;
@@ -53,26 +52,5 @@ pub(super) fn voice_after(voice: Option<Voice>, event: &Event) -> Option<Voice> 
         | Event::AnswerFinished { .. }
         | Event::CallStarted(_) => None,
         _ => voice,
-    }
-}
-
-pub(super) fn of(projection: &Projection) -> Activity<'_> {
-    let Some((turn, since)) = projection.running else { return Activity::Idle };
-    if let Some((retry, until)) = &projection.retry {
-        return Activity::Retrying(retry, *until);
-    }
-    let asks = |call: &&CallRecord| call.status == CallStatus::AwaitingAnswer;
-    if let Some(asked) = projection.open_calls().find(asks) {
-        return Activity::AwaitingAnswer(asked);
-    }
-    if let Some(call) = projection.open_calls().next_back() {
-        return Activity::Calling(call);
-    }
-    let command = projection.turn(turn).and_then(|turn| turn.command.as_deref());
-    match (projection.voice, command) {
-        (Some(Voice::Answer), _) => Activity::Answering(since),
-        (Some(Voice::Thought), _) => Activity::Thinking(since),
-        (None, Some(command)) => Activity::Command(command, since),
-        (None, None) => Activity::AwaitingModel(since),
     }
 }

@@ -3,14 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Projection;
 use crate::permission::Mode;
-use crate::session::event::{Answer, CallStarted, Event, Origin, StopReason, ToolOutcome, TurnId};
-use crate::session::log::{Entry, Millis};
+use crate::session::event::{Answer, CallStarted, Origin, StopReason, ToolOutcome, TurnId};
+use crate::session::log::Millis;
 use tandem_model::{Retry, Usage};
-
-/// Note in place of an event that this version does not know.
-const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";
 
 /// Meaning of one entry of the log for people.
 #[derive(Debug, Clone)]
@@ -84,67 +80,6 @@ pub enum CallStep<'a> {
     QuestionClosed(Option<(&'a Answer, &'a Origin)>),
     /// It has ended.
     Finished(&'a ToolOutcome),
-}
-
-pub(super) fn of<'a>(projection: &Projection, entry: &'a Entry) -> Option<Update<'a>> {
-    let turn = match &*entry.event {
-        Event::TurnQueued { turn, .. } | Event::TurnFinished { turn, .. } => Some(*turn),
-        _ => projection.running_at(entry.index),
-    };
-    let kind = kind(projection, entry)?;
-    Some(Update { index: entry.index, at: entry.at, turn, kind })
-}
-
-fn kind<'a>(projection: &Projection, entry: &'a Entry) -> Option<UpdateKind<'a>> {
-    let call = |id: &str, step| {
-        let started = &projection.call(id)?.started;
-        Some(UpdateKind::Call(Arc::clone(started), step))
-    };
-    Some(match &*entry.event {
-        Event::TurnQueued { origin, .. } => UpdateKind::TurnQueued(origin),
-        Event::TurnStarted { .. } => UpdateKind::TurnStarted,
-        Event::CommandStarted { name } => UpdateKind::CommandStarted(name),
-        Event::Asked(_) => UpdateKind::CommandAsked,
-        Event::Text(text) => UpdateKind::Text(text),
-        Event::Thought(text) => UpdateKind::Thought(text),
-        Event::Output(text) => UpdateKind::Output(text),
-        Event::CommandFailed(why) => UpdateKind::CommandFailed(why),
-        Event::Retry(retry) => {
-            UpdateKind::Retry { retry, restarts: projection.restarts_at(entry.index) }
-        }
-        Event::Notice(notice) => UpdateKind::Note { text: notice.into(), usage: None },
-        Event::Compressed(short) => {
-            UpdateKind::Note { text: short.to_string().into(), usage: Some(&short.usage) }
-        }
-        Event::AnswerFinished { usage, .. } => UpdateKind::AnswerFinished(usage),
-        Event::CallStarted(started) => {
-            // Who joined late knows the call already.
-            projection.call(&started.call.id).filter(|call| call.index == Some(entry.index))?;
-            UpdateKind::Call(Arc::clone(started), CallStep::Started)
-        }
-        Event::CallProgress { call: id, output } => return call(id, CallStep::Progress(output)),
-        Event::QuestionClosed { call: id, answer } => {
-            let answer = answer.as_ref().map(|(answer, by)| (answer, by));
-            return call(id, CallStep::QuestionClosed(answer));
-        }
-        Event::CallFinished { call: id, outcome } => return call(id, CallStep::Finished(outcome)),
-        Event::TurnFinished { reason, .. } => UpdateKind::TurnFinished(reason),
-        Event::Forgotten => UpdateKind::Forgotten,
-        Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
-        Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
-        Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },
-        // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
-        Event::Told { .. }
-        | Event::ToldNext(_)
-        | Event::Masked(_)
-        | Event::SessionStarted(_)
-        | Event::SystemPrompt(_)
-        | Event::AlwaysAllowed { .. }
-        | Event::AlwaysRemoved { .. }
-        | Event::Task(_)
-        | Event::FileChanged { .. }
-        | Event::FileRestored { .. } => return None,
-    })
 }
 
 /// Text of the model's newest answer, for front ends that give it out whole.
