@@ -1,6 +1,8 @@
 //! `/about`: what this is, and what it works with.
 
-use super::{Command, CommandReply, CommandRequest};
+use super::registry::{Command, CommandRequest};
+use super::words::list;
+use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "about",
@@ -19,7 +21,7 @@ fn about(request: &CommandRequest<'_>) -> String {
         env!("CARGO_PKG_VERSION"),
         turn.model(),
         turn.mode(),
-        super::list(roots),
+        list(roots),
         std::env::consts::OS,
         std::env::consts::ARCH,
     )

@@ -1,6 +1,7 @@
 //! `/clear`: the conversation begins anew.
 
-use super::{Command, CommandReply};
+use super::registry::Command;
+use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "clear",

@@ -1,6 +1,7 @@
 //! `/compress`: what came before is told the model in short.
 
-use super::{Argument, Command, CommandReply, CommandRequest};
+use super::registry::{Argument, Command, CommandRequest};
+use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "compress",

@@ -1,7 +1,7 @@
 //! `/help`: which commands there are.
 
-use super::{Argument, Command, CommandReply, CommandRequest, command_lines};
-use crate::session::Commands as _;
+use super::registry::{Argument, Command, CommandRequest, command_lines};
+use crate::session::{CommandReply, Commands as _};
 
 pub(super) const COMMAND: Command = Command {
     name: "help",

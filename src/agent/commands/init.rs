@@ -1,6 +1,7 @@
 //! `/init`: the model studies the project and writes down what it will need to know.
 
-use super::{Command, CommandReply, CommandRequest};
+use super::registry::{Command, CommandRequest};
+use crate::session::CommandReply;
 use tandem_model::Part;
 
 pub(super) const COMMAND: Command = Command {

@@ -1,7 +1,8 @@
 //! `/mcp`: the MCP servers, what they offer, and how it stands with them.
 
-use super::{Argument, Command, CommandReply, CommandRequest, first, word};
-use crate::session::ServerStatus;
+use super::registry::{Argument, Command, CommandRequest};
+use super::words::{first_sentence, word};
+use crate::session::{CommandReply, ServerStatus};
 
 /// Maximum number of names of one kind in a list.
 const MOST: usize = 100;
@@ -135,10 +136,13 @@ fn about(server: &ServerStatus, detail: ToolDetail) -> String {
     }
     let tools = offer.tools.iter().zip(&server.tool_names).map(|(tool, name)| match detail {
         ToolDetail::Names => format!("`{name}`"),
-        ToolDetail::Descriptions => format!("`{name}`: {}", first(&tool.description)),
+        ToolDetail::Descriptions => format!("`{name}`: {}", first_sentence(&tool.description)),
         ToolDetail::Schemas => {
             let schema = format!("{:#}", tool.parameters).replace('\n', "\n    ");
-            format!("`{name}`: {}\n    ```json\n    {schema}\n    ```", first(&tool.description))
+            format!(
+                "`{name}`: {}\n    ```json\n    {schema}\n    ```",
+                first_sentence(&tool.description)
+            )
         }
     });
     said += &names("tools", tools.collect(), detail);

@@ -1,7 +1,7 @@
 //! `/memory`: what people have written down for the model.
 
-use super::{Argument, Command, CommandReply, CommandRequest};
-use crate::session::MemoryFile;
+use super::registry::{Argument, Command, CommandRequest};
+use crate::session::{CommandReply, MemoryFile};
 
 pub(super) const COMMAND: Command = Command {
     name: "memory",

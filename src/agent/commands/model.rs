@@ -1,6 +1,7 @@
 //! `/model`: which model answers, and another one.
 
-use super::{Argument, Command, CommandReply, CommandRequest};
+use super::registry::{Argument, Command, CommandRequest};
+use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "model",

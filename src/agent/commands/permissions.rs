@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{Argument, Command, CommandReply, CommandRequest};
+use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
 use crate::permission::consent::ConsentStatus;
 use crate::permission::{Permissions, Saved, Scope};
+use crate::session::CommandReply;
 
 const YES: Argument =
     Argument { name: "yes or no", description: "yes (the default), or no", is_required: false };

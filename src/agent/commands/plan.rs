@@ -1,6 +1,7 @@
 //! `/plan`: nothing but reading, until the plan is there.
 
-use super::{Command, CommandReply, CommandRequest};
+use super::registry::{Command, CommandRequest};
+use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "plan",

@@ -2,22 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use super::{CommandReply, Registry, word};
-use crate::session::{CommandArgument, CommandTurn, NamedPrompt, ServerPrompt, SessionCommand};
+use crate::session::{
+    CommandArgument, CommandReply, CommandTurn, NamedPrompt, ServerPrompt, SessionCommand,
+};
 use tandem_mcp::Hub;
 
 /// A server's prompt as a command.
 pub(super) struct PromptCommand {
-    /// As it is typed, without the slash.
+    /// Name as it is typed, without the slash.
     pub(super) name: String,
-    /// Whose it is.
+    /// Name of the server.
     server: String,
     /// The prompt.
     prompt: ServerPrompt,
 }
 
 impl PromptCommand {
-    /// As front ends list it.
+    /// Returns `true` if a name means this prompt: its own, or the one with the server's, which always
+    /// does.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name || whole(&self.server, &plain(&self.prompt.name)) == name
+    }
+
+    /// Describes the prompt for lists.
     pub(super) fn listed(&self) -> SessionCommand {
         let Self { name, server, prompt } = self;
         let description = match prompt.description.as_str() {
@@ -42,46 +49,26 @@ impl PromptCommand {
     }
 }
 
-impl Registry {
-    /// The prompts of these servers, as commands. A name that several have, or that a command
-    /// has, begins with the server's.
-    pub(super) fn prompts(&self, servers: &Hub) -> Vec<PromptCommand> {
-        let (prompts, own) = (servers.prompts(), self.own_listed());
-        let names: Vec<_> = prompts.iter().map(|named| plain(&named.prompt.name)).collect();
-        let taken = |name: &str| {
-            let is_command = self.commands.iter().any(|command| command.name == name);
-            let is_own = own.iter().any(|command| command.name == name);
-            is_command || is_own || names.iter().filter(|other| *other == name).count() > 1
-        };
-        let commands =
-            prompts.into_iter().zip(&names).map(|(NamedPrompt { server, prompt }, name)| {
-                let name = if taken(name) { whole(&server, name) } else { name.clone() };
-                PromptCommand { name, server, prompt }
-            });
-        commands.collect()
-    }
-
-    /// The prompt that a text asks for, and what follows its name.
-    pub(super) fn server_prompt<'a>(
-        &self,
-        servers: &Hub,
-        text: &'a str,
-    ) -> Option<(PromptCommand, &'a str)> {
-        let (name, args) = word(text.trim().strip_prefix('/')?);
-        // Its whole name always means it.
-        let is_it = |it: &PromptCommand| {
-            it.name == name || whole(&it.server, &plain(&it.prompt.name)) == name
-        };
-        self.prompts(servers).into_iter().find(is_it).map(|found| (found, args))
-    }
+/// Returns the prompts of these servers, as commands. A name that several have, or that is taken,
+/// begins with the server's.
+pub(super) fn of_servers(servers: &Hub, is_taken: impl Fn(&str) -> bool) -> Vec<PromptCommand> {
+    let prompts = servers.prompts();
+    let names: Vec<_> = prompts.iter().map(|named| plain(&named.prompt.name)).collect();
+    let is_ambiguous =
+        |name: &str| is_taken(name) || names.iter().filter(|other| *other == name).count() > 1;
+    let commands = prompts.into_iter().zip(&names).map(|(NamedPrompt { server, prompt }, name)| {
+        let name = if is_ambiguous(name) { whole(&server, name) } else { name.clone() };
+        PromptCommand { name, server, prompt }
+    });
+    commands.collect()
 }
 
-/// A name with the server's.
+/// Returns a name with the server's in front.
 fn whole(server: &str, name: &str) -> String {
     format!("{}.{name}", plain(server))
 }
 
-/// A name that is one word.
+/// Returns a name as one word.
 fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_whitespace() || c.is_control() { '-' } else { c };
     name.trim().chars().map(plain).collect()
@@ -138,7 +125,7 @@ fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, Strin
     }
 }
 
-/// The words of a text; quotes hold one together, and a backslash takes the next character as it is.
+/// Splits a text into words; quotes hold one together, and a backslash takes the next character as it is.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut begun) = (Vec::new(), String::new(), false);
     let mut quote = None;

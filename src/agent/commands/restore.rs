@@ -1,7 +1,7 @@
 //! `/restore`: files as they were before the model's changes.
 
-use super::{Argument, Command, CommandReply, CommandRequest};
-use crate::session::{CallChange, PromptPart, Selection, TurnId};
+use super::registry::{Argument, Command, CommandRequest};
+use crate::session::{CallChange, CommandReply, PromptPart, Selection, TurnId};
 
 /// Characters of a prompt that are shown beside its turn.
 const PROMPT: usize = 60;

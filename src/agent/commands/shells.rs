@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Command, CommandReply, CommandRequest};
+use super::registry::{Argument, Command, CommandRequest};
+use crate::session::CommandReply;
 use tandem_tools::background::Job;
 
 /// Lines that are shown of what one has written.

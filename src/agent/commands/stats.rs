@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Command, CommandReply, CommandRequest};
-use crate::session::{Event, Millis, ToolOutcome, Usage};
+use super::registry::{Command, CommandRequest};
+use super::words::list;
+use crate::session::{CommandReply, Event, Millis, ToolOutcome, Usage};
 
 pub(super) const COMMAND: Command = Command {
     name: "stats",
@@ -168,7 +169,7 @@ impl Outcomes {
             (self.interrupted, "interrupted"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        super::list(counts.map(|(count, outcome)| format!("{count} {outcome}")))
+        list(counts.map(|(count, outcome)| format!("{count} {outcome}")))
     }
 }
 

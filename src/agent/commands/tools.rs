@@ -1,6 +1,8 @@
 //! `/tools`: what the model can call.
 
-use super::{Command, CommandReply, CommandRequest, first};
+use super::registry::{Command, CommandRequest};
+use super::words::first_sentence;
+use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "tools",
@@ -16,7 +18,8 @@ fn tools(request: &CommandRequest<'_>) -> String {
     if tools.is_empty() {
         return "The model has no tools.".to_owned();
     }
-    let lines =
-        tools.iter().map(|tool| format!("- `{}`: {}\n", tool.name, first(&tool.description)));
+    let lines = tools
+        .iter()
+        .map(|tool| format!("- `{}`: {}\n", tool.name, first_sentence(&tool.description)));
     lines.collect()
 }

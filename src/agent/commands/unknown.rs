@@ -1,10 +1,5 @@
 //! Prompts that look like commands and are none: answered here, and not sent to a model.
 
-use std::path::Path;
-
-use super::{Registry, word};
-use tandem_mcp::Hub;
-
 /// Whole prompts that leave a program in many terminals. A front end that can be left does so.
 pub const LEAVES: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
 
@@ -21,51 +16,29 @@ const ELSEWHERE: [(&str, &str); 3] =
 /// Shorter names are too much like each other to be completed.
 const COMPLETED: usize = 3;
 
-/// Returns whether a prompt is nothing but a word that leaves a program: one of [`LEAVES`].
+/// Returns `true` if a prompt is nothing but a word that leaves a program: one of [`LEAVES`].
 pub fn leaves(prompt: &str) -> bool {
     LEAVES.contains(&prompt.trim())
 }
 
-impl Registry {
-    /// The answer to a prompt that is no command and not for the model either: a slash and a word
-    /// that is no file's path, or a word that leaves.
-    pub(super) fn no_command(&self, servers: &Hub, prompt: &str) -> Option<String> {
-        let prompt = prompt.trim();
-        if leaves(prompt) {
-            return Some(format!("`{prompt}` is not sent to the model. {LEAVING}"));
-        }
-        let (first, _) = word(prompt);
-        let name = first.strip_prefix('/').filter(|name| is_name(name))?;
-        if Path::new(first).exists() {
-            return None;
-        }
-        let similar = self.similar(servers, name);
-        let similar = similar.map(|name| format!(" Did you mean `/{name}`?")).unwrap_or_default();
-        Some(format!("Unknown command `{first}`.{similar} {HINT}"))
+/// Returns the name of the command that was meant by a name, if one of the known names is near enough.
+pub(super) fn similar(name: &str, known: impl Iterator<Item = String>) -> Option<String> {
+    let name = name.to_lowercase();
+    if let Some((_, here)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name) {
+        return Some((*here).to_owned());
     }
-
-    /// The command that was meant by a name, if one is near enough.
-    fn similar(&self, servers: &Hub, name: &str) -> Option<String> {
-        let name = name.to_lowercase();
-        if let Some((_, here)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name) {
-            return Some((*here).to_owned());
-        }
-        let built_in = self.commands.iter().map(|command| command.name.to_owned());
-        let own = self.own().into_iter().map(|found| found.name);
-        let prompts = self.prompts(servers).into_iter().map(|prompt| prompt.name);
-        let near = built_in.chain(own).chain(prompts).filter_map(|known| {
-            let short = known.len().min(name.len());
-            let begins = known.starts_with(&name) || name.starts_with(&known);
-            let distance = strsim::osa_distance(&known.to_lowercase(), &name);
-            let is_near = distance <= short / 3 || (begins && short >= COMPLETED);
-            is_near.then_some((distance, known))
-        });
-        near.min().map(|(_, known)| known)
-    }
+    let near = known.filter_map(|known| {
+        let short = known.len().min(name.len());
+        let begins = known.starts_with(&name) || name.starts_with(&known);
+        let distance = strsim::osa_distance(&known.to_lowercase(), &name);
+        let is_near = distance <= short / 3 || (begins && short >= COMPLETED);
+        is_near.then_some((distance, known))
+    });
+    near.min().map(|(_, known)| known)
 }
 
-/// Returns whether a word could name a command, as no path, comment or part of a sentence could.
-fn is_name(word: &str) -> bool {
+/// Returns `true` if a word could name a command, as no path, comment or part of a sentence could.
+pub(super) fn is_name(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-');
     word == "?" || (!word.is_empty() && word.chars().all(plain))
 }

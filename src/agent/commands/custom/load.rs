@@ -10,25 +10,71 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use super::template::PromptTemplate;
-use super::{CommandDirectory, CommandOwner, CustomLimits};
+use crate::commands::words::first_sentence;
+use crate::session::{CommandArgument, SessionCommand};
 
 /// Maximum depth of the directories that make up a name.
 const DEEPEST: usize = 8;
+
+/// A directory with files of commands in it, and in the directories below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandDirectory {
+    /// Path of the directory.
+    pub dir: PathBuf,
+    /// Owner of the commands in the directory.
+    pub owner: CommandOwner,
+}
+
+/// Owner of commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandOwner {
+    /// The user's, for all projects.
+    User,
+    /// A project's whose folder the user trusts.
+    Project,
+    /// A project's of which the user has said nothing: they are asked before it runs anything.
+    Unjudged,
+}
+
+/// Bounds of the files that are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomLimits {
+    /// Files.
+    pub files: usize,
+    /// Bytes of one.
+    pub bytes: usize,
+}
+
+impl Default for CustomLimits {
+    fn default() -> Self {
+        Self { files: 500, bytes: 64 << 10 }
+    }
+}
+
+impl CommandOwner {
+    /// Returns the full name of a command whose short name is taken.
+    pub(in crate::commands) fn whole(self, name: &str) -> String {
+        match self {
+            Self::User => format!("user.{name}"),
+            Self::Project | Self::Unjudged => format!("workspace.{name}"),
+        }
+    }
+}
 
 /// A file that is, or should be, a command.
 #[derive(Debug, Clone)]
 pub(in crate::commands) struct CommandFile {
     /// Name of the command, without the slash.
     pub(in crate::commands) name: String,
-    pub(super) file: PathBuf,
-    pub(super) owner: CommandOwner,
+    pub(in crate::commands) file: PathBuf,
+    pub(in crate::commands) owner: CommandOwner,
     /// Content of the file, or an error that names the line.
-    pub(super) read: Arc<Result<CommandText, String>>,
+    pub(in crate::commands) read: Arc<Result<CommandText, String>>,
 }
 
 /// Content of a command's file.
 #[derive(Debug)]
-pub(super) struct CommandText {
+pub(in crate::commands) struct CommandText {
     pub(super) description: String,
     pub(super) prompt: PromptTemplate,
 }
@@ -46,7 +92,7 @@ pub(super) struct Cache(Known);
 
 type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<CommandText, String>>)>;
 
-/// By what it is seen that a file has changed.
+/// Properties of a file that tell if it has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -54,7 +100,29 @@ struct Stamp {
 }
 
 impl CommandFile {
-    pub(super) fn file_name(&self) -> String {
+    /// Describes the command for lists.
+    pub(in crate::commands) fn listed(&self) -> SessionCommand {
+        let description = match &*self.read {
+            Ok(written) if !written.description.is_empty() => first_sentence(&written.description),
+            Ok(_) => format!("your own, from {}", self.file_name()),
+            Err(_) => format!("cannot be used: {} is wrong", self.file_name()),
+        };
+        let takes =
+            self.read.as_ref().as_ref().is_ok_and(|written| written.prompt.takes_arguments());
+        let args = CommandArgument {
+            name: "args".to_owned(),
+            description: "what goes into the prompt".to_owned(),
+            is_required: false,
+        };
+        SessionCommand {
+            name: self.name.clone(),
+            description,
+            usage: if takes { "[ARGS]".to_owned() } else { String::new() },
+            arguments: Some(args).filter(|_| takes).into_iter().collect(),
+        }
+    }
+
+    fn file_name(&self) -> String {
         self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }

@@ -1,0 +1,308 @@
+//! The commands of a session, and what a prompt or a path means.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
+use super::custom::{self, CommandFile, Custom};
+use super::prompts::{self, PromptCommand};
+use super::unknown::{self, HINT, LEAVING, is_name, leaves};
+use super::words::{list, word};
+use crate::session::{CommandReply, CommandTurn, Commands, PromptPart, Session, SessionCommand};
+use tandem_mcp::Hub;
+
+/// A command, or a group of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// Name as it is typed, without the slash.
+    pub name: &'static str,
+    /// One-line description for lists.
+    pub description: &'static str,
+    /// Arguments, in order.
+    pub arguments: &'static [Argument],
+    /// Sub-commands, if the command is a group.
+    pub sub_commands: &'static [Self],
+    /// `true` if the command may ask the model or the user, so that messages may appear before it
+    /// ends.
+    pub asks_model: bool,
+    pub(super) run: Option<Run>,
+}
+
+/// An argument of a command.
+#[derive(Debug, Clone, Copy)]
+pub struct Argument {
+    /// Name, in a word.
+    pub name: &'static str,
+    /// Description for people.
+    pub description: &'static str,
+    /// `true` if the command does nothing without this argument.
+    pub is_required: bool,
+}
+
+/// Function that runs a command. A reply or an error is Markdown for people.
+pub(super) type Run = for<'a> fn(CommandRequest<'a>) -> BoxFuture<'a, Result<CommandReply, String>>;
+
+/// Input of a command's function.
+pub(super) struct CommandRequest<'a> {
+    /// Text after the command's name, trimmed.
+    pub(super) args: &'a str,
+    pub(super) turn: &'a CommandTurn<'a>,
+    pub(super) registry: &'a Registry,
+}
+
+/// Reason why a path and arguments are no command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathError {
+    /// Unknown command. `/help` lists the commands.
+    Unknown(String),
+    /// The command takes other arguments, or needs a sub-command.
+    Usage(String),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(why) | Self::Usage(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
+
+/// The commands of a session.
+#[derive(Clone)]
+pub struct Registry {
+    commands: &'static [Command],
+    custom: Option<Arc<Custom>>,
+}
+
+impl Registry {
+    /// Makes a registry of built-in commands.
+    pub(super) fn new(commands: &'static [Command]) -> Self {
+        Self { commands, custom: None }
+    }
+
+    /// Makes a registry of all built-in commands, and the user's own.
+    pub fn with(custom: Arc<Custom>) -> Self {
+        Self { custom: Some(custom), ..Self::default() }
+    }
+
+    /// Returns the commands at the top.
+    pub fn list(&self) -> &[Command] {
+        self.commands
+    }
+
+    /// Returns the prompt that runs the command at a path (`["memory", "add"]`), to be given to the
+    /// session. The own commands of `session` count, too.
+    pub fn prompt(
+        &self,
+        path: &[impl AsRef<str>],
+        args: &str,
+        session: Option<&Session>,
+    ) -> Result<String, PathError> {
+        let words = path.iter().flat_map(|part| part.as_ref().split_whitespace());
+        let path = words.collect::<Vec<_>>().join(" ");
+        let path = format!("/{}", path.trim_start_matches('/'));
+        let is_own = |session: &Session| session.is_command(&[PromptPart::Text(path.clone())]);
+        if self.find(&path).is_none() && session.is_some_and(is_own) {
+            return Ok(format!("{path} {}", args.trim()).trim_end().to_owned());
+        }
+        let found = self.find(&path).ok_or_else(|| {
+            let names = list(self.commands.iter().map(|command| format!("`/{}`", command.name)));
+            PathError::Unknown(format!("Unknown command `{path}`. Known commands: {names}."))
+        })?;
+        if !found.args.is_empty() {
+            return Err(PathError::Unknown(found.no_such_sub_command()));
+        }
+        let prompt = format!("{path} {}", args.trim());
+        if let Some(found) = self.find(&prompt) {
+            found.check().map_err(PathError::Usage)?;
+        }
+        Ok(prompt.trim_end().to_owned())
+    }
+
+    /// Returns the command that a prompt asks for, arguments right or wrong.
+    pub(super) fn find<'a>(&self, prompt: &'a str) -> Option<ParsedCommand<'a>> {
+        let (name, mut args) = word(prompt.trim().strip_prefix('/')?);
+        let mut command = named(self.commands, name)?;
+        let mut path = name.to_owned();
+        loop {
+            let (name, rest) = word(args);
+            let Some(sub_command) = named(command.sub_commands, name) else {
+                return Some(ParsedCommand { path, command, args });
+            };
+            path = format!("{path} {name}");
+            (command, args) = (sub_command, rest);
+        }
+    }
+
+    /// Returns the user's own commands. One with the name of a built-in command gets a longer name.
+    pub(super) fn own(&self) -> Vec<CommandFile> {
+        let mut found = self.custom.as_ref().map(|custom| custom.list()).unwrap_or_default();
+        for it in &mut found {
+            if self.is_built_in(&it.name) {
+                it.name = it.owner.whole(&it.name);
+            }
+        }
+        found
+    }
+
+    /// Returns the user's own command that a prompt asks for, and what follows its name.
+    fn own_command<'a>(&self, prompt: &'a str) -> Option<(CommandFile, &'a str)> {
+        let (name, args) = word(prompt.trim().strip_prefix('/')?);
+        self.own().into_iter().find(|found| found.name == name).map(|found| (found, args))
+    }
+
+    /// Returns the prompts of these servers, as commands.
+    fn prompts(&self, servers: &Hub) -> Vec<PromptCommand> {
+        let own = self.own();
+        let is_own = |name: &str| own.iter().any(|command| command.name == name);
+        prompts::of_servers(servers, |name| self.is_built_in(name) || is_own(name))
+    }
+
+    /// Returns the servers' prompt that a text asks for, and what follows its name.
+    fn server_prompt<'a>(&self, servers: &Hub, text: &'a str) -> Option<(PromptCommand, &'a str)> {
+        let (name, args) = word(text.trim().strip_prefix('/')?);
+        let mut prompts = self.prompts(servers).into_iter();
+        prompts.find(|prompt| prompt.is_named(name)).map(|found| (found, args))
+    }
+
+    /// Returns the name of the command that was meant by a name, if one is near enough.
+    fn similar(&self, servers: &Hub, name: &str) -> Option<String> {
+        let built_in = self.commands.iter().map(|command| command.name.to_owned());
+        let own = self.own().into_iter().map(|found| found.name);
+        let prompts = self.prompts(servers).into_iter().map(|prompt| prompt.name);
+        unknown::similar(name, built_in.chain(own).chain(prompts))
+    }
+
+    fn is_built_in(&self, name: &str) -> bool {
+        named(self.commands, name).is_some()
+    }
+}
+
+#[async_trait]
+impl Commands for Registry {
+    fn name(&self, servers: &Hub, prompt: &str) -> Option<String> {
+        if let Some(found) = self.find(prompt) {
+            return Some(found.path);
+        }
+        if let Some((found, _)) = self.own_command(prompt) {
+            return Some(found.name);
+        }
+        Some(self.server_prompt(servers, prompt)?.0.name)
+    }
+
+    fn unknown(&self, servers: &Hub, prompt: &str) -> Option<String> {
+        let prompt = prompt.trim();
+        if leaves(prompt) {
+            return Some(format!("`{prompt}` is not sent to the model. {LEAVING}"));
+        }
+        let (first, _) = word(prompt);
+        let name = first.strip_prefix('/').filter(|name| is_name(name))?;
+        // It may be a file's path that the model is to be told.
+        if Path::new(first).exists() {
+            return None;
+        }
+        let similar = self.similar(servers, name);
+        let similar = similar.map(|name| format!(" Did you mean `/{name}`?")).unwrap_or_default();
+        Some(format!("Unknown command `{first}`.{similar} {HINT}"))
+    }
+
+    fn of_session(&self, servers: &Hub) -> Vec<SessionCommand> {
+        let (own, prompts) = (self.own(), self.prompts(servers));
+        let own = own.iter().map(CommandFile::listed);
+        own.chain(prompts.iter().map(PromptCommand::listed)).collect()
+    }
+
+    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String> {
+        let Some(found) = self.find(prompt) else {
+            if let Some((found, args)) = self.own_command(prompt) {
+                return custom::run(&found, args);
+            }
+            let found = self.server_prompt(turn.hub(), prompt);
+            let (command, args) = found.ok_or("Unknown command. `/help` lists the commands.")?;
+            return prompts::run(&command, args, turn).await;
+        };
+        let run = found.check()?;
+        run(CommandRequest { args: found.args, turn, registry: self }).await
+    }
+}
+
+/// The command that a prompt names, and the text after its name.
+pub(super) struct ParsedCommand<'a> {
+    /// Names, from the top.
+    pub(super) path: String,
+    pub(super) command: &'static Command,
+    /// Text after the command's name.
+    pub(super) args: &'a str,
+}
+
+impl ParsedCommand<'_> {
+    /// Returns the function to run, or a message on how the command is used.
+    fn check(&self) -> Result<Run, String> {
+        let Self { path, command, args } = self;
+        let Some(run) = command.run else {
+            return Err(self.no_such_sub_command());
+        };
+        if args.is_empty()
+            && let Some(missing) = command.arguments.iter().find(|argument| argument.is_required)
+        {
+            let usage = command.usage(path);
+            return Err(format!("{usage}\n\nMissing: {}.", missing.description));
+        }
+        if !args.is_empty() && command.arguments.is_empty() && !command.sub_commands.is_empty() {
+            return Err(self.no_such_sub_command());
+        }
+        if !args.is_empty() && command.arguments.is_empty() {
+            return Err(format!("`/{path}` takes no arguments; nothing was done."));
+        }
+        Ok(run)
+    }
+
+    fn no_such_sub_command(&self) -> String {
+        let Self { path, command, args } = self;
+        let (asked, _) = word(args);
+        if command.sub_commands.is_empty() {
+            return format!("`/{path}` has no sub-commands, and so no `{asked}`.");
+        }
+        let has = command_lines(path, command.sub_commands);
+        match asked {
+            "" => format!("`/{path}` needs one of these:\n\n{has}"),
+            asked => format!("`/{path}` has no `{asked}`. It has:\n\n{has}"),
+        }
+    }
+}
+
+impl Command {
+    /// Returns `true` if the command itself runs: a group need not.
+    pub fn runs(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Returns a line on how the command is used: `/memory add TEXT`, and what that does.
+    pub(super) fn usage(&self, path: &str) -> String {
+        let arguments = self.arguments.iter().map(|argument| {
+            let name = argument.name.to_uppercase();
+            if argument.is_required { format!(" {name}") } else { format!(" [{name}]") }
+        });
+        format!("`/{path}{}`: {}", arguments.collect::<String>(), self.description)
+    }
+}
+
+/// Returns a list of the usages of these commands and their sub-commands.
+pub(super) fn command_lines(above: &str, commands: &[Command]) -> String {
+    let lines = commands.iter().map(|command| {
+        let path = format!("{above} {}", command.name);
+        let path = path.trim_start();
+        let own = command.run.map(|_| format!("- {}\n", command.usage(path)));
+        own.unwrap_or_default() + &command_lines(path, command.sub_commands)
+    });
+    lines.collect()
+}
+
+fn named(commands: &'static [Command], name: &str) -> Option<&'static Command> {
+    commands.iter().find(|command| command.name == name)
+}
