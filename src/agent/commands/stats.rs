@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::registry::{Command, CommandRequest};
 use super::words::list;
-use crate::session::{CommandReply, Event, Millis, ToolOutcome, Usage};
+use crate::session::{
+    Activity, CallStep, CommandReply, Event, Millis, Projection, ToolOutcome, UpdateKind, Usage,
+};
 
 pub(super) const COMMAND: Command = Command {
     name: "stats",
@@ -17,13 +19,16 @@ pub(super) const COMMAND: Command = Command {
 
 fn stats(request: &CommandRequest<'_>) -> String {
     let mut stats = SessionStats::default();
+    let mut projection = Projection::default();
     let mut log = request.turn.events();
     while let Some(entry) = log.try_next_run() {
         // What counts begins with the first prompt.
         if !matches!(*entry.event, Event::SessionStarted(_)) {
-            stats.pass(entry.at);
+            stats.pass(projection.activity(), entry.at);
         }
-        stats.count(&entry.event);
+        if let Some(update) = projection.apply(&entry) {
+            stats.count(&update.kind);
+        }
     }
     stats.report(&request.turn.model())
 }
@@ -38,10 +43,8 @@ struct SessionStats {
     /// By name.
     tools: BTreeMap<String, Outcomes>,
     clock: Clock,
-    /// Calls that have begun: their names, and whether a question is open.
-    calls: BTreeMap<String, (String, bool)>,
-    /// `true` while a turn runs that is no command, or that asks the model.
-    in_turn: bool,
+    /// `true` if the command that runs has asked the model.
+    command_asked: bool,
 }
 
 #[derive(Default)]
@@ -64,70 +67,58 @@ struct Clock {
 }
 
 impl SessionStats {
-    /// The time since the event before was spent as things stood after that.
-    fn pass(&mut self, now: Millis) {
+    /// Counts the time since the entry before, which was spent on the activity after that entry.
+    fn pass(&mut self, activity: Activity<'_>, now: Millis) {
+        // The wall clock may have been set back.
         let since = (now - self.clock.last).max(0);
         self.clock.last = now;
         if self.clock.first.is_none() {
             self.clock.first = Some(now);
-        } else if self.calls.values().any(|(_, asked)| *asked) {
-            self.clock.questions += since;
-        } else if !self.calls.is_empty() {
-            self.clock.tools += since;
-        } else if self.in_turn {
-            self.clock.model += since;
+            return;
+        }
+        match activity {
+            Activity::AwaitingAnswer(_) => self.clock.questions += since,
+            Activity::Calling(_) => self.clock.tools += since,
+            Activity::Command(..) if !self.command_asked => {}
+            Activity::Idle => {}
+            Activity::Answering(_)
+            | Activity::Thinking(_)
+            | Activity::AwaitingModel(_)
+            | Activity::Retrying(..)
+            | Activity::Command(..) => self.clock.model += since,
         }
     }
 
-    fn count(&mut self, event: &Event) {
-        match event {
-            Event::TurnStarted { .. } | Event::Asked(_) => {
+    fn count(&mut self, update: &UpdateKind<'_>) {
+        match update {
+            UpdateKind::TurnStarted => {
                 self.turns += 1;
-                self.in_turn = true;
+                self.command_asked = false;
             }
-            Event::CommandStarted { .. } => {
-                self.turns -= 1;
-                self.in_turn = false;
+            // A command counts as a prompt only if it asks the model.
+            UpdateKind::CommandStarted(_) => self.turns -= 1,
+            UpdateKind::CommandAsked => {
+                self.turns += 1;
+                self.command_asked = true;
             }
-            Event::TurnFinished { .. } => self.in_turn = false,
-            Event::Retry(_) => self.retries += 1,
-            Event::AnswerFinished { usage, .. } => {
+            UpdateKind::Retry { .. } => self.retries += 1,
+            UpdateKind::AnswerFinished(usage) => {
                 self.answers += 1;
-                self.spent(*usage);
+                self.spent(usage);
             }
-            Event::Compressed(short) => self.spent(short.usage),
-            Event::CallStarted(started) => {
-                let call = (started.call.name.clone(), started.question.is_some());
-                self.calls.insert(started.call.id.clone(), call);
+            UpdateKind::Note { usage: Some(usage), .. } => self.spent(usage),
+            UpdateKind::Call(started, CallStep::Finished(outcome)) => {
+                self.tools.entry(started.call.name.clone()).or_default().count(outcome);
             }
-            Event::QuestionClosed { call, .. } => {
-                if let Some((_, asked)) = self.calls.get_mut(call) {
-                    *asked = false;
-                }
-            }
-            Event::CallFinished { call, outcome } => self.finished(call, outcome),
             _ => {}
         }
     }
 
-    fn spent(&mut self, usage: Usage) {
+    fn spent(&mut self, usage: &Usage) {
         self.usage.input += usage.input;
         self.usage.cached += usage.cached;
         self.usage.output += usage.output;
         self.usage.thoughts += usage.thoughts;
-    }
-
-    fn finished(&mut self, call: &str, outcome: &ToolOutcome) {
-        // A call that the cancel overtook never began.
-        let Some((name, _)) = self.calls.remove(call) else { return };
-        let outcomes = self.tools.entry(name).or_default();
-        match outcome {
-            ToolOutcome::Done(_) => outcomes.done += 1,
-            ToolOutcome::Failed(_) => outcomes.failed += 1,
-            ToolOutcome::Rejected => outcomes.rejected += 1,
-            ToolOutcome::Cancelled => outcomes.cancelled += 1,
-            ToolOutcome::Interrupted => outcomes.interrupted += 1,
-        }
     }
 
     fn report(&self, model: &str) -> String {
@@ -160,6 +151,16 @@ impl SessionStats {
 }
 
 impl Outcomes {
+    fn count(&mut self, outcome: &ToolOutcome) {
+        match outcome {
+            ToolOutcome::Done(_) => self.done += 1,
+            ToolOutcome::Failed(_) => self.failed += 1,
+            ToolOutcome::Rejected => self.rejected += 1,
+            ToolOutcome::Cancelled => self.cancelled += 1,
+            ToolOutcome::Interrupted => self.interrupted += 1,
+        }
+    }
+
     fn report(&self) -> String {
         let counts = [
             (self.done, "done"),

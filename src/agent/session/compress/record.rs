@@ -12,6 +12,9 @@ use tandem_tools::{Access, Content, Kind, Todo, ToolOutput};
 const FILES: usize = 100;
 
 /// Files, todos and open calls of a conversation, folded from its events.
+///
+/// The projection is no substitute: it holds no files, and it drops the todo list when nothing of it
+/// is left to do, which people need not see any more and the model does.
 #[derive(Default)]
 pub(in crate::session) struct WorkRecord {
     /// Calls that have not ended.
@@ -23,6 +26,7 @@ pub(in crate::session) struct WorkRecord {
 }
 
 impl WorkRecord {
+    /// Folds in an event.
     pub(in crate::session) fn fold(&mut self, event: &Event) {
         match event {
             Event::Forgotten => *self = Self::default(),
@@ -54,7 +58,7 @@ impl WorkRecord {
         }
     }
 
-    /// The files, as the model names them, and the todo list.
+    /// Returns the files, as the model names them, and the todo list.
     pub(super) fn told(&self, workspace: &Workspace) -> Compressed {
         let named = |path: &PathBuf| workspace.relative(path);
         let only_read = self.read.iter().filter(|path| !self.changed.contains(path));
