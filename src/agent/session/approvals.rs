@@ -31,8 +31,8 @@ impl Approvals {
         Self { permissions, consent, questions, gate, log }
     }
 
-    /// Has the rules read that people have written, if they have not been; what is wrong with them
-    /// is said then.
+    /// Has the rules read that people have written, if they have not been, and tells people what is
+    /// wrong with them.
     pub(super) async fn load_rules(&self) {
         if !self.permissions.is_loaded() {
             let permissions = Arc::clone(&self.permissions);
@@ -68,7 +68,7 @@ impl Approvals {
         answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
     }
 
-    /// Does what an answer says: returns the content with which the call may run, if the user has
+    /// Acts on an answer. Returns the content with which the call may run, if the user has
     /// edited it, or the outcome of a call that may not.
     pub(super) async fn obey(
         &self,

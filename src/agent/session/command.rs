@@ -53,14 +53,14 @@ pub enum CommandReply {
     Say(String),
     /// The model is asked this in the same turn, with all that belongs to it.
     Ask(Vec<Part>),
-    /// The same, when its gaps have been filled.
+    /// The model is asked this in the same turn, when its gaps have been filled.
     Fill(Template),
 }
 
 /// A command that only this session has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionCommand {
-    /// As it is typed, without the slash.
+    /// Name as it is typed, without the slash.
     pub name: String,
     /// One-line description for lists.
     pub description: String,
@@ -73,7 +73,7 @@ pub struct SessionCommand {
 /// An argument of such a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandArgument {
-    /// In a word.
+    /// Name, in a word.
     pub name: String,
     /// Description for people.
     pub description: String,
@@ -82,7 +82,7 @@ pub struct CommandArgument {
 }
 
 impl SessionCommand {
-    /// A line on how it is used.
+    /// Returns a line on how the command is used.
     pub fn line(&self) -> String {
         let Self { name, description, usage, .. } = self;
         let space = if usage.is_empty() { "" } else { " " };
@@ -303,12 +303,12 @@ impl CommandTurn<'_> {
 pub(super) enum NotForModel {
     /// A command; its name and all that was typed.
     Command(String, String),
-    /// It looks like a command and is none; the name, and the answer.
+    /// A text that looks like a command and is none; the name, and the answer.
     Unknown(String, String),
 }
 
-/// A prompt's command, also one of a server that is only getting ready; or the answer, if there is
-/// no such command.
+/// Finds a prompt's command, also one of a server that is only getting ready; or the answer, if there
+/// is no such command.
 pub(super) async fn find(
     engine: &Engine,
     commands: &dyn Commands,
@@ -333,13 +333,13 @@ pub(super) async fn find(
     Some(NotForModel::Unknown(name.to_owned(), why))
 }
 
-/// Returns whether a prompt begins with a slash and a word.
+/// Returns `true` if a prompt begins with a slash and a word.
 fn looks_like_one(text: &str) -> bool {
     let name = text.trim_start().strip_prefix('/').unwrap_or_default();
     name.starts_with(|c: char| !c.is_whitespace() && c != '/')
 }
 
-/// Returns whether a prompt is a command.
+/// Returns `true` if a prompt is a command.
 pub(super) fn is_one(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
     text(prompt).is_some_and(|text| commands.name(servers, &text).is_some())
 }
@@ -353,7 +353,7 @@ pub(super) fn unknown(
     commands.unknown(servers, &text(prompt)?)
 }
 
-/// A prompt's text, if it begins with any.
+/// Returns a prompt's text, if it begins with any.
 fn text(prompt: &[PromptPart]) -> Option<String> {
     let begins = matches!(prompt.first(), Some(PromptPart::Text(_)));
     begins.then(|| prompt.iter().map(ToString::to_string).collect())

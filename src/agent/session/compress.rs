@@ -20,10 +20,11 @@ use super::engine::Engine;
 use super::event::{self, Compressed, Event};
 use tandem_model::{self as model, Message};
 
-/// The share of the window that the user's earlier words may have.
+/// Percentage of the window that the user's earlier words may have.
 const SAID: u64 = 10;
 
-/// When it is done, or tried, again: when the conversation has grown by this share of the window.
+/// Growth of the conversation, in percent of the window, after which it is compressed, or that is
+/// tried, again.
 const AGAIN: u64 = 10;
 
 /// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
@@ -35,7 +36,7 @@ const WHOLE: usize = 20;
 /// Sentinel: automatic compression is off.
 const DISABLED: u64 = u64::MAX;
 
-/// Why a conversation is as long as before.
+/// Reason why a conversation is as long as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompressError {
     /// There is nothing to sum up yet.

@@ -59,7 +59,7 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
     })
 }
 
-/// Does what the answer says; returns the outcome of the call that asked.
+/// Acts on the answer. Returns the outcome of the call that asked.
 async fn take(engine: &Engine, answer: Option<Answer>, cancel: &CancellationToken) -> ToolOutcome {
     let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
     let yes = permitted.is_ok();

@@ -13,7 +13,7 @@ pub enum Decision<'a> {
     RunEdited(&'a str),
     /// The call runs, and so does every call in this scope until the session ends.
     Always(&'a Scope),
-    /// The same, and in later sessions, too.
+    /// The call runs, and so does every call in this scope, in later sessions too.
     AlwaysAndSave(&'a Scope),
     /// The call does not run; the user's message to the model, if there is one.
     Reject(Option<&'a str>),

@@ -13,7 +13,7 @@ use tandem_tools::{NO_FILES_READ, ToolOutput};
 /// A prompt with gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {
-    /// The command whose it is, without the slash.
+    /// Name of the command, without the slash.
     pub command: String,
     /// Pieces of the prompt, in order.
     pub pieces: Vec<PromptPiece>,
@@ -24,7 +24,7 @@ pub struct Template {
 /// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PromptPiece {
-    /// It is said.
+    /// Text that is said as it is.
     Text(String),
     /// Content of this file, or of all files of this directory.
     File(String),
@@ -92,7 +92,7 @@ pub(super) async fn fill(
     Some(Ok(parts))
 }
 
-/// Runs a call; what came of it, if it was not cancelled.
+/// Runs a call. Returns what came of it; `None` if it was cancelled.
 async fn run(
     engine: &Engine,
     turn: CurrentTurn<'_>,
@@ -136,7 +136,7 @@ fn written(told: &str, command: &str) -> String {
     format!("{output}{ended}")
 }
 
-/// Why there is nothing to put in.
+/// Returns the reason why there is nothing to put in.
 fn why(outcome: ToolOutcome) -> String {
     match outcome {
         ToolOutcome::Failed(error) => error.message,

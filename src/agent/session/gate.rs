@@ -29,8 +29,8 @@ pub(super) struct Gate {
 pub(super) struct Shown(Option<oneshot::Receiver<Result<(), String>>>);
 
 impl Gate {
-    /// To be done before the call is announced. Only the front end that a turn came from can hold
-    /// it up.
+    /// Opens the gate for a call, which must not be announced yet: a fast front end would report in
+    /// vain. Only the front end that a turn came from can hold a call up.
     pub(super) fn open(&self, call: &str, origin: &Origin) -> Shown {
         if !self.watching.lock().contains(origin) {
             return Shown(None);
@@ -56,7 +56,7 @@ impl Gate {
 }
 
 impl Shown {
-    /// Waits until the call may run; or what becomes of it instead.
+    /// Waits until the call may run. The error is what becomes of it instead.
     pub(super) async fn passed(self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
         let Some(shown) = self.0 else { return Ok(()) };
         match cancel.run_until_cancelled(tokio::time::timeout(PATIENCE, shown)).await {

@@ -25,15 +25,15 @@ pub type Millis = i64;
 /// An event, and its place in the log.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its place, from 0.
+    /// Place in the log, from 0.
     pub index: usize,
-    /// When it happened.
+    /// Time at which it happened.
     pub at: Millis,
     /// The event.
     pub event: Arc<Event>,
 }
 
-/// The list. Cheap to clone: all clones are the same list.
+/// The list of a session's events. Cheap to clone: all clones are the same list.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<LogShared>,
@@ -61,9 +61,9 @@ struct LogEvents {
 
 /// A place in the list.
 enum Slot {
-    /// When, what, and how many bytes that takes, about.
+    /// Time, event, and about how many bytes it takes.
     Here(Millis, Arc<Event>, usize),
-    /// The same, in the file.
+    /// Time, and the event's place in the file.
     Shelved(Millis, FileSlice),
     /// A later event has taken the place of this one.
     Gone,
@@ -72,16 +72,16 @@ enum Slot {
 /// Chunks of one text, one after the other, as one event: whoever only wants what has come of them
 /// reads one.
 struct Run {
-    /// The index after the last chunk.
+    /// Index after the last chunk.
     end: usize,
-    /// When the last came.
+    /// Time of the last chunk.
     at: Millis,
     whole: Whole,
 }
 
 /// The one event of a run.
 enum Whole {
-    /// With how many bytes it takes, about.
+    /// Event, and about how many bytes it takes.
     Here(Arc<Event>, usize),
     Shelved(FileSlice),
 }
@@ -90,7 +90,7 @@ enum Whole {
 const LEAST_CHUNKS: usize = 8;
 
 impl Log {
-    /// A log that puts its oldest events there.
+    /// Makes an empty log that puts its oldest events on the shelf.
     pub(super) fn new(shelf: Shelf) -> Self {
         let (slots, runs) = (Vec::new(), BTreeMap::new());
         let events = LogEvents { slots, runs, open: None, first: 0, bytes: 0, shelf };
@@ -98,12 +98,12 @@ impl Log {
         Self { shared: Arc::new(LogShared { events, count }) }
     }
 
-    /// A log of its own, for tests of those who read it.
+    /// Makes a log in memory, for tests of readers.
     pub fn in_memory() -> Self {
         Self::new(Shelf::new(Arc::new(tandem_tools::scratch::Scratch::new(None)), usize::MAX))
     }
 
-    /// Adds an event; its index.
+    /// Adds an event. Returns its index.
     pub fn append(&self, event: Event) -> usize {
         tracing::trace!(?event);
         let mut events = self.shared.events.lock();
@@ -128,7 +128,7 @@ impl Log {
         *self.shared.count.borrow()
     }
 
-    /// Everything from the index `from` on, past and to come.
+    /// Returns a reader of everything from the index `from` on, past and to come.
     pub fn read(&self, from: usize) -> Reader {
         Reader {
             shared: Arc::clone(&self.shared),
@@ -242,12 +242,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The next event, when there is one.
+    /// Waits for the next event.
     pub async fn next(&mut self) -> Arc<Event> {
         self.next_entry().await.event
     }
 
-    /// The next event with its place, when there is one. Whoever reads many lets others run.
+    /// Waits for the next event, with its place. Whoever reads many lets others run.
     pub async fn next_entry(&mut self) -> Entry {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -265,12 +265,12 @@ impl Reader {
         let _ = self.count.wait_for(|count| *count > next).await;
     }
 
-    /// The next event, if there is one already.
+    /// Returns the next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.try_next_entry().map(|entry| entry.event)
     }
 
-    /// The next event with its place, if there is one already.
+    /// Returns the next event with its place, if there is one already.
     pub fn try_next_entry(&mut self) -> Option<Entry> {
         let events = self.shared.events.lock();
         let (index, at, place, file) = loop {
@@ -291,7 +291,7 @@ impl Reader {
         Some(Entry { index, at, event: from_shelf(file, place) })
     }
 
-    /// The next event with its place, if there is one already. Chunks of a text that has ended come
+    /// Returns the next event with its place, if there is one already. Chunks of a text that has ended come
     /// as one, at the place of the first and with the time of the last.
     pub fn try_next_run(&mut self) -> Option<Entry> {
         let events = self.shared.events.lock();
@@ -311,7 +311,7 @@ impl Reader {
         Some(Entry { index, at, event: from_shelf(file, place) })
     }
 
-    /// The event that [`Reader::try_next`] would give, left where it is.
+    /// Returns the event that [`Reader::try_next`] would return, and leaves it where it is.
     pub fn peek(&mut self) -> Option<Arc<Event>> {
         let event = self.try_next();
         if event.is_some() {
@@ -320,12 +320,12 @@ impl Reader {
         event
     }
 
-    /// Leaves out what comes before an index.
+    /// Skips what comes before an index.
     pub fn skip_to(&mut self, index: usize) {
         self.next = self.next.max(index);
     }
 
-    /// The index of the event after the last one given.
+    /// Returns the index of the event after the last one returned.
     pub fn position(&self) -> usize {
         self.next
     }

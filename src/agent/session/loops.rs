@@ -35,14 +35,14 @@ pub(super) struct LoopDetector {
 
 /// A loop that was detected.
 pub(super) struct Loop {
-    /// For people, as the end of a sentence.
+    /// Description for people, as the end of a sentence.
     what: String,
     /// The call whose result the model is told of it with; none if it is what it said.
     call: Option<String>,
 }
 
 impl LoopDetector {
-    /// Nothing yet. Nothing at all counts if the settings, or the user, say so.
+    /// Makes a detector that has seen nothing. Nothing counts if the settings, or the user, say so.
     pub(super) fn new(engine: &Engine) -> Self {
         let counts = engine.upkeep.detect_loops
             && !engine.approvals.permissions.allowed().contains(&Scope::Repetition);
@@ -56,26 +56,26 @@ impl LoopDetector {
         }
     }
 
-    /// A new answer begins, or the one at hand from the beginning.
+    /// Begins a new answer, or the one at hand from the beginning.
     pub(super) fn begin_answer(&mut self) {
         self.text = Repetition::default();
         self.thought = Repetition::default();
     }
 
-    /// The model says more; whether it only repeats itself.
+    /// Adds text that the model says. Returns a loop if the model only repeats itself.
     pub(super) fn says(&mut self, text: &str) -> Option<Loop> {
         let repeats = self.text_counts && self.text.add(text);
         repeats.then(|| Loop { what: "the same text again and again".to_owned(), call: None })
     }
 
-    /// The same for what it thinks.
+    /// Adds text that the model thinks. Returns a loop if the model only repeats itself.
     pub(super) fn thinks(&mut self, text: &str) -> Option<Loop> {
         let repeats = self.text_counts && self.thought.add(text);
         repeats.then(|| Loop { what: "the same thought again and again".to_owned(), call: None })
     }
 
-    /// Calls have been made; whether they, and those before, only repeat themselves. `since` is
-    /// where what came of them is in the log.
+    /// Adds calls that have been made, whose outcomes are in the log from the index `since` on. Returns
+    /// a loop if they, and those before, only repeat themselves.
     pub(super) fn calls(&mut self, engine: &Engine, calls: &[Call], since: usize) -> Option<Loop> {
         if !self.calls_count {
             return None;
@@ -105,7 +105,8 @@ impl LoopDetector {
         Some(Loop { what, call: Some(last.id.clone()) })
     }
 
-    /// Tells the model, or asks the user if the model has been told; why the turn ends, if it does.
+    /// Tells the model, or asks the user if the model has been told. Returns the reason why the turn
+    /// ends, if it does.
     pub(super) async fn meet(
         &mut self,
         engine: &Engine,
@@ -147,7 +148,7 @@ impl LoopDetector {
 /// The user's decision on a loop.
 enum LoopAnswer {
     GoOn,
-    /// It is to go on, and not so.
+    /// The model is to go on in another way, which the user says.
     Instead(String),
     Stop,
 }

@@ -25,7 +25,7 @@ const MOST: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mention {
     path: String,
-    /// It is one for sure, and not a word that begins with `@`.
+    /// `true` if this is a path for sure, and not a word that begins with `@`.
     certain: bool,
 }
 

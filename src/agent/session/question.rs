@@ -32,7 +32,7 @@ pub enum AnswerError {
 /// The questions of one session.
 #[derive(Default)]
 pub(super) struct Questions {
-    /// By call.
+    /// State of each question, by call.
     by_call: Mutex<HashMap<String, QuestionState>>,
 }
 
@@ -82,7 +82,7 @@ impl Questions {
         matches!(self.by_call.lock().get(call), Some(QuestionState::Open { .. }))
     }
 
-    /// The calls that are asked about now.
+    /// Returns the calls that are asked about now.
     pub(super) fn open_now(&self) -> Vec<Arc<CallStarted>> {
         let open = |state: &QuestionState| match state {
             QuestionState::Open { asked, .. } => Some(Arc::clone(asked)),

@@ -21,7 +21,8 @@ const MAX_NOTICES: usize = 20;
 pub(super) struct TurnQueue {
     engine: Arc<Engine>,
     commands: Arc<dyn Commands>,
-    /// "A turn runs" and the log's word on it change under this lock.
+    /// "A turn runs" and the log's word on it change under this lock, which is taken before those of the
+    /// state, the questions and the log.
     turns: Mutex<Turns>,
 }
 

@@ -12,6 +12,7 @@ use tandem_mcp::Hub;
 use tandem_model::ToolDeclaration;
 use tandem_tools::{Access, Tool, ToolSpec};
 
+/// The tools of a session.
 pub(super) struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
     servers: Arc<Hub>,
@@ -21,16 +22,16 @@ pub(super) struct Toolbox {
 
 /// All tools, as the servers offered them at some time, and rules allowed them.
 struct ToolCatalog {
-    /// Of what the servers offer.
+    /// Version of what the servers offer.
     version: u64,
     /// Number of built-in tools that are available.
     offered: usize,
     /// Rules from which the tools were selected.
     rules: Arc<LoadedRules>,
     tools: Vec<Arc<dyn Tool>>,
-    /// Of each tool.
+    /// The specification of each tool.
     specs: Vec<Arc<ToolSpec>>,
-    /// The same as the model is told of it.
+    /// The declaration of each tool that rules allow, for the model.
     declarations: Arc<[ToolDeclaration]>,
 }
 
@@ -43,7 +44,7 @@ impl Toolbox {
         Self { built_in, servers, permissions, known: Mutex::default() }
     }
 
-    /// The tool of that name, current or older. Some models write no dots in names.
+    /// Returns the tool of that name, current or older. Some models write no dots in names.
     pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
         let known = self.known();
         let specs = &known.specs;
@@ -87,7 +88,7 @@ impl Toolbox {
         }
     }
 
-    /// The built-in ones that can do something.
+    /// Returns the built-in tools that can do something.
     fn offered(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }

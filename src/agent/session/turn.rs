@@ -109,8 +109,8 @@ fn ended(reason: FinishReason) -> StopReason {
     }
 }
 
-/// One answer of the model, to a conversation that is compressed first if it is too long for it, or
-/// a summary of it is there; none if the turn is cancelled.
+/// Asks the model for one answer, to a conversation that is compressed first if it is too long, or a
+/// summary of it is there. Returns `None` if the turn is cancelled.
 async fn answer(
     engine: &Engine,
     system: &mut Arc<str>,
@@ -135,13 +135,13 @@ async fn answer(
 
 /// An answer of the model.
 enum ModelAnswer {
-    /// All of it: the calls that the model asks for, and why it ended.
+    /// A whole answer: the calls that the model asks for, and the reason of its end.
     Whole(Vec<Call>, FinishReason),
-    /// It was cut off, because the model only repeated itself.
+    /// Part of an answer: it was cut off, because the model only repeated itself.
     Looping(Loop),
 }
 
-/// Streams one answer of the model; what is left to do is the calls it asks for.
+/// Streams one answer of the model. Its calls are left to do.
 async fn ask_model(
     engine: &Engine,
     system: Arc<str>,
@@ -192,7 +192,7 @@ async fn ask_model(
     Err(model::Error::BadAnswer("the model's answer ended before it was whole".to_owned()))
 }
 
-/// The answer ends here.
+/// Records the end of an answer.
 fn finished(engine: &Engine, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
     let Finish { reason, usage, native } = finish;
     engine.log.append(Event::AnswerFinished {

@@ -21,7 +21,7 @@ pub struct CallChange {
     pub prompt: Arc<[PromptPart]>,
     /// The call that made it.
     pub call: String,
-    /// Absolute.
+    /// Absolute path of the file.
     pub path: PathBuf,
     /// `true` if the call created the file.
     pub made: bool,
@@ -34,11 +34,11 @@ pub struct CallChange {
 /// The changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// That of one call.
+    /// The changes of one call.
     Call(String),
-    /// Those of one turn.
+    /// The changes of one turn.
     Turn(TurnId),
-    /// Those of a turn and of all turns after it.
+    /// The changes of a turn and of all turns after it.
     Since(TurnId),
 }
 
@@ -52,7 +52,7 @@ impl Selection {
     }
 }
 
-/// All changes of the session, in the order they were made.
+/// Returns all changes of the session, in the order they were made.
 pub(super) fn changes(log: &Log) -> Vec<CallChange> {
     let mut changes: Vec<CallChange> = Vec::new();
     let mut prompts: HashMap<TurnId, Arc<[PromptPart]>> = HashMap::new();
@@ -97,8 +97,8 @@ impl Undo {
         Self { log, host }
     }
 
-    /// Takes changes back, the newest first: each if its file is exactly as it left it. All that
-    /// were selected, each with the reason if it was left alone; as soon as `stop` fires, no more.
+    /// Takes changes back, the newest first: each if its file is exactly as the change left it. Returns
+    /// all that were selected, each with the reason if it was left alone. Stops when `stop` fires.
     pub(super) async fn restore(
         &self,
         selection: &Selection,

@@ -46,7 +46,7 @@ enum SummaryState {
     #[default]
     Idle,
     Running(PendingSummary),
-    /// So has the session.
+    /// The session has ended, and no summary begins any more.
     Ended,
 }
 
@@ -59,7 +59,7 @@ struct PendingSummary {
 }
 
 impl UnderWay {
-    /// Begins to write it, in place of another one; not if the session has ended.
+    /// Begins to write a summary, in place of another one; not if the session has ended.
     pub(super) fn begin(&self, writing: Writing) {
         let mut state = self.0.lock();
         if matches!(*state, SummaryState::Ended) {
@@ -75,7 +75,7 @@ impl UnderWay {
         *state = SummaryState::Running(PendingSummary { old, ended, task });
     }
 
-    /// Returns whether a summary is under way that fits this conversation. Abandons one that does
+    /// Returns `true` if a summary is under way that fits this conversation. Abandons one that does
     /// not.
     pub(super) fn is_for(&self, conversation: &MessageHistory) -> bool {
         let mut state = self.0.lock();
@@ -87,12 +87,12 @@ impl UnderWay {
         false
     }
 
-    /// Returns whether the summary is ready.
+    /// Returns `true` if the summary is ready.
     pub(super) fn is_there(&self) -> bool {
         self.ended().is_some_and(|ended| ended.is_cancelled())
     }
 
-    /// Waits until it is there, or given up.
+    /// Waits until the summary is ready, or given up.
     pub(super) async fn there(&self) {
         if let Some(ended) = self.ended() {
             ended.cancelled().await;
@@ -108,7 +108,7 @@ impl UnderWay {
         Some((running.old, running.task.await.unwrap_or_else(fault)))
     }
 
-    /// Gives it up.
+    /// Gives the summary up that is under way.
     pub(super) fn give_up(&self) {
         self.replace(SummaryState::Idle);
     }

@@ -34,12 +34,12 @@ impl Shelf {
         self.max_bytes
     }
 
-    /// Nothing more goes into the file.
+    /// Lets nothing more go into the file.
     pub(super) fn stop(&mut self) {
         self.max_bytes = usize::MAX;
     }
 
-    /// Puts events into the file; where each of them is.
+    /// Puts events into the file. Returns the place of each.
     pub(super) fn put(&mut self, events: &[Arc<Event>]) -> io::Result<Vec<FileSlice>> {
         let file = match &self.file {
             Some(file) => file,
