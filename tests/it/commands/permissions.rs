@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use expect_test::expect;
 use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem_agent::permission::{PolicySetup, Scope};
 use tandem_agent::session::Parts;
 use tandem_settings::{policy, read_settings};
 
-use super::{Stage, contains};
+use super::Stage;
 use crate::credentials::Place;
 
 const RULES: &str = "[[rule]]\ncommandPrefix = [\"git push\", \"rm\"]\ndecision = \"deny\"\n\
@@ -26,28 +27,43 @@ async fn what_is_allowed_is_listed_with_where_it_is_from() {
     let place = Place::new().with("home/.gemini/policies/a.toml", RULES);
     let policy = setup(&place);
     let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
-    contains(
-        &stage.output("/permissions").await,
-        &["mode is `default`", "No question was answered"],
-    );
+    expect![[r#"
+        The approval mode is `default`.
+
+        No question was answered with "always".
+
+        **Rules**, the weightiest first:
+
+        - allow every tool of the MCP server `a` (~/.gemini/policies/a.toml:7)
+        - deny commands that begin with `git push` or `rm` in `default` and `plan` (~/.gemini/policies/a.toml:1)
+
+        **Rules that cannot be used**:
+
+        - ~/.gemini/policies/a.toml:15: this rule cannot be used, and until it is corrected, `glob` is asked about: invalid type: string "?", expected u32
+    "#]].assert_eq(&stage.output("/permissions").await);
     let permissions = Arc::clone(stage.session.permissions());
     permissions.allow(Scope::Commands(vec!["cargo test".to_owned()]));
     permissions.save(Scope::Tool("x".to_owned())).unwrap();
     let listed = stage.output("/permissions list").await;
     let folder = permissions.loaded().saved[0].folder.display().to_string();
-    contains(
-        &listed,
-        &[
-            "1. commands that begin with `cargo test`, until the session ends",
-            "2. every call of `x`, until the session ends",
-            &format!("3. every call of `x`, in {folder}, from the mode `default` on"),
-            "- allow every tool of the MCP server `a` (~/.gemini/policies/a.toml:7)\n\
-             - deny commands that begin with `git push` or `rm` in `default` and `plan` \
-             (~/.gemini/policies/a.toml:1)",
-            "- ~/.gemini/policies/a.toml:15: this rule cannot be used, and until it is corrected, \
-             `glob` is asked about: ",
-        ],
-    );
+    expect![[r#"
+        The approval mode is `default`.
+
+        **Always** (`/permissions remove N` takes it back):
+
+        1. commands that begin with `cargo test`, until the session ends
+        2. every call of `x`, until the session ends
+        3. every call of `x`, in {folder}, from the mode `default` on
+
+        **Rules**, the weightiest first:
+
+        - allow every tool of the MCP server `a` (~/.gemini/policies/a.toml:7)
+        - deny commands that begin with `git push` or `rm` in `default` and `plan` (~/.gemini/policies/a.toml:1)
+
+        **Rules that cannot be used**:
+
+        - ~/.gemini/policies/a.toml:15: this rule cannot be used, and until it is corrected, `glob` is asked about: invalid type: string "?", expected u32
+    "#]].assert_eq(&listed.replace(&folder, "{folder}"));
 }
 
 #[tokio::test]
@@ -56,16 +72,24 @@ async fn what_was_always_allowed_is_taken_back_by_its_number() {
     let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
     let permissions = Arc::clone(stage.session.permissions());
     permissions.save(Scope::Edits).unwrap();
-    contains(&stage.output("/permissions remove 2").await, &["Not always", "all edits"]);
+    expect!["Not always allowed any more: all edits in the workspace."]
+        .assert_eq(&stage.output("/permissions remove 2").await);
     assert!(permissions.loaded().saved.is_empty());
-    contains(&stage.output("/permissions remove 1").await, &["Not always", "all edits"]);
+    expect!["Not always allowed any more: all edits in the workspace."]
+        .assert_eq(&stage.output("/permissions remove 1").await);
     assert!(permissions.allowed().is_empty());
-    contains(
-        &stage.output("/permissions remove 1").await,
-        &["No \"always\" answer has the number 1."],
-    );
-    contains(&stage.output("/permissions remove x").await, &["`x` is not a number."]);
-    contains(&stage.output("/permissions undo").await, &["`/permissions` has no `undo`."]);
+    expect![[r#"No "always" answer has the number 1. `/permissions` shows the numbers."#]]
+        .assert_eq(&stage.output("/permissions remove 1").await);
+    expect!["`x` is not a number. `/permissions` shows the numbers."]
+        .assert_eq(&stage.output("/permissions remove x").await);
+    expect![[r#"
+        `/permissions` has no `undo`. It has:
+
+        - `/permissions list`: the same
+        - `/permissions remove NUMBER`: remove an "always" answer
+        - `/permissions trust [YES OR NO]`: allow or refuse commands and servers from this folder's own settings
+        - `/permissions reload`: reload the rule files
+    "#]].assert_eq(&stage.output("/permissions undo").await);
 }
 
 #[tokio::test]
@@ -73,10 +97,12 @@ async fn rules_are_read_again_when_that_is_said() {
     let place = Place::new();
     let policy = setup(&place);
     let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
-    contains(&stage.output("/permissions reload").await, &["0 rules are in force."]);
+    expect!["0 rules are in force."].assert_eq(&stage.output("/permissions reload").await);
     let _place = place.with("home/.gemini/policies/a.toml", RULES);
     let reloaded = stage.output("/permissions reload").await;
-    contains(&reloaded, &["2 rules are in force.\n~/.gemini/policies/a.toml:15: this rule"]);
+    expect![[r#"
+        2 rules are in force.
+        ~/.gemini/policies/a.toml:15: this rule cannot be used, and until it is corrected, `glob` is asked about: invalid type: string "?", expected u32"#]].assert_eq(&reloaded);
 }
 
 #[tokio::test]
@@ -106,15 +132,24 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
     let consent = Consent::new(move || found.clone(), |_, _| Ok(()));
     let shared = Arc::clone(&consent);
     let stage = Stage::with(vec![], move |parts| Parts { consent: shared, ..parts });
-    contains(
-        &stage.output("/permissions").await,
-        &["not used before", "- MCP server `db`: npx db"],
-    );
-    contains(&stage.output("/permissions trust maybe").await, &["neither `yes` nor `no`"]);
-    contains(&stage.output("/permissions trust").await, &["is used from now on"]);
+    expect![[r#"
+        The approval mode is `default`.
+
+        No question was answered with "always".
+
+        **What this folder's own settings would run** is not used before you have agreed (`/permissions trust`):
+
+        - MCP server `db`: npx db
+    "#]].assert_eq(&stage.output("/permissions").await);
+    expect!["`maybe` is neither `yes` nor `no`."]
+        .assert_eq(&stage.output("/permissions trust maybe").await);
+    expect!["What this folder's own settings would run is used from now on."]
+        .assert_eq(&stage.output("/permissions trust").await);
     assert!(consent.given());
-    contains(&stage.output("/permissions trust no").await, &["is not used from now on"]);
+    expect!["What this folder's own settings would run is not used from now on."]
+        .assert_eq(&stage.output("/permissions trust no").await);
     assert!(!consent.settled().await);
     let stage = Stage::new(vec![]);
-    contains(&stage.output("/permissions trust").await, &["run nothing"]);
+    expect!["This folder's own settings run nothing."]
+        .assert_eq(&stage.output("/permissions trust").await);
 }
