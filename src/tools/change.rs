@@ -139,15 +139,25 @@ impl Proposal {
             return Err(files::changed(path));
         }
         let (proposal, host) = (Arc::clone(&self), Arc::clone(&cx.host));
-        let write = off_thread(move || proposal.encode(edited, &host)).await?;
+        let (write, output) = off_thread(move || {
+            let write = proposal.encode(edited, &host)?;
+            let output = proposal.output(write.edited.as_ref(), &host.limits);
+            Ok::<_, ToolError>((write, output))
+        })
+        .await?;
         if let Some(before) = write.before {
-            let old = original.bytes.as_deref();
-            let directories = cx.host.files.write(path, old, &write.bytes, &cx.cancel).await?;
+            if cx.cancel.is_cancelled() {
+                return Err(ToolError::cancelled());
+            }
+            let files = &cx.host.files;
+            let directories = files.missing_directories(path).await?;
             let after = write.after;
-            (cx.changed)(FileChange { path: path.clone(), before, after, directories });
+            // First, so that a change which a crash cuts off can still be undone.
+            (cx.announce)(FileChange { path: path.clone(), before, after, directories }).await?;
+            files.write(path, original.bytes.as_deref(), &write.bytes, &cx.cancel).await?;
         }
-        let (proposal, host, edited) = (Arc::clone(&self), Arc::clone(&cx.host), write.edited);
-        off_thread(move || Ok(proposal.output(edited.as_ref(), &host.limits))).await
+        // Nothing can fail after the write: a failed call has left the file as it was.
+        Ok(output)
     }
 
     /// Works out what is to be written, and keeps what is there before.

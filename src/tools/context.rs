@@ -2,11 +2,19 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::background::Job;
 use super::host::Host;
+use super::output::ToolError;
 use super::preimages::FileChange;
+
+/// Announcement of a change that is about to be made. If it fails, so does the call, and the file
+/// stays as it is. An announced change may still not happen: the disk may be full, or the process
+/// may end.
+pub type Announce =
+    Arc<dyn Fn(FileChange) -> BoxFuture<'static, Result<(), ToolError>> + Send + Sync>;
 
 /// Context of a call: the host, and what belongs to the call alone.
 #[derive(Clone)]
@@ -19,8 +27,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Takes the live output so far; each call replaces the one before.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
-    /// Is told of each file that has been changed.
-    pub changed: Arc<dyn Fn(FileChange) + Send + Sync>,
+    /// Announces each change of a file before the file is touched.
+    pub announce: Announce,
     /// Called for each command in the background that has ended by itself, or was stopped by
     /// somebody.
     pub background_ended: Arc<dyn Fn(&Job) + Send + Sync>,

@@ -33,16 +33,20 @@ pub trait Files: Send + Sync {
     /// but who protects a file means its content.
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError>;
 
-    /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made,
-    /// and returned, those above the others last). What has changed meanwhile is left alone, and
-    /// nobody sees half of it.
+    /// Returns the directories that a write of a new file would make on the way, those above the
+    /// others last.
+    async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError>;
+
+    /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made).
+    /// What has changed meanwhile is left alone, and nobody sees half of it. After an error, the
+    /// file is as it was.
     async fn write(
         &self,
         path: &Path,
         old: Option<&[u8]>,
         new: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<Vec<PathBuf>, ToolError>;
+    ) -> Result<(), ToolError>;
 
     /// Removes a file. Returns `false`, and leaves the file alone, if its content is not
     /// `expected`.

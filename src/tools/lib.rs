@@ -53,7 +53,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::args::parse;
-pub use self::context::ToolContext;
+pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::google_web_search::{Search, SearchAnswer};
 pub use self::host::Host;

@@ -15,18 +15,35 @@ use super::off_thread::off_thread;
 use super::scratch::Scratch;
 use parking_lot::Mutex;
 
-/// A file that a tool has changed, and what it takes to take that back.
+/// A change of a file by a tool, and what it takes to take that back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// Absolute.
     pub path: PathBuf,
     /// The content before.
     pub before: Preimage,
-    /// The content that the tool wrote.
+    /// The content that the tool writes.
     pub after: ContentId,
-    /// The directories that it made on the way.
+    /// The directories that it makes on the way.
     #[serde(default)]
     pub directories: Vec<PathBuf>,
+}
+
+impl FileChange {
+    /// Returns whether the file's content is the one before the change: the change was never made,
+    /// or somebody has taken it back. `false` if that content is not known.
+    pub async fn is_absent(&self, files: &dyn Files) -> bool {
+        let most = match &self.before {
+            Preimage::Nothing => 0,
+            Preimage::Kept(id) => id.bytes,
+            Preimage::Lost(_) => return false,
+        };
+        match (files.read(&self.path, most).await, &self.before) {
+            (Ok(now), Preimage::Kept(id)) => ContentId::of(&now) == *id,
+            (Err(error), Preimage::Nothing) => error.kind == "file_not_found",
+            _ => false,
+        }
+    }
 }
 
 /// Content before a change.

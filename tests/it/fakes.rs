@@ -125,7 +125,7 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
         variables: Arc::from([]),
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),
-        changed: Arc::new(|_| ()),
+        announce: Arc::new(|_| Box::pin(std::future::ready(Ok(())))),
         background_ended: Arc::new(|_| ()),
     }
 }

@@ -1,5 +1,6 @@
 //! `/restore`: what calls changed in files is taken back, and nothing else.
 
+mod announced;
 mod random;
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! The calls of one answer: prepared, asked about if need be, run, and always finished.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -272,14 +273,17 @@ fn context(
     progress: impl Fn(String) + Send + Sync + 'static,
 ) -> ToolContext {
     let (log, call) = (engine.log.clone(), call.to_owned());
-    let changed = move |change| _ = log.append(Event::FileChanged { call: call.clone(), change });
+    let announce = move |change| {
+        log.append(Event::FileChanged { call: call.clone(), change });
+        ready(Ok(())).boxed()
+    };
     let log = engine.log.clone();
     ToolContext {
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
         cancel: cancel.clone(),
         progress: Arc::new(progress),
-        changed: Arc::new(changed),
+        announce: Arc::new(announce),
         background_ended: Arc::new(move |job| background_ended(job, &log)),
     }
 }

@@ -194,7 +194,8 @@ pub enum Event {
     CallProgress { call: String, output: String },
     /// A question is closed; by whom, unless the turn's end closed it.
     QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
-    /// A call has changed a file.
+    /// A call changes a file. Announced before the file is touched: of a call that was not done,
+    /// only the file itself tells whether it was changed.
     FileChanged { call: String, change: FileChange },
     /// The change that a call had made in a file is undone.
     FileRestored { call: String, path: PathBuf },

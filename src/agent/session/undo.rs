@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::event::{Event, PromptPart, TurnId};
+use super::event::{Event, PromptPart, ToolOutcome, TurnId};
 use super::log::Log;
 use tandem_tools::Host;
 use tandem_tools::preimages::{FileChange, Preimage};
@@ -27,6 +27,9 @@ pub struct CallChange {
     pub made: bool,
     /// `true` if the change has been undone.
     pub restored: bool,
+    /// `true` if the call was done, and so the file was changed. Of one that was cut off, the
+    /// change was announced, and the file tells whether it was made.
+    is_certain: bool,
     /// The former content, to restore the file.
     file: FileChange,
 }
@@ -52,7 +55,8 @@ impl Selection {
     }
 }
 
-/// Returns all changes of the session, in the order they were made.
+/// Returns all changes of the session, in the order they were announced, without those that were not made
+/// because their calls failed.
 pub(super) fn changes(log: &Log) -> Vec<CallChange> {
     let mut changes: Vec<CallChange> = Vec::new();
     let mut prompts: HashMap<TurnId, Arc<[PromptPart]>> = HashMap::new();
@@ -71,8 +75,18 @@ pub(super) fn changes(log: &Log) -> Vec<CallChange> {
                 path: change.path.clone(),
                 made: change.before == Preimage::Nothing,
                 restored: false,
+                is_certain: false,
                 file: change.clone(),
             }),
+            Event::CallFinished { call, outcome: ToolOutcome::Done(_) } => {
+                for change in changes.iter_mut().filter(|change| change.call == *call) {
+                    change.is_certain = true;
+                }
+            }
+            // A file is replaced as the last thing that can fail.
+            Event::CallFinished { call, outcome: ToolOutcome::Failed(_) } => {
+                changes.retain(|change| change.is_certain || change.call != *call);
+            }
             Event::FileRestored { call, path } => {
                 let restored =
                     |change: &&mut CallChange| change.call == *call && change.path == *path;
@@ -104,57 +118,67 @@ impl Undo {
         selection: &Selection,
         stop: &CancellationToken,
     ) -> Vec<(CallChange, Result<(), String>)> {
-        // By file: the newest change that stands.
-        let mut standing: HashMap<PathBuf, Vec<String>> = HashMap::new();
+        // By file: the changes that stand, the newest last.
+        let mut standing: HashMap<&Path, Vec<&CallChange>> = HashMap::new();
         let log = self.log.clone();
         let all = tokio::task::spawn_blocking(move || changes(&log)).await.unwrap_or_default();
         for change in all.iter().filter(|change| !change.restored) {
-            standing.entry(change.path.clone()).or_default().push(change.call.clone());
+            standing.entry(&change.path).or_default().push(change);
         }
-        let made: HashSet<PathBuf> =
-            all.iter().flat_map(|change| change.file.directories.iter().cloned()).collect();
+        let made = all.iter().flat_map(|change| &change.file.directories);
+        let made: HashSet<&Path> = made.map(PathBuf::as_path).collect();
         let mut came = Vec::new();
-        for change in all.into_iter().rev().filter(|change| selection.covers(change)) {
+        for change in all.iter().rev().filter(|change| selection.covers(change)) {
             if stop.is_cancelled() {
                 break;
             }
-            let result = match standing.get_mut(&change.path).filter(|_| !change.restored) {
-                Some(calls) => self.restore_newest(&change, calls).await,
+            let result = match standing.get_mut(&*change.path).filter(|_| !change.restored) {
+                Some(standing) => self.restore_newest(change, standing).await,
                 None => Err("has been put back already".to_owned()),
             };
             if change.made && result.is_ok() {
                 self.remove_empty(&change.path, &made).await;
             }
-            came.push((change, result));
+            came.push((change.clone(), result));
         }
         came
     }
 
-    /// `calls` are those whose changes of the file stand, the newest last.
+    /// `standing` are the changes of the file that stand, the newest last.
     async fn restore_newest(
         &self,
         change: &CallChange,
-        calls: &mut Vec<String>,
+        standing: &mut Vec<&CallChange>,
     ) -> Result<(), String> {
-        if let Some(newer) = calls.last().filter(|newer| **newer != change.call) {
-            return Err(format!("has been changed again by `{newer}`, which would be lost"));
-        }
         // A directory on the way may have become a link to elsewhere.
         let there = self.host.resolve(&change.path.to_string_lossy()).await;
         if !there.is_ok_and(|there| there == change.path) {
             return Err("is somewhere else by now".to_owned());
         }
-        self.host.preimages.restore(&change.file, &*self.host.files).await?;
-        calls.pop();
+        let files = &*self.host.files;
+        // A change that was announced and not made hides none that is older.
+        while let Some(newest) = standing.last().copied()
+            && !newest.is_certain
+            && newest.file.is_absent(files).await
+        {
+            standing.pop();
+            if newest.call == change.call {
+                return Err("is as it was before the call".to_owned());
+            }
+        }
+        if let Some(newer) = standing.last().filter(|newer| newer.call != change.call) {
+            return Err(format!("has been changed again by `{}`, which would be lost", newer.call));
+        }
+        self.host.preimages.restore(&change.file, files).await?;
+        standing.pop();
         let (call, path) = (change.call.clone(), change.path.clone());
         self.log.append(Event::FileRestored { call, path });
         Ok(())
     }
 
     /// Removes the directories above a file that calls have made, as far as they are empty now.
-    async fn remove_empty(&self, path: &Path, made: &HashSet<PathBuf>) {
-        for directory in path.ancestors().skip(1).take_while(|directory| made.contains(*directory))
-        {
+    async fn remove_empty(&self, path: &Path, made: &HashSet<&Path>) {
+        for directory in path.ancestors().skip(1).take_while(|directory| made.contains(directory)) {
             // One that is not empty stays, and so do those above it.
             if self.host.files.remove_directory(directory).await.is_err() {
                 return;

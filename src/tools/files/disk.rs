@@ -34,21 +34,21 @@ impl Files for Disk {
         off_thread(move || check_writable(&path)).await
     }
 
+    async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
+        let path = path.to_owned();
+        off_thread(move || Ok(missing_directories(&path))).await
+    }
+
     async fn write(
         &self,
         path: &Path,
         old: Option<&[u8]>,
         new: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<Vec<PathBuf>, ToolError> {
+    ) -> Result<(), ToolError> {
         let (path, cancel) = (path.to_owned(), cancel.clone());
         let (old, new) = (old.map(<[u8]>::to_vec), new.to_vec());
-        off_thread(move || {
-            let directories = missing_directories(&path);
-            write(&path, old.as_deref(), &new, &cancel)?;
-            Ok(directories)
-        })
-        .await
+        off_thread(move || write(&path, old.as_deref(), &new, &cancel)).await
     }
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {

@@ -44,19 +44,23 @@ impl Files for Editor {
         Ok(())
     }
 
+    async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
+        Disk.missing_directories(path).await
+    }
+
     async fn write(
         &self,
         path: &Path,
         old: Option<&[u8]>,
         new: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<Vec<PathBuf>, ToolError> {
+    ) -> Result<(), ToolError> {
         if self.buffer(path).is_none() {
             return Disk.write(path, old, new, cancel).await;
         }
         assert_eq!(self.buffer(path).as_deref(), old);
         self.buffers.lock().unwrap().insert(path.to_owned(), new.to_vec());
-        Ok(Vec::new())
+        Ok(())
     }
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
-use serde_json::json;
-use tandem_tools::Content;
+use serde_json::{Value, json};
+use tandem_tools::preimages::{ContentId, FileChange, Preimage};
+use tandem_tools::{Content, ToolError, ToolOutput};
 
 use super::{Place, replace_args, report, shown, write_args};
 
@@ -26,6 +27,64 @@ fn what_was_proposed_and_what_was_written_are_one_text_in_memory() {
         assert!(Arc::ptr_eq(proposed.old.as_ref().unwrap(), written.old.as_ref().unwrap()));
         assert_eq!(Arc::ptr_eq(&proposed.new, &written.new), same);
     }
+}
+
+/// Calls a tool and returns what was announced, with the file as it was then.
+fn announced(
+    place: &mut Place,
+    args: Value,
+    answer: Result<(), ToolError>,
+) -> (Vec<(FileChange, Option<Vec<u8>>)>, Result<ToolOutput, ToolError>) {
+    let announced = Arc::<Mutex<Vec<_>>>::default();
+    let kept = Arc::clone(&announced);
+    place.cx.announce = Arc::new(move |change: FileChange| {
+        let then = fs::read(&change.path).ok();
+        kept.lock().unwrap().push((change, then));
+        let answer = answer.clone();
+        Box::pin(async move {
+            // An announcement may take its time.
+            tokio::task::yield_now().await;
+            answer
+        })
+    });
+    let result = place.call("write_file", args);
+    let announced = announced.lock().unwrap().clone();
+    (announced, result)
+}
+
+#[test]
+fn a_change_is_announced_before_the_file_is_touched() {
+    let mut place = Place::new(&[("a.txt", b"old")]);
+    let (announced, result) = announced(&mut place, write_args("new"), Ok(()));
+    result.unwrap();
+    let [(change, then)] = &*announced else { panic!("{announced:?}") };
+    assert_eq!(then.as_deref(), Some(&b"old"[..]));
+    assert_eq!(change.before, Preimage::Kept(ContentId::of(b"old")));
+    assert_eq!(change.after, ContentId::of(b"new"));
+    assert_eq!(place.read("a.txt"), b"new");
+}
+
+#[test]
+fn a_new_file_is_announced_with_the_directories_that_are_not_there_yet() {
+    let mut place = Place::new(&[]);
+    let args = json!({ "file_path": "x/y/new.txt", "content": "new" });
+    let (announced, result) = announced(&mut place, args, Ok(()));
+    result.unwrap();
+    let [(change, then)] = &*announced else { panic!("{announced:?}") };
+    assert_eq!((then, &change.before), (&None, &Preimage::Nothing));
+    assert_eq!(change.directories, [place.path("x/y"), place.path("x")]);
+}
+
+#[test]
+fn a_file_whose_change_cannot_be_announced_is_not_touched() {
+    let mut place = Place::new(&[("a.txt", b"old")]);
+    let refusal = ToolError::new("not_kept", "the disk is full");
+    let (_, result) = announced(&mut place, write_args("new"), Err(refusal.clone()));
+    assert_eq!(result.unwrap_err(), refusal);
+    assert_eq!(place.read("a.txt"), b"old");
+    let args = json!({ "file_path": "x/new.txt", "content": "new" });
+    announced(&mut place, args, Err(refusal)).1.unwrap_err();
+    assert!(!place.path("x").exists());
 }
 
 #[test]
@@ -145,9 +204,10 @@ fn a_file_that_vanished_or_appeared_meanwhile_is_a_change_too() {
 }
 
 #[test]
-fn a_cancelled_call_writes_nothing() {
-    let place = Place::new(&[("a.txt", b"one")]);
+fn a_cancelled_call_announces_and_writes_nothing() {
+    let mut place = Place::new(&[("a.txt", b"one")]);
     let call = place.prepare("write_file", write_args("1")).unwrap();
+    place.cx.announce = Arc::new(|change| panic!("{change:?}"));
     place.cx.cancel.cancel();
     assert_eq!(place.run(call, None).unwrap_err().kind, "cancelled");
     assert_eq!(place.read("a.txt"), b"one");
