@@ -1,12 +1,9 @@
 //! Contents of files: read up to a limit, written whole or not at all.
 //!
-//! Tools reach them through [`Files`], which is the disk, or whatever knows better what is in a
+//! Tools reach them through [`Files`], which is the [`Disk`](super::disk::Disk), or whatever knows better what is in a
 //! file, such as an editor with unsaved changes. The tree that the files are in (names, links,
 //! ages, ignore files, the lines that a search hits) is always the disk's: see
 //! [`Workspace`](super::workspace::Workspace).
-
-mod disk;
-mod pending_file;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +11,6 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-pub use self::disk::{Disk, read, write};
 use super::output::ToolError;
 
 /// Contents of files. Paths are real ones that the workspace has resolved, or those of kept output.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::path::PathBuf;
 
 use super::background::Background;
-use super::files::{Disk, Files};
+use super::disk::Disk;
+use super::files::Files;
 use super::limits::Limits;
 use super::off_thread::off_thread;
 use super::output::ToolError;

@@ -5,6 +5,7 @@
 //! through the session's [`Host`], never directly.
 
 pub mod background;
+pub mod disk;
 pub mod files;
 pub mod outputs;
 pub mod preimages;

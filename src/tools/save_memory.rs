@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::parse;
 use super::blocking::blocking;
 use super::context::ToolContext;
-use super::files;
+use super::disk;
 use super::invocation::{Access, Invocation, Summary};
 use super::off_thread::off_thread;
 use super::output::{FileDiff, ToolError, ToolOutput};
@@ -89,13 +89,13 @@ pub(super) fn add(file: &Path, fact: &str) -> Result<(), ToolError> {
     // A link stays one: it is what it leads to that is written.
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let cancel = CancellationToken::new();
-    files::write(&real, old.as_ref().map(String::as_bytes), new.as_bytes(), &cancel)
+    disk::write(&real, old.as_ref().map(String::as_bytes), new.as_bytes(), &cancel)
 }
 
 /// The file's text, if there is one, and what it would be.
 fn proposed(file: &Path, fact: &str) -> Result<(Option<String>, String), ToolError> {
     let wrong = |why: String| ToolError::new("memory_not_saved", why);
-    let old = match files::read(file, MAX_BYTES) {
+    let old = match disk::read(file, MAX_BYTES) {
         Err(error) if error.kind == "file_not_found" => None,
         bytes => Some(bytes?),
     };

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use ignore::{DirEntry, WalkBuilder};
 
 pub(super) use self::ignores::Ignores;
+pub use self::ignores::{IgnoreSettings, Respect};
 use super::output::ToolError;
 use super::secrets::Secrets;
 
@@ -27,24 +28,6 @@ pub struct Workspace {
     roots: Vec<PathBuf>,
     filtering: IgnoreSettings,
     secrets: Secrets,
-}
-
-/// Ignore files that the user has set up, whatever a call asks for.
-#[derive(Debug, Clone)]
-pub struct IgnoreSettings {
-    /// `true` if `.gitignore` and git's own list count.
-    pub git: bool,
-    /// `true` if `.geminiignore` counts.
-    pub own: bool,
-    /// More ignore files, by their paths in each root. They count before all others, an earlier one
-    /// before a later one.
-    pub more: Vec<PathBuf>,
-}
-
-impl Default for IgnoreSettings {
-    fn default() -> Self {
-        Self { git: true, own: true, more: Vec::new() }
-    }
 }
 
 impl Workspace {
@@ -214,20 +197,6 @@ impl Workspace {
     pub fn ignored_by(&self, real: &Path, respect: Respect) -> Option<&'static str> {
         self.ignores(real, respect).cover(real, real.is_dir())
     }
-}
-
-/// Kinds of ignore files that count in a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Respect {
-    /// `.gitignore` and `.git/info/exclude`.
-    pub git: bool,
-    /// `.geminiignore`, and what else the user has named.
-    pub own: bool,
-}
-
-impl Respect {
-    /// All kinds.
-    pub const ALL: Self = Self { git: true, own: true };
 }
 
 fn contains(roots: &[PathBuf], real: &Path) -> bool {

@@ -12,8 +12,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
-use super::{IgnoreSettings, Respect};
-use crate::files;
+use crate::disk;
 use parking_lot::Mutex;
 
 const OWN: &str = ".geminiignore";
@@ -26,6 +25,38 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Directories whose rules are remembered at once.
 const REMEMBERED: usize = 8192;
+
+/// Ignore files that the user has set up, whatever a call asks for.
+#[derive(Debug, Clone)]
+pub struct IgnoreSettings {
+    /// `true` if `.gitignore` and git's own list count.
+    pub git: bool,
+    /// `true` if `.geminiignore` counts.
+    pub own: bool,
+    /// More ignore files, by their paths in each root. They count before all others, an earlier one
+    /// before a later one.
+    pub more: Vec<PathBuf>,
+}
+
+impl Default for IgnoreSettings {
+    fn default() -> Self {
+        Self { git: true, own: true, more: Vec::new() }
+    }
+}
+
+/// Kinds of ignore files that count in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Respect {
+    /// `.gitignore` and `.git/info/exclude`.
+    pub git: bool,
+    /// `.geminiignore`, and what else the user has named.
+    pub own: bool,
+}
+
+impl Respect {
+    /// All kinds.
+    pub const ALL: Self = Self { git: true, own: true };
+}
 
 /// The rules for what is below one directory, as they were when each was first asked for.
 pub(crate) struct Ignores {
@@ -209,7 +240,7 @@ fn exclude_file(dir: &Path) -> PathBuf {
 }
 
 fn read(file: &Path) -> Option<String> {
-    let bytes = files::read(file, MAX_BYTES).ok()?;
+    let bytes = disk::read(file, MAX_BYTES).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tandem_tools::Host;
-use tandem_tools::files::{Disk, FileKind, Files};
+use tandem_tools::disk::Disk;
+use tandem_tools::files::{FileKind, Files};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

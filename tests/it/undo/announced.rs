@@ -5,7 +5,8 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use tandem_tools::ToolError;
-use tandem_tools::files::{Disk, FileKind, Files};
+use tandem_tools::disk::Disk;
+use tandem_tools::files::{FileKind, Files};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

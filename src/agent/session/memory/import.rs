@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::session::at_path;
-use tandem_tools::files;
+use tandem_tools::disk;
 use tandem_tools::workspace::{Respect, Workspace};
 
 /// Maximum depth of nested imports.
@@ -91,7 +91,7 @@ impl Importer<'_> {
 
 /// Returns the text of a file.
 pub(super) fn text(path: &Path, max: u64) -> Result<String, String> {
-    let bytes = files::read(path, max).map_err(|err| err.message)?;
+    let bytes = disk::read(path, max).map_err(|err| err.message)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.trim_start_matches('\u{feff}').trim().to_owned())
 }

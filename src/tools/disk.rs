@@ -1,4 +1,6 @@
-//! Files on the disk. The only place that opens, writes and removes files of the workspace.
+//! Files on the disk of this machine. The only place that opens, writes and removes files of the workspace.
+
+mod pending_file;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -9,10 +11,10 @@ use async_trait::async_trait;
 use rustix::fs::{Access, Gid, OFlags, Uid, access, fchown, getxattr_query};
 use tokio_util::sync::CancellationToken;
 
-use super::pending_file::PendingFile;
-use super::{FileKind, Files, changed, too_large};
-use crate::off_thread::off_thread;
-use crate::output::ToolError;
+use self::pending_file::PendingFile;
+use super::files::{FileKind, Files, changed, too_large};
+use super::off_thread::off_thread;
+use super::output::ToolError;
 
 /// The disk of this machine.
 pub struct Disk;
