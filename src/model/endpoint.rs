@@ -57,8 +57,8 @@ impl Endpoint {
             }
             .map_err(|_| {
                 Error::NotAuthenticated(
-                    "The API key has characters that no key has. Run `tandem login`, or set it \
-                     again."
+                    "The API key has characters that no key can have. Copy the key again, and run \
+                     `tandem login` or set the variable."
                         .to_owned(),
                 )
             })?;

@@ -139,15 +139,17 @@ pub(super) async fn body(mut response: Response, max: usize, patience: Duration)
 /// Parses an address. A `secret` request must be encrypted, unless it stays on this machine.
 pub(super) fn address(text: &str, secret: bool) -> Result<Url, Error> {
     let url = Url::parse(text).map_err(|error| {
-        Error::Rejected(format!("`{text}` is not a valid API address: {error}."))
+        Error::Rejected(format!(
+            "`{text}` is not a valid API address ({error}). Correct the address."
+        ))
     })?;
     let local = url.host_str().is_some_and(is_loopback);
     match url.scheme() {
         "https" => Ok(url),
         "http" if local || !secret => Ok(url),
         scheme => Err(Error::Rejected(format!(
-            "The API's address {scheme}://{} is not https. A key would be sent in the clear, so \
-             it is not used; only this machine itself may be called without https.",
+            "The API's address {scheme}://{} is not https, so the key was not sent: anybody on the \
+             way could read it. Use an https address; only this machine may be called without.",
             host(&url)
         ))),
     }
@@ -190,7 +192,7 @@ pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue
     net::secret_header(name, value).ok_or_else(|| {
         Error::Rejected(format!(
             "The header `{}` cannot be sent: its name or value has characters that no header can \
-             have.",
+             have. Correct the custom headers.",
             name.escape_debug()
         ))
     })
@@ -289,7 +291,7 @@ mod tests {
     #[test]
     fn an_address_that_is_refused_is_named_without_its_password() {
         let error = address("http://user:secret@example.com:81/x", true).unwrap_err().to_string();
-        assert!(error.contains("http://example.com:81 is not https"), "{error}");
+        assert!(error.contains("http://example.com:81 "), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }
 

@@ -116,7 +116,7 @@ impl Api for OllamaApi {
         let facts = self.facts.lock().clone().unwrap_or_default();
         if !facts.tools && !prompt.tools.is_empty() {
             return Err(Error::Rejected(format!(
-                "The model `{}` cannot call tools, so it cannot work here: choose another.",
+                "The model `{}` cannot call tools, so it cannot work here. Choose another model.",
                 self.model.id
             )));
         }
@@ -143,8 +143,8 @@ impl Api for OllamaApi {
 
     fn not_running(&self, endpoint: &Endpoint) -> Option<String> {
         Some(format!(
-            "Ollama does not answer at {}. Start it with `ollama serve`, or say in OLLAMA_HOST \
-             where it is.",
+            "Ollama does not answer at {}. Start it with `ollama serve`, or set OLLAMA_HOST to its \
+             address.",
             endpoint.url
         ))
     }

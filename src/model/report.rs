@@ -134,7 +134,8 @@ impl Report {
         {
             return failure(
                 Error::RateLimited,
-                "There is no credit left on this account, or its quota is used up.",
+                "There is no credit left on this account, or its quota is used up. Add credit, or use \
+                 another key.",
             );
         }
         // Where it says when it takes requests again, it is a rate limit after all.
@@ -169,7 +170,11 @@ impl Report {
             return failure(Error::Rejected, what);
         }
         if self.should_retry == Some(false) {
-            return failure(Error::Unavailable, "The server refuses further attempts.");
+            return failure(
+                Error::Unavailable,
+                "The server failed, and asks not to be tried again now. Try again later, or try another \
+                 model.",
+            );
         }
         None
     }
@@ -205,8 +210,9 @@ impl Report {
         if self.says(&["--jinja"]) {
             return Some(LLAMA_CPP_FLAG);
         }
-        self.says(&["support tool", "not support tools", "tools is not supported"])
-            .then_some("This model cannot call tools, so it cannot work here: choose another.")
+        self.says(&["support tool", "not support tools", "tools is not supported"]).then_some(
+            "This model cannot call tools, so it cannot work here. Choose another model.",
+        )
     }
 
     fn not_found(&self, info: RequestInfo<'_>) -> Trouble {
@@ -222,8 +228,7 @@ impl Report {
             format!("Unknown model `{model}`, or not available with this key.")
         } else {
             format!(
-                "There is no such API at {}. Is its address right, with the version at the end \
-                 (…/v1)?",
+                "There is no such API at {}. Check the address: most end with a version, such as `/v1`.",
                 info.url
             )
         };
@@ -233,9 +238,7 @@ impl Report {
 
     fn too_many(&self) -> RequestFailure {
         let wait = self.wait();
-        let until =
-            wait.map(|wait| format!(" It takes requests again in {}.", human_duration(wait)));
-        let what = format!("The API's rate limit is reached.{}", until.unwrap_or_default());
+        let what = format!("The API's rate limit is reached. {}", when_to_try_again(wait));
         let failure =
             RequestFailure::passing("rate limited", Error::RateLimited(self.with_message(&what)));
         failure.advised(wait.map_or(Advice::Unknown, Advice::After))
@@ -244,8 +247,9 @@ impl Report {
     fn server_error(&self) -> RequestFailure {
         let wait = self.wait().map(Advice::After);
         if self.says(&["loading model"]) {
-            let error =
-                Error::Unavailable(self.with_message("The server is still loading the model."));
+            let error = Error::Unavailable(
+                self.with_message("The server is still loading the model. Try again in a moment."),
+            );
             let failure = RequestFailure::passing("server is loading the model", error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
@@ -294,6 +298,14 @@ impl Report {
             "" => what.to_owned(),
             message => format!("{what} The server says: {message}"),
         }
+    }
+}
+
+/// Writes a sentence on when a server takes requests again.
+pub(super) fn when_to_try_again(wait: Option<Duration>) -> String {
+    match wait {
+        Some(wait) => format!("It takes requests again in {}.", human_duration(wait)),
+        None => "Try again later.".to_owned(),
     }
 }
 

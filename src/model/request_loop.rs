@@ -61,7 +61,10 @@ pub(super) trait Api: Send + Sync + 'static {
     /// Returns the message for a server on this machine that does not answer; `None` if such a
     /// server is waited for like any other.
     fn not_running(&self, endpoint: &Endpoint) -> Option<String> {
-        Some(format!("Nothing answers at {}. Is the server running there?", endpoint.url))
+        Some(format!(
+            "Nothing answers at {}. Start the server, or correct the address.",
+            endpoint.url
+        ))
     }
 
     /// Decides what to do with an answer whose response has ended.
@@ -264,7 +267,7 @@ impl<A: Api> Requests<A> {
                 api.classify(&report, &endpoint, &self.prompt)
             }
             StreamError::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
-                "The response breaks the rules of the API: {why}."
+                "The response breaks the rules of the API: {why}. Try again, or try another model."
             ))),
             StreamError::Failed(failure) => failure.into(),
         })
@@ -378,6 +381,7 @@ impl<A: Api> Requests<A> {
 
 fn endless() -> Error {
     Error::BadAnswer(format!(
-        "The model's answer did not end within {MAX_RESPONSES} requests, and was dropped."
+        "The model's answer did not end within {MAX_RESPONSES} requests, and was dropped. Ask for less \
+         at once, or try another model."
     ))
 }

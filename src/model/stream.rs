@@ -79,7 +79,7 @@ impl From<SseError> for StreamError {
     fn from(broken: SseError) -> Self {
         Self::Failed(match broken {
             SseError::TooLong(max) => {
-                RequestFailure::terminal(too_big("An event of the answer", max))
+                RequestFailure::terminal(too_big("An event of the answer", max, "event-bytes"))
             }
             SseError::Cut => broke_off(),
         })
@@ -160,8 +160,8 @@ fn is_web_page(response: &Response) -> bool {
 }
 
 fn web_page() -> Error {
-    let what =
-        "The API's address returned a web page. Check the address, or log in to the network.";
+    let what = "The API's address returned a web page. Check the address, or log in to the network if it asks \
+         for that.";
     Error::BadAnswer(what.to_owned())
 }
 

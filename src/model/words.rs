@@ -25,10 +25,14 @@ pub(super) fn excerpt(message: &str) -> String {
     short
 }
 
-/// Returns the error for more than `max` bytes of something.
-pub(super) fn too_big(what: &str, max: usize) -> Error {
+/// Returns the error for more than `max` bytes of something; `limit` is the limit's name for
+/// `--limit`.
+pub(super) fn too_big(what: &str, max: usize, limit: &str) -> Error {
     let mib = max.div_ceil(1 << 20);
-    Error::BadAnswer(format!("{what} is bigger than {mib} MiB, and was dropped."))
+    Error::BadAnswer(format!(
+        "{what} is bigger than {mib} MiB, and was dropped. Ask for less at once, or allow more with \
+         `--limit {limit}=BYTES`."
+    ))
 }
 
 /// Writes a sentence with the server's reason, and its explanation if there is one.

@@ -185,8 +185,9 @@ async fn a_model_is_sent_only_what_it_can_take() {
     assert!(body.get("think").is_none());
     let server = able(vec![text("ok")], &["completion"]).await;
     let (lines, _) = ask(&model(&server), prompt(vec![user("hi")])).await;
-    let why =
-        format!("The model `{MODEL}` cannot call tools, so it cannot work here: choose another.");
+    let why = format!(
+        "The model `{MODEL}` cannot call tools, so it cannot work here. Choose another model."
+    );
     assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
 }
 
@@ -221,8 +222,8 @@ async fn without_ollama_it_is_said_how_to_start_it() {
     let url = format!("http://{nobody}");
     let (lines, _) = ask(&model_at(&url, options()), prompt(vec![user("hi")])).await;
     let why = format!(
-        "Ollama does not answer at {url}. Start it with `ollama serve`, or say in OLLAMA_HOST where \
-         it is."
+        "Ollama does not answer at {url}. Start it with `ollama serve`, or set OLLAMA_HOST to \
+         its address."
     );
     assert_lines(&lines, &[&format!("error: Unavailable(\"{why}\")")]);
 }
@@ -298,8 +299,8 @@ async fn too_much_is_given_up_and_silence_too() {
         [("x".repeat(1 << 20), "An event of the answer"), (line, "The model's answer")]
     {
         let (lines, _) = play(vec![Reply::stream(body).times(100)]).await;
-        let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was dropped.\")");
-        assert_eq!(lines.last(), Some(&error));
+        let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, ");
+        assert!(lines.last().is_some_and(|last| last.starts_with(&error)), "{error}");
     }
     let hangs = Reply::stream(self::line(json!({ "content": "Hal" }))).then_hang();
     let server = start(vec![hangs, text("Half")]).await;

@@ -49,6 +49,6 @@ fn refusal(stop: &Stop) -> String {
     let details = stop.stop_details.as_ref();
     let category = details.and_then(|it| it.category.as_deref()).unwrap_or("refusal");
     let why = details.and_then(|it| it.explanation.as_deref());
-    let why = sentence("The provider would not have this answered", category, why);
+    let why = sentence("The provider refused to answer", category, why);
     format!("{why} Rephrase the prompt.")
 }

@@ -125,7 +125,7 @@ pub(super) fn classify(report: &Report, tools: &[ToolDeclaration]) -> Option<Err
         "The API finds the conversation's calls and their results out of order. This is a bug in tandem: please report it. A new conversation will work."
             .to_owned()
     } else if refuses_thinking(report) {
-        "The API does not accept the model's earlier thinking.".to_owned()
+        "The API does not accept the model's earlier thinking. Begin a new conversation.".to_owned()
     } else {
         return None;
     };

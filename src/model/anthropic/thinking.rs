@@ -65,7 +65,7 @@ impl ThinkingConfig {
                 Ok(Self { thinking: Some(ThinkingMode::Enabled { budget_tokens }), effort: None })
             }
             Some(_) => Err(format!(
-                "`{}` thinks with {LEAST} to {} tokens, or with 0.",
+                "The thinking budget of `{}` must be from {LEAST} to {} tokens, or 0.",
                 model.id,
                 max_tokens.saturating_sub(1)
             )),

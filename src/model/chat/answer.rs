@@ -45,7 +45,11 @@ impl ChatAnswer {
     pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), RequestFailure> {
         self.size = self.size.saturating_add(bytes + values * VALUE);
         if self.size > self.max_size {
-            return Err(RequestFailure::terminal(too_big("The model's answer", self.max_size)));
+            return Err(RequestFailure::terminal(too_big(
+                "The model's answer",
+                self.max_size,
+                "answer-bytes",
+            )));
         }
         Ok(())
     }

@@ -53,6 +53,7 @@ pub(crate) fn judge(answer: &ChatAnswer, circumstances: Circumstances<'_>) -> An
         }
         "error" | "insufficient_system_resource" | "abort" | "cancelled" => {
             let why = sentence("The server gave up the answer", reason, None);
+            let why = format!("{why} Try again later, or try another model.");
             let failure =
                 RequestFailure::passing("answer given up by the server", Error::Unavailable(why));
             failure.advised(Advice::Soon).into()
@@ -98,9 +99,9 @@ fn without_calls(
 
 fn not_a_call(tool: &str) -> String {
     format!(
-        "The model called `{tool}`, but its call came as text, which nothing can be done with. \
-         The server is to blame. If it is vLLM: {VLLM_FLAG} If it is llama.cpp: {LLAMA_CPP_FLAG} \
-         If it is Ollama, name the model as `ollama:MODEL`; any other may know the option, or the \
-         model is too small to call tools."
+        "The model called `{tool}`, but the server passed the call on as text, so it was not made. If \
+         the server is vLLM: {VLLM_FLAG} If it is llama.cpp: {LLAMA_CPP_FLAG} If it is Ollama, name \
+         the model as `ollama:MODEL`. For any other, look for an option to parse tool calls, or try a \
+         larger model."
     )
 }

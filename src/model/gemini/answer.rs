@@ -205,7 +205,7 @@ impl GeminiAnswer {
     fn grow(&mut self, size: usize) -> Result<(), StreamError> {
         self.size += size;
         if self.size > self.max_size {
-            let error = too_big("The model's answer", self.max_size);
+            let error = too_big("The model's answer", self.max_size, "answer-bytes");
             return Err(RequestFailure::terminal(error).into());
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::report::{Report, RequestInfo};
+use crate::report::{Report, RequestInfo, when_to_try_again};
 use crate::retry::{self, Advice, RequestFailure, Trouble};
-use crate::words::{excerpt, human_duration};
+use crate::words::excerpt;
 use crate::{Error, ToolDeclaration};
 
 /// Depth from which a schema is suspected when the API finds one too deep.
@@ -19,9 +19,12 @@ pub(super) fn classify(
     match report.status {
         400 => bad_request(report, tools).into(),
         401 => unauthenticated(report).into(),
-        402 => {
-            terminal(report, Error::RateLimited, "There is no credit left on this account.").into()
-        }
+        402 => terminal(
+            report,
+            Error::RateLimited,
+            "There is no credit left on this account. Add credit, or use another key.",
+        )
+        .into(),
         403 => forbidden(report).into(),
         404 => Trouble::NoModel(Error::Rejected(report.with_message(&format!(
             "Unknown model `{}`, or not available with this key.",
@@ -41,7 +44,8 @@ pub(super) fn classify(
 /// Returns the error for signatures of earlier answers that the API does not accept.
 pub(super) fn refused_signatures(report: &Report) -> Option<Error> {
     let names = ["thought signature", "thought_signature", "thoughtsignature"];
-    let what = "The API does not accept the signatures of the model's earlier thoughts.";
+    let what = "The API does not accept the signatures of the model's earlier thoughts. Begin a new \
+                conversation.";
     (report.status == 400 && report.says(&names))
         .then(|| Error::Rejected(report.with_message(what)))
 }
@@ -64,7 +68,7 @@ fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> RequestFailure {
         "The API finds the conversation's calls and their results out of order. This is a bug in tandem: please report it. A new conversation will work."
             .to_owned()
     } else if says(&["location is not supported"]) {
-        "The API is not available in your region.".to_owned()
+        "The API is not available in your region. Use another provider.".to_owned()
     } else {
         "The API did not accept the request.".to_owned()
     };
@@ -98,7 +102,11 @@ fn forbidden(report: &Report) -> RequestFailure {
                  the Google Cloud console, or use another key."
             ),
         ),
-        _ => terminal(report, Error::Rejected, "The API does not allow this with your key."),
+        _ => terminal(
+            report,
+            Error::Rejected,
+            "The API does not allow this with your key. Use another key.",
+        ),
     }
 }
 
@@ -110,16 +118,18 @@ fn too_many(report: &Report, model: &str) -> RequestFailure {
     if never || has_no_quota(&report.message) {
         let what = if never {
             format!(
-                "The daily quota{named} is used up. Continue tomorrow, with another model, or with another key."
+                "The daily quota{named} is used up. Continue tomorrow, with another model, or with \
+                 another key."
             )
         } else {
-            format!("The model `{model}` is not part of this key's plan.")
+            format!(
+                "The model `{model}` is not part of this key's plan. Choose another model, or use another key."
+            )
         };
         return RequestFailure::terminal(Error::RateLimited(report.with_message(&what)));
     }
     let wait = report.wait();
-    let until = wait.map(|wait| format!(" It takes requests again in {}.", human_duration(wait)));
-    let what = format!("The API's rate limit is reached{named}.{}", until.unwrap_or_default());
+    let what = format!("The API's rate limit is reached{named}. {}", when_to_try_again(wait));
     let failure = RequestFailure::passing(
         format!("rate limited{named}"),
         Error::RateLimited(report.with_message(&what)),
@@ -191,8 +201,8 @@ fn suspects(tools: &[ToolDeclaration]) -> String {
     let deep = |tool: &&ToolDeclaration| depth(&tool.parameters) > DEEP || refers(&tool.parameters);
     let names: Vec<_> = tools.iter().filter(deep).map(|tool| format!("`{}`", tool.name)).collect();
     match names.as_slice() {
-        [] => " It is probably one of an MCP server.".to_owned(),
-        names => format!(" Leave out what may be to blame: {}.", names.join(", ")),
+        [] => " It is probably a tool of an MCP server: leave that server out.".to_owned(),
+        names => format!(" Leave out the tools that may be to blame: {}.", names.join(", ")),
     }
 }
 

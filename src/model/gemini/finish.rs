@@ -60,7 +60,7 @@ pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVer
 /// Returns the error of a server that missed signatures in the conversation.
 pub(super) fn missing_signatures(answer: &GeminiAnswer) -> Option<Error> {
     let (reason, message) = answer.finish()?;
-    let what = "The server missed the signatures of the model's thoughts";
+    let what = "The server missed signatures of the model's thoughts in the conversation";
     (reason == "MISSING_THOUGHT_SIGNATURE")
         .then(|| Error::Rejected(sentence(what, reason, Some(message))))
 }

@@ -93,7 +93,7 @@ async fn a_refusal_says_why_and_what_it_would_have_called_is_not_called() {
         "refusal",
         &[
             "text: First you",
-            "refused: The provider would not have this answered (cyber): This was blocked under \
+            "refused: The provider refused to answer (cyber): This was blocked under \
              the usage policy. Rephrase the prompt. 18/0/5/0",
             r#"native: {"type":"text","text":"First you"}"#,
             r#"native: {"type":"tool_use","id":"toolu_04A","name":"glob","input":{}}"#,

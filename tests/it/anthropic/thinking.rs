@@ -57,8 +57,8 @@ async fn a_level_that_the_model_refuses_is_refused_here() {
         ),
         ("claude-opus-5-5", "8000", "Unknown thinking level `8000`"),
         ("claude-opus-4-6", "xhigh", "Unknown thinking level `xhigh`"),
-        ("claude-sonnet-4-5", "500", "thinks with 1024 to 63999 tokens, or with 0"),
-        ("claude-sonnet-4-5", "64000", "thinks with 1024 to 63999 tokens, or with 0"),
+        ("claude-sonnet-4-5", "500", "must be from 1024 to 63999 tokens, or 0"),
+        ("claude-sonnet-4-5", "64000", "must be from 1024 to 63999 tokens, or 0"),
         ("qwen3-coder", "high", "No thinking levels are known"),
     ] {
         let connect: Connect = Arc::new(|| Err(String::new()));

@@ -97,8 +97,9 @@ async fn an_address_without_https_is_refused() {
     let key = Some(Secret::new(KEY));
     let endpoint = Endpoint { url: models_url, key, bearer: false, headers: Vec::new() };
     let gemini = of_model(MODEL, endpoint.clone(), options());
-    let why = "The API's address http://gateway.example.com is not https. A key would be sent in \
-               the clear, so it is not used; only this machine itself may be called without https.";
+    let why = "The API's address http://gateway.example.com is not https, so the key was not sent: \
+               anybody on the way could read it. Use an https address; only this machine may be called \
+               without.";
     let refused = Error::Rejected(why.to_owned());
     assert_eq!(gemini.ready(), Err(refused.clone()));
     assert_eq!(error_of(&gemini).await, refused);

@@ -7,8 +7,8 @@ const MIB: usize = 1 << 20;
 
 #[track_caller]
 fn assert_given_up(lines: &[String], server: &Server, what: &str) {
-    let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was dropped.\")");
-    assert_eq!(lines.last(), Some(&error));
+    let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, ");
+    assert!(lines.last().is_some_and(|last| last.starts_with(&error)), "{error}");
     assert_eq!(server.asked().len(), 1, "it is not tried again");
 }
 

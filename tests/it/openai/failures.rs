@@ -144,7 +144,7 @@ async fn a_server_of_this_machine_that_is_not_there_is_not_waited_for() {
     let url = format!("http://{nobody}/v1");
     let (lines, _) =
         ask(&model_at(endpoint(url.clone()), options()), prompt(vec![user("hi")])).await;
-    let why = format!("Nothing answers at {url}. Is the server running there?");
+    let why = format!("Nothing answers at {url}. Start the server, or correct the address.");
     assert_lines(&lines, &[&format!("error: Unavailable(\"{why}\")")]);
 }
 

@@ -184,8 +184,8 @@ async fn a_line_without_an_end_and_an_answer_without_an_end_are_given_up() {
         (delta(json!({ "tool_calls": many })).into(), "The model's answer"),
     ] {
         let (lines, server) = play(vec![Reply::stream(body).times(100)]).await;
-        let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, and was dropped.\")");
-        assert_eq!(lines.last(), Some(&error));
+        let error = format!("error: BadAnswer(\"{what} is bigger than 32 MiB, ");
+        assert!(lines.last().is_some_and(|last| last.starts_with(&error)), "{error}");
         assert_eq!(server.asked().len(), 1, "it is not tried again");
     }
 }
