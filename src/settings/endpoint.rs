@@ -102,8 +102,8 @@ fn is_vertex(vars: Vars<'_>) -> bool {
 fn vertex(vars: Vars<'_>) -> Result<ResolvedEndpoint, String> {
     let var = vars.get("GOOGLE_API_KEY").ok_or_else(|| {
         format!(
-            "{USE_VERTEX} is set, and Vertex AI is called with an API key only: set \
-             GOOGLE_API_KEY too, or unset {USE_VERTEX}."
+            "{USE_VERTEX} is set, but there is no key for Vertex AI. Set GOOGLE_API_KEY too, or \
+             unset {USE_VERTEX}."
         )
     })?;
     let models = "publishers/google/models";
@@ -131,7 +131,9 @@ fn google_endpoint(
         Some(var) if var.value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) => {
             var.value
         }
-        Some(var) => return Err(format!("{var} is no version such as v1beta.")),
+        Some(var) => {
+            return Err(format!("{var} is not a version such as v1beta. Correct it, or unset it."));
+        }
         None => version,
     };
     let bearer = match vars.get(MECHANISM) {

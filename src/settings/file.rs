@@ -98,13 +98,12 @@ pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
     if file.others_may_write() {
         return Err(unread(&format!("may be written by others (`chmod go-w {shown}`)")));
     }
-    let node = parse(&file.text).map_err(|(line, why)| {
-        format!("{shown}:{line}: {why}; nothing that this file says counts.")
-    })?;
+    let node = parse(&file.text)
+        .map_err(|(line, why)| format!("{shown}:{line}: {why}; the file is ignored."))?;
     match node {
-        Some(Node { line, kind: NodeKind::Plain(_) | NodeKind::List(_) }) => Err(format!(
-            "{shown}:{line}: must be an object (`{{ ... }}`); the file does not count."
-        )),
+        Some(Node { line, kind: NodeKind::Plain(_) | NodeKind::List(_) }) => {
+            Err(format!("{shown}:{line}: must be an object (`{{ ... }}`); the file is ignored."))
+        }
         node => Ok(node),
     }
 }

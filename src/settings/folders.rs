@@ -56,7 +56,7 @@ pub fn consent(
 /// Returns the earlier decision on exactly these programs.
 fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> ConsentStatus {
     let folders = file.map_or(Ok(Folders::new()), read).unwrap_or_else(|why| {
-        tracing::warn!("{why}; nobody is known to have agreed to anything");
+        tracing::warn!("{why}; your earlier answers do not count, and you are asked again");
         Folders::new()
     });
     match folders.get(folder) {
@@ -78,9 +78,11 @@ fn read(file: &Path) -> Result<Folders, String> {
     let wrong = |why: String| format!("{} {why}", file.display());
     match owned_file::read(file, owned_file::SMALL).map_err(wrong)? {
         None => Ok(Folders::new()),
-        Some(read) if read.others_may_write() => Err(wrong("may be written by others".to_owned())),
+        Some(read) if read.others_may_write() => {
+            Err(wrong(format!("may be written by others (`chmod go-w {}`)", file.display())))
+        }
         Some(read) => {
-            serde_json::from_str(&read.text).map_err(|err| wrong(format!("is wrong: {err}")))
+            serde_json::from_str(&read.text).map_err(|err| wrong(format!("is not valid: {err}")))
         }
     }
 }

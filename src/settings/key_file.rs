@@ -27,7 +27,12 @@ pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
     let Some((content, seen)) = load(path)? else {
         return Ok(Stored::default());
     };
-    let wrong = |why: &str| format!("`{provider}.api_key` in {} {why}.", path.display());
+    let wrong = |why: &str| {
+        format!(
+            "`{provider}.api_key` in {} {why}. Correct it, or run `tandem login`.",
+            path.display()
+        )
+    };
     let key = match content.get(provider.name()).and_then(|of| of.get("api_key")) {
         Some(Value::String(key)) => Some(clean_key(key).map_err(wrong)?),
         Some(_) => return Err(wrong("is not a string")),
@@ -35,7 +40,7 @@ pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
     };
     let remark = seen.then(|| {
         let path = path.display();
-        format!("{path} may be read or written by others; `chmod 600 {path}` ends that.")
+        format!("{path} may be read or written by others: run `chmod 600 {path}`.")
     });
     Ok(Stored { key, remark })
 }
@@ -45,7 +50,10 @@ pub(super) fn write(path: &Path, provider: Provider, key: Option<&Secret>) -> Re
     let mut content = load(path)?.map(|(content, _)| content).unwrap_or_default();
     let of = content.entry(provider.name()).or_insert_with(|| Object::new().into());
     let Some(of) = of.as_object_mut() else {
-        return Err(format!("`{provider}` in {} is not an object: correct that.", path.display()));
+        return Err(format!(
+            "`{provider}` in {} is not a JSON object: correct it, or remove it.",
+            path.display()
+        ));
     };
     match key {
         Some(key) => of.insert("api_key".to_owned(), key.expose().into()),

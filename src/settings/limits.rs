@@ -150,9 +150,9 @@ impl FromStr for Change {
         let (name, value) = change.split_once('=').ok_or("must be NAME=VALUE")?;
         let named = NAMED.iter().find(|named| named.name == name).ok_or_else(|| {
             let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
-            format!("unknown limit {name:?}; known limits: {}", names.join(", "))
+            format!("unknown limit `{name}`; known limits: {}", names.join(", "))
         })?;
-        let value = value.parse().map_err(|_| format!("{value:?} is not a whole number"))?;
+        let value = value.parse().map_err(|_| format!("`{value}` is not a whole number"))?;
         if value == 0 {
             return Err("a limit is at least 1".to_owned());
         }
@@ -259,7 +259,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "kept-output-bytes",
-        what: "longer output that is kept for it to read",
+        what: "longer output that is kept for the model to read",
         field: Field::Bytes(|limits| &mut limits.tools.kept_output_bytes),
     },
     Named {
@@ -274,7 +274,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "web-bytes",
-        what: "bytes that one call reads of the web",
+        what: "bytes that one call reads from the web",
         field: Field::Count(|limits| &mut limits.tools.web_bytes),
     },
     Named {
@@ -304,7 +304,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "background-bytes",
-        what: "each one's output that is kept in memory",
+        what: "output of a background command kept in memory",
         field: Field::Count(|limits| &mut limits.tools.background_bytes),
     },
     Named {
@@ -339,7 +339,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "mcp-tool-chars",
-        what: "a tool's description, and its schema",
+        what: "an MCP tool's description, and its schema",
         field: Field::Count(|limits| &mut limits.mcp.tool_chars),
     },
     Named {

@@ -104,12 +104,12 @@ pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
     credentials.refresh(provider);
     let why = match credentials.set_up(provider) {
         Ok(ResolvedEndpoint { variable: Some(variable), .. }) => {
-            format!("{variable} comes first as long as it is set.")
+            format!("later ones use {variable} as long as that is set.")
         }
         Err(UnusableEndpoint::Wrong(why)) => why,
         Ok(_) | Err(UnusableEndpoint::NoKey) => return told,
     };
-    format!("{told} It counts for this session only: {why}")
+    format!("{told} It is used in this session only: {why}")
 }
 
 /// Removes a provider's stored key.
@@ -124,7 +124,7 @@ pub fn logout(
     }
     credentials.refresh(provider);
     if let Some(variable) = credentials.set_up(provider).ok().and_then(|found| found.variable) {
-        say(out, &format!("{variable} is still used."));
+        say(out, &format!("{variable} is still set, and is used."));
     }
     Ok(())
 }
@@ -135,7 +135,10 @@ fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Wr
     match credentials.set_up(provider) {
         Ok(found) => {
             if let Some(variable) = found.variable {
-                say(out, &format!("But {variable} is used instead, as long as it is set."));
+                say(
+                    out,
+                    &format!("But {variable} is used instead. Unset it to use the stored key."),
+                );
             }
         }
         Err(unusable) => say(out, &format!("But: {}", credentials.explain(provider, unusable))),

@@ -69,7 +69,9 @@ impl TokenStore for TokenFiles {
         let Some(file) = file else { return Ok(None) };
         if file.others_may_touch() {
             let path = path.display();
-            return Err(format!("{path} can be read by others: `chmod 600` it, or remove it"));
+            return Err(format!(
+                "{path} can be read by others: run `chmod 600 {path}`, or remove it"
+            ));
         }
         Ok(Some(file.text))
     }

@@ -226,27 +226,27 @@ impl<'a> Merger<'a> {
     fn may(&mut self, said: &mut LayerValue<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
-        let trusted = "which counts only in a folder that you trust (`--skip-trust`, or \
+        let trusted = "counts only in a folder that you trust (`--skip-trust`, or \
             `~/.gemini/trustedFolders.json`)";
         let may = match said.key.unjudged {
             Unjudged::Counts => true,
             Unjudged::If(harmless) => harmless(&said.value, before),
             Unjudged::No => false,
             Unjudged::Asks if before.is_some() => {
-                let why = format!("`{name}` would take the place of your own, {trusted}.");
+                let why = format!("`{name}` is ignored: it would replace your own, and {trusted}.");
                 self.remark(&said.origin, &why);
                 return false;
             }
             Unjudged::Asks => {
                 if said.value.get("trust") == Some(&Value::Bool(true)) {
-                    self.remark(&said.origin, &format!("says `{name}.trust`, {trusted}."));
+                    self.remark(&said.origin, &format!("`{name}.trust` is ignored: it {trusted}."));
                     said.value["trust"] = Value::Bool(false);
                 }
                 true
             }
         };
         if !may {
-            self.remark(&said.origin, &format!("says `{name}`, {trusted}."));
+            self.remark(&said.origin, &format!("`{name}` is ignored: it {trusted}."));
         }
         may
     }
@@ -259,7 +259,7 @@ impl<'a> Merger<'a> {
     fn finish(mut self) -> Settings {
         // Every value in it has been checked by itself.
         let mut settings = Settings::deserialize(self.values).unwrap_or_else(|err| {
-            self.remarks.push(format!("The settings do not count: {err}."));
+            self.remarks.push(format!("The settings are ignored: {err}."));
             Settings::default()
         });
         for (name, server) in &mut settings.mcp_servers {
@@ -282,7 +282,7 @@ impl<'a> Merger<'a> {
         settings.files = self.files;
         for missing in settings.context.include_directories.extract_if(.., |dir| !dir.is_dir()) {
             settings.remarks.push(format!(
-                "{}: there is no directory {}.",
+                "{}: there is no directory {}; it is left out.",
                 said_at(&settings.origins, "context.includeDirectories"),
                 missing.display()
             ));
@@ -292,7 +292,7 @@ impl<'a> Merger<'a> {
         {
             settings.general.default_approval_mode = Mode::Default;
             let origin = said_at(&settings.origins, "security.disableYoloMode");
-            settings.remarks.push(format!("{origin}: `security.disableYoloMode` forbids yolo."));
+            settings.remarks.push(format!("{origin}: `security.disableYoloMode` forbids the mode yolo; sessions begin in the mode default."));
         }
         if !self.without_effect.is_empty() {
             let names: Vec<_> = self.without_effect.keys().map(|it| format!("`{it}`")).collect();

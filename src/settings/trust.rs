@@ -47,8 +47,12 @@ fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
         return Vec::new();
     };
     let read = owned_file::read(&path, owned_file::SMALL).and_then(|file| match file {
-        Some(file) if file.others_may_write() => Err("may be written by others".to_owned()),
-        Some(file) => serde_json::from_str(&file.text).map_err(|err| format!("is wrong: {err}")),
+        Some(file) if file.others_may_write() => {
+            Err(format!("may be written by others (`chmod go-w {}`)", path.display()))
+        }
+        Some(file) => {
+            serde_json::from_str(&file.text).map_err(|err| format!("is not valid: {err}"))
+        }
         None => Ok(Map::new()),
     });
     let said: Map<String, Value> = read.unwrap_or_else(|why| {

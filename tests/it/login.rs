@@ -100,7 +100,7 @@ fn logout_removes_the_key_and_says_what_is_left() {
     logout(&credentials, Gemini, &mut out).unwrap();
     logout(&credentials, Gemini, &mut out).unwrap();
     let file = place.path(STORED).display().to_string();
-    let still = "GEMINI_API_KEY in the environment is still used.\n";
+    let still = "GEMINI_API_KEY in the environment is still set, and is used.\n";
     let expected = format!("The key was removed from {file}.\n{still}No key was stored.\n{still}");
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }

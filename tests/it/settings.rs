@@ -112,7 +112,10 @@ fn some_lists_are_added_to_and_others_replaced() {
     assert_eq!(more, &[place.path("home/repo/sub/../user")], "the other is not there");
     let missing = place.path("home/repo/sub/../project").display().to_string();
     let [remark] = settings.remarks() else { panic!("{:?}", settings.remarks()) };
-    assert!(remark.ends_with(&format!(":1: there is no directory {missing}.")), "{remark}");
+    assert!(
+        remark.ends_with(&format!(":1: there is no directory {missing}; it is left out.")),
+        "{remark}"
+    );
     assert_eq!(settings.policy_paths, [place.path("home/user"), place.path("home/project")]);
     assert_eq!(settings.tools.core, Some(vec!["project".to_owned()]));
     assert_eq!(settings.tools.allowed, ["project"]);

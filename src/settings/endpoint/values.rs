@@ -26,7 +26,7 @@ pub(crate) fn clean_key(text: &str) -> Result<Secret, &'static str> {
 /// Without the slash at the end. Nothing of the URL is in the error: people put keys into URLs.
 /// Checks that nobody can listen in on the way to an address that a key is sent to.
 pub(super) fn base_url(text: &str, key: bool) -> Result<String, &'static str> {
-    let url = Url::parse(text).map_err(|_| "is not a URL")?;
+    let url = Url::parse(text).map_err(|_| "is not a URL such as https://example.com/v1")?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     match url.scheme() {
@@ -58,9 +58,10 @@ pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str>
         host.to_owned()
     };
     let url = base_url(&format!("{scheme}://{host}/{path}"), key)?;
-    let mut url = Url::parse(&url).map_err(|_| "is not a host")?;
+    let mut url = Url::parse(&url).map_err(|_| "is not an address such as 127.0.0.1:11434")?;
     if !named && url.port().is_none() && !host.ends_with(":80") {
-        url.set_port(Some(OLLAMA_PORT)).map_err(|()| "is not a host")?;
+        url.set_port(Some(OLLAMA_PORT))
+            .map_err(|()| "is not an address such as 127.0.0.1:11434")?;
     }
     // What a server listens on is no place to call.
     match url.host_str() {
@@ -68,7 +69,7 @@ pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str>
         Some("[::]") => url.set_host(Some("[::1]")),
         _ => Ok(()),
     }
-    .map_err(|_| "is not a host")?;
+    .map_err(|_| "is not an address such as 127.0.0.1:11434")?;
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 

@@ -52,7 +52,8 @@ fn nothing_is_loosened_by_a_folder_that_nobody_has_judged() {
     names(&loosening(), "", &mut said);
     assert_eq!(settings.remarks().len(), said.len(), "{:#?}", settings.remarks());
     for name in said {
-        let why = format!(":1: says `{name}`, which counts only in a folder that you trust (`--");
+        let why =
+            format!(":1: `{name}` is ignored: it counts only in a folder that you trust (`--");
         assert!(settings.remarks().iter().any(|it| it.contains(&why)), "{name}");
         assert!(settings.origin(&name).is_empty(), "{name}");
     }
@@ -139,8 +140,8 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     assert_eq!(executables, [r#"MCP server `new`: x env={"T":"$TOKEN"}"#]);
     let remarks = settings.remarks();
     assert_eq!(remarks.len(), 2, "{remarks:?}");
-    assert!(remarks[0].contains(":2: `mcpServers.own` would take the place of your own"));
-    assert!(remarks[1].contains(":3: says `mcpServers.new.trust`"));
+    assert!(remarks[0].contains(":2: `mcpServers.own` is ignored: it would replace your own"));
+    assert!(remarks[1].contains(":3: `mcpServers.new.trust` is ignored"));
     // In a folder that is trusted the project's counts.
     let settings = read(&trusted(place));
     assert_eq!(settings.mcp_servers["own"].command.as_deref(), Some("evil"));

@@ -187,7 +187,7 @@ async fn a_project_is_followed_as_far_as_it_is_trusted() {
         .file(PROJECT, r#"{ "general": { "defaultApprovalMode": "auto_edit" } }"#);
     let made = |ran: &Ran| ran.home.path().join("workspace/made.txt").exists();
     let ran = prompt(setup.clone()).await;
-    let why = "says `general.defaultApprovalMode`, which counts only in a folder that you trust";
+    let why = "`general.defaultApprovalMode` is ignored: it counts only in a folder that you trust";
     assert!(!made(&ran) && ran.stderr.contains(why), "{}", ran.stderr);
     let ran = prompt(setup.clone().arg("--skip-trust")).await;
     assert!(made(&ran) && ran.stderr.is_empty(), "{}", ran.stderr);

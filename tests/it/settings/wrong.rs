@@ -79,7 +79,7 @@ fn only_the_wrong_value_does_not_count() {
     assert_eq!(settings.limits, [("rounds".to_owned(), 7)].into());
     let remarks = settings.remarks().join("\n");
     assert_eq!(settings.remarks().len(), 3, "{remarks}");
-    assert!(remarks.contains("unknown limit \"round\"; known limits: line-bytes"), "{remarks}");
+    assert!(remarks.contains("unknown limit `round`; known limits: line-bytes"), "{remarks}");
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn yolo_is_for_flags_and_not_if_it_is_forbidden() {
     let place = place.with(super::SYSTEM, r#"{ "security": { "disableYoloMode": true } }"#);
     assert_eq!(mode(&place), Mode::Default);
     let remarks = read_with(&place, &[], &flag).remarks().join("");
-    assert!(remarks.ends_with("etc/settings.json:1: `security.disableYoloMode` forbids yolo."));
+    assert!(remarks.ends_with("etc/settings.json:1: `security.disableYoloMode` forbids the mode yolo; sessions begin in the mode default."));
 }
 
 #[test]
 fn a_file_that_is_no_json_is_named_with_the_line() {
-    let nothing = "; nothing that this file says counts.";
+    let nothing = "; the file is ignored.";
     for (text, line) in [
         ("{\n  \"a\": 1\n  \"b\": 2\n}", 2),
         ("{\n\"a\": ,\n}", 2),
@@ -130,7 +130,7 @@ fn a_file_that_is_no_json_is_named_with_the_line() {
     }
     check(
         "\n[]",
-        "home/.gemini/settings.json:2: must be an object (`{ ... }`); the file does not count.",
+        "home/.gemini/settings.json:2: must be an object (`{ ... }`); the file is ignored.",
     );
     let deep = format!("{{\"a\":{}", "[".repeat(10_000));
     assert!(remarks(&Place::new().with(USER, &deep)).contains("nesting depth"));
