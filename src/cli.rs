@@ -74,8 +74,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
 }
 
-/// Record to replay, and the agent to replay it against. The agent really runs the commands of the record's script: play
-/// only records that you trust.
+/// Record to replay, and the agent to replay it against. The agent really runs the commands of the
+/// record's script: play only records that you trust.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
     /// A file written by --record, or one of fixtures/acp. Paths in a record are compared as they
@@ -100,7 +100,7 @@ pub(crate) struct AttachArgs {
     /// The port, or the address that the agent prints
     #[arg(value_name = "PORT", value_parser = port)]
     pub(crate) port: u16,
-    /// The session's id, or its beginning, if there are several
+    /// The session's id, or its beginning or end, if there are several
     #[arg(long, value_name = "ID", conflicts_with = "new")]
     pub(crate) session: Option<String>,
     /// Begin a new session in the working directory (`tandem serve` only)
@@ -129,8 +129,8 @@ pub(crate) struct ConfigArgs {
 #[derive(Args)]
 pub(crate) struct AgentArgs {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
-    /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass it, or the older names --experimental-acp and
-    /// --experimental-zed-integration
+    /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass
+    /// it, or the older names --experimental-acp and --experimental-zed-integration
     #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
     pub(crate) acp: bool,
     /// Model, permissions and limits.
@@ -243,7 +243,8 @@ pub(crate) struct WorkArgs {
     /// More files of policy rules, or directories of them; commas between, or repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) policy: Vec<PathBuf>,
-    /// The same, and these rules outrank all of your own
+    /// Files of policy rules that outrank all of your own, or directories of them; commas between, or
+    /// repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) admin_policy: Vec<PathBuf>,
     /// Tools, or beginnings of commands, that need no question: `run_shell_command(git status)`

@@ -53,7 +53,10 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
         }
         Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
         Some(Command::Attach(attach)) => {
-            anyhow::ensure!(terminal, "`tandem attach` needs a terminal");
+            anyhow::ensure!(
+                terminal,
+                "`tandem attach` needs a terminal, and standard input or output is not one"
+            );
             let end = runtime.block_on(run::attach(attach));
             runtime.shutdown_background();
             return end;
@@ -63,7 +66,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
         None => {}
     }
     if cli.agent.prompt_interactive.is_some() && !terminal {
-        say("tandem: -i is for a terminal, and standard input or output is none; use -p");
+        say("tandem: -i needs a terminal, and standard input or output is not one; use -p");
         return Ok(ExitReason::Failed(BAD_INPUT));
     }
     if let Some(prompt) = cli.agent.first_prompt().filter(|_| !terminal) {
@@ -79,8 +82,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     }
     if !cli.agent.acp && stdin().is_terminal() {
         anyhow::bail!(
-            "standard input is a terminal and standard output is none: `tandem --help` says how to \
-             start it, and `tandem -p PROMPT` runs one prompt"
+            "standard output is not a terminal, so the conversation has no place: `tandem -p PROMPT` \
+             runs one prompt, and `tandem --help` lists other ways to start"
         );
     }
     let end = runtime.block_on(run::editor(&cli.agent));

@@ -122,7 +122,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Record> {
     let mut record = Record { setup: None, steps: Vec::new() };
     for (n, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let line: RecordLine<'_> = serde_json::from_str(line)
-            .with_context(|| format!("{file}:{n} is no line of a record"))?;
+            .with_context(|| format!("{file}:{n} is not a line of a record"))?;
         let step = match (line.dir, line.msg, line.raw) {
             ("setup", ..) => {
                 let RecordLine { args, files, script, .. } = line;

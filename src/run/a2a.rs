@@ -144,7 +144,8 @@ fn maker(serve: &ServeArgs, making: Making) -> anyhow::Result<MakeSession> {
         [] => vec![directory],
         roots => roots.iter().map(|root| directory.join(root)).collect(),
     };
-    let allowed = Workspace::new(&roots[0], &roots[1..]).context("cannot work there")?;
+    let allowed =
+        Workspace::new(&roots[0], &roots[1..]).context("cannot serve these directories")?;
     let auto_execute = serve.allow_auto_execute;
     Ok(Arc::new(move |request: &SessionRequest| {
         let directory = request.directory.as_deref().unwrap_or(allowed.root());

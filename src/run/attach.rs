@@ -54,10 +54,12 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
 /// Says which sessions there are.
 fn choose(attach: &AttachArgs, sessions: &[ListedSession]) {
     let mut text = match &attach.session {
-        Some(id) => format!("tandem: no session, or more than one, is called {id}. "),
+        Some(id) => format!(
+            "tandem: no session, or more than one, has an id that begins or ends with `{id}`. "
+        ),
         None => "tandem: there are several sessions. ".to_owned(),
     };
-    text.push_str("Choose one with `--session ID`, or begin another with `--new`:\n");
+    text.push_str("Choose one with `--session ID`, or begin a new one with `--new`:\n");
     for session in sessions {
         text.push_str(&row(session));
     }

@@ -83,7 +83,10 @@ impl ModelChoice {
                 });
                 let (provider, id) = wanted;
                 if id.is_empty() {
-                    let why = format!("Say which model: `--model {provider}:MODEL`.");
+                    let why = format!(
+                        "There is no default model of {}. Choose one with `--model {provider}:MODEL`.",
+                        provider.title()
+                    );
                     let error = if named { Error::Rejected } else { Error::NotAuthenticated };
                     return Err(error(why));
                 }
@@ -198,7 +201,7 @@ pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Optio
 fn catalog(config_dir: Option<&Path>) -> Result<Catalog, String> {
     let catalog = Catalog::embedded();
     let Some(path) = config_dir.map(|dir| dir.join("models.json")) else { return Ok(catalog) };
-    let wrong = |why| format!("{} is wrong: {why}", path.display());
+    let wrong = |why| format!("{} is not valid: {why}. Correct it.", path.display());
     match fs::read_to_string(&path) {
         Ok(json) => catalog.with_overrides(&json).map_err(wrong),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(catalog),

@@ -120,7 +120,7 @@ async fn a_difference_is_named_with_its_line() {
 async fn what_is_no_record_is_refused() {
     let (code, _, said) = replay(&fixture("hello.ndjson"), &[]).await;
     assert_eq!(code, Some(1));
-    assert!(said.contains("hello.ndjson:1 is no line of a record"), "{said}");
+    assert!(said.contains("hello.ndjson:1 is not a line of a record"), "{said}");
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ async fn a_prompt_needs_no_flag() {
     assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap()["response"], "fine");
     let ran = run(says.arg("-i").arg("go")).await;
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(42)));
-    assert!(ran.stderr.contains("-i is for a terminal"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("-i needs a terminal"), "{}", ran.stderr);
 }
 
 #[tokio::test]
