@@ -72,9 +72,9 @@ pub(crate) struct Record {
 /// Setup that the agent of a record is started with.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RecordSetup {
-    /// Its arguments.
+    /// The agent's arguments.
     pub(crate) args: Vec<String>,
-    /// The files of its workspace. A name that ends in `/` is a directory.
+    /// Files of the agent's workspace. A name that ends in `/` is a directory.
     pub(crate) files: BTreeMap<String, String>,
     /// Answers of its model: the lines of a script for `--model replay:FILE`.
     pub(crate) script: Vec<Value>,

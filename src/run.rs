@@ -197,7 +197,7 @@ struct Making {
 }
 
 impl Making {
-    /// And what is set up for work in this directory.
+    /// Builds the parts for the working directory; returns them with its settings.
     fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
         let credentials = Credentials::new(env);

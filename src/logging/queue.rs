@@ -35,7 +35,7 @@ struct QueueShared {
 enum Thread {
     Ready(Output),
     Running(SyncSender<Vec<u8>>),
-    /// It could not be started.
+    /// Thread that could not be started.
     Failed,
 }
 

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
 
-/// Stands for the model's missing answer to results.
+/// Placeholder for the model's missing answer to results.
 pub const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
-/// Stands for the user's missing first message.
+/// Placeholder for the user's missing first message.
 pub const BEGINNING: &str = "[The beginning of this conversation is not shown.]";
-/// Stands for the user's missing message between two answers.
+/// Placeholder for the user's missing message between two answers.
 pub const CONTINUE: &str = "Please continue.";
 /// Result of a call whose result was lost.
 pub const LOST: &str = "The result of this call was lost. It may have had all, part or none of \

@@ -123,7 +123,7 @@ pub enum Part {
 pub struct Assistant {
     /// Markdown; may be empty.
     pub text: String,
-    /// In the order asked for.
+    /// Calls, in the order in which the model made them.
     pub calls: Vec<Call>,
     /// The message as the provider sent it, if there is more in it than text and calls.
     pub native: Option<Native>,

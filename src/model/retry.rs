@@ -30,15 +30,15 @@ impl Default for RetryPolicy {
 /// Hint at when another attempt may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// Never: the request would fail again.
+    /// No retry: the request would fail again.
     Never,
-    /// At once: the next request is different.
+    /// Retry at once: the next request is different.
     Now,
-    /// In a few seconds: server overloaded.
+    /// Retry in a few seconds: the server is overloaded.
     Soon,
     /// No hint.
     Unknown,
-    /// Not before this wait, which the server asks for.
+    /// Retry after this wait at the earliest: the server asks for it.
     After(Duration),
 }
 

@@ -31,7 +31,7 @@ use tandem_wire::rpc;
 /// Name of the environment variable that has the token.
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
-/// Those who have joined a session that somebody drives, if anybody may.
+/// A2A server on a session that a person or an editor drives, if the user wants one.
 pub(super) struct SessionServer(Option<RunningServer>);
 
 /// A server that runs.

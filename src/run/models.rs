@@ -22,7 +22,7 @@ use tandem_settings::{Credentials, SettingOrigin, Settings};
 pub(super) struct ModelChoice {
     credentials: Arc<Credentials>,
     options: RequestOptions,
-    /// Whose model an id is that does not say so.
+    /// Provider of ids that name none.
     usual: Provider,
 }
 

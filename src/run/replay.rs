@@ -230,7 +230,8 @@ impl Player {
     }
 }
 
-/// This program as the agent: as the record's setup says, or as an editor would start it here.
+/// Returns this program as the agent: as the record's setup says, or as an editor would start it
+/// here.
 fn self_as_agent(setup: Option<&RecordSetup>, home: Option<&Path>) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("this program's file is not known")?;
     let mut command = Command::new(program);

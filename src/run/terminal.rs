@@ -45,7 +45,9 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         )
     };
     let end = tokio::select! {
-        served = tui::run(service) => served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal)),
+        served = tui::run(service) => {
+            served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal))
+        }
         // An interrupt is the screen's: an editor may have the terminal.
         signal = signals.end() => Ok(ExitReason::Signal(signal)),
     };
@@ -83,7 +85,7 @@ pub(super) fn service(
     }
 }
 
-/// Whose key the person may give, if nothing says whose model it is to be.
+/// Returns the providers whose keys the person may give, if no setting names a provider.
 fn providers(making: &Making, settings: &Settings) -> Option<tui::KeyProviders> {
     if settings.model.name.is_some() || settings.model.provider != Provider::Gemini {
         return None;

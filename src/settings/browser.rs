@@ -14,7 +14,7 @@ use tandem_tools::terminals::left_alone;
 /// Time after which a program that fails has opened the page before.
 const LAUNCH: Duration = Duration::from_secs(10);
 
-/// Stands for the page's address in a command.
+/// Placeholder for the page's address in a command.
 const URL: &str = "%s";
 
 /// A command line that opens a page.

@@ -24,9 +24,9 @@ pub struct Credentials {
     /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
     /// change where its next request goes.
     dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
-    /// The same for every directory.
+    /// Keys of the process, whatever directory they were found for.
     state: Arc<Mutex<CredentialState>>,
-    /// For whoever asks the person: one at a time.
+    /// Permit to ask the person: only one page or prompt at a time.
     pub(super) asking: Arc<Semaphore>,
 }
 
@@ -69,7 +69,7 @@ impl Credentials {
         })
     }
 
-    /// For a model to ask, before each request.
+    /// Returns the function that a model calls before each request.
     pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
         let credentials = Arc::clone(self);
         Arc::new(move || credentials.endpoint(provider))
@@ -95,7 +95,7 @@ impl Credentials {
         order.into_iter().find(|provider| is_set_up(*provider))
     }
 
-    /// Has everything about a provider read again.
+    /// Forgets what was read for a provider, so that files are read again.
     pub fn refresh(&self, provider: Provider) {
         self.dotenv.lock().remove(&provider);
     }

@@ -19,11 +19,11 @@ pub(super) struct ResolvedEndpoint {
     pub variable: Option<String>,
 }
 
-/// Why there is nothing to call.
+/// Reason why a provider cannot be called.
 pub(super) enum UnusableEndpoint {
     /// There is no key.
     NoKey,
-    /// Something is set that cannot be used: what, and what to do.
+    /// A variable or file that cannot be used: a sentence on it, and what to do.
     Wrong(String),
 }
 

@@ -24,7 +24,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// This process's own environment.
+    /// Returns this process's own environment.
     pub fn of_process(directory: &Path) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

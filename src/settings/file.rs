@@ -14,7 +14,7 @@ use super::owned_file;
 
 const FILE: &str = "settings.json";
 
-/// Of one file, at most.
+/// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;
 
 /// Comments and a comma at the end are what people write; all else is a slip that they should know.

@@ -27,13 +27,13 @@ pub(super) enum Merge {
 /// Extent to which a project in an unjudged folder is followed.
 #[derive(Debug)]
 pub(super) enum Unjudged {
-    /// It is harmless.
+    /// The value counts: it is harmless.
     Counts,
-    /// It would be executed: it counts, marked, so that the user is asked.
+    /// The value counts, marked: it would be executed, so the user is asked first.
     Asks,
-    /// If it only makes things stricter: the value, and what it would replace.
+    /// The value counts if it only makes things stricter; called with it and the value that it would replace.
     If(fn(&Value, Option<&Value>) -> bool),
-    /// Not at all.
+    /// The value does not count.
     No,
 }
 

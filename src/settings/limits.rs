@@ -190,7 +190,7 @@ enum Field {
     Seconds(fn(&mut Limits) -> &mut Duration),
 }
 
-/// All of them.
+/// All limits, in the order in which people are shown them.
 const NAMED: &[Named] = &[
     Named {
         name: "line-bytes",

@@ -11,7 +11,7 @@ use super::provider_variables::provider_variables;
 use super::typed_key::{Check, Refusal, accept};
 use tandem_model::provider::Provider;
 
-/// More than any key has.
+/// Maximum length of a line in bytes; no key is as long.
 const MAX_LINE: u64 = 4096;
 
 /// Source of a typed key.

@@ -16,9 +16,9 @@ use super::origin::SettingOrigin;
 pub struct McpServer {
     /// The program, of a server over standard input and output.
     pub command: Option<String>,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<Concealed>,
-    /// Variables for it.
+    /// Environment variables for the program.
     pub env: BTreeMap<String, Concealed>,
     /// The directory to start it in; may be relative to the workspace.
     pub cwd: Option<PathBuf>,
@@ -33,11 +33,11 @@ pub struct McpServer {
     pub headers: BTreeMap<String, Concealed>,
     /// Milliseconds that a call may take.
     pub timeout: Option<u64>,
-    /// Its tools need no question. Never so for an unjudged project's.
+    /// `true` if the tools of the server need no question; never for a server of an unjudged project.
     pub trust: bool,
-    /// If it is there, no others of its tools.
+    /// The only tools of the server that count, if set.
     pub include_tools: Option<Vec<String>>,
-    /// Not these of its tools; wins against the former.
+    /// Tools of the server that do not count, even if they are included.
     pub exclude_tools: Vec<String>,
     /// Description of the server, for people.
     pub description: Option<String>,

@@ -81,7 +81,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ModelSettings {
-    /// Its id, as `--model` takes it.
+    /// The model's id, as `--model` takes it.
     pub name: Option<String>,
     /// Provider of a model id that names none: a key of this program's own.
     #[serde(deserialize_with = "take::provider")]
@@ -158,9 +158,9 @@ impl Default for Checkpointing {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct McpSettings {
-    /// If it is there, no others.
+    /// The only servers that count, if set.
     pub allowed: Option<Vec<String>>,
-    /// Not these.
+    /// Servers that do not count.
     pub excluded: Vec<String>,
 }
 
@@ -224,7 +224,7 @@ impl Default for FileFiltering {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ToolsSettings {
-    /// If it is there, no other built-in tools: `read_file`, `run_shell_command(git status)`.
+    /// The only built-in tools that count, if set: `read_file`, `run_shell_command(git status)`.
     pub core: Option<Vec<String>>,
     /// Calls that need no question, in the same form.
     pub allowed: Vec<String>,
@@ -282,7 +282,7 @@ pub struct SecuritySettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FolderTrust {
-    /// If the user has said no, every folder is trusted that they have not said not to trust.
+    /// `false` if every folder is trusted but those that the user has said not to trust.
     pub enabled: bool,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// In a file.
+    /// A settings file.
     File {
         /// Layer of the file.
         layer: Layer,
@@ -16,9 +16,9 @@ pub enum SettingOrigin {
         /// From 1.
         line: usize,
     },
-    /// By an environment variable of this name.
+    /// An environment variable of this name.
     Variable(&'static str),
-    /// By this flag.
+    /// A flag of the command line.
     Flag(&'static str),
 }
 
@@ -31,9 +31,9 @@ pub enum Layer {
     User,
     /// The user's, for this program.
     Own,
-    /// That of a project in a folder that the user has not judged.
+    /// A project in a folder that the user has not judged.
     UnjudgedProject,
-    /// That of a project in a folder that the user trusts.
+    /// A project in a folder that the user trusts.
     Project,
     /// The machine owner's decisions.
     System,

@@ -18,7 +18,7 @@ use tandem_agent::permission::policy::{
 use tandem_agent::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
 use tandem_tools::secrets::Secrets;
 
-/// Of one file, at most.
+/// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;
 
 /// The file of saved answers, among the user's own.

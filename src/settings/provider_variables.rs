@@ -11,16 +11,16 @@ pub(super) const VERSION: &str = "GOOGLE_GENAI_API_VERSION";
 pub(super) const MECHANISM: &str = "GEMINI_API_KEY_AUTH_MECHANISM";
 pub(super) const HEADERS: &str = "GEMINI_CLI_CUSTOM_HEADERS";
 
-/// Holds what a gateway wants as a bearer token where the API itself has a header for keys.
+/// Variable for a bearer token, which gateways want where the API itself has a header for keys.
 pub(super) const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 
 /// The variables of a provider.
 pub(super) struct ProviderVariables {
-    /// These hold the key, the first before the others. They are allowed wherever keys are.
+    /// Variables for the key, the first before the others. They are allowed wherever keys are.
     pub keys: &'static [&'static str],
-    /// Those that decide where keys and prompts go, and how.
+    /// Variables that decide where keys and prompts go, and how.
     pub settings: &'static [&'static str],
-    /// Holds more headers, which may be secret too.
+    /// Variable for more headers, which may be secret too.
     pub headers: &'static str,
     /// The variable that replaces the address, and the address.
     pub url: (&'static str, &'static str),

@@ -2,7 +2,7 @@
 
 use super::options::Redaction;
 
-/// In the names of variables that have secrets in them.
+/// Parts of the names of variables that hold secrets.
 const NAMES: [&str; 10] = [
     "TOKEN",
     "SECRET",

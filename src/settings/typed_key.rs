@@ -16,15 +16,15 @@ use tandem_model::{Error, Secret};
 pub type Check =
     Arc<dyn Fn(Provider, Endpoint) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
-/// Why a key was not stored: a sentence, without the key.
+/// Reason why a key was not stored: a sentence, without the key.
 pub(super) enum Refusal {
-    /// It is not a good key: another may do.
+    /// The key was refused; another may be accepted.
     Key(String),
-    /// It could not be checked or stored: no other will do.
+    /// The key could not be checked or stored; no other would fare better.
     Trouble(String),
 }
 
-/// Stores it, and uses it from now on. Returns the file that it is in.
+/// Checks a typed key, stores it, and uses it from now on. Returns the file that it is in.
 pub(super) async fn accept(
     credentials: &Arc<Credentials>,
     check: &Check,

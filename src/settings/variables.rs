@@ -6,7 +6,7 @@ use std::path::Path;
 use super::dotenv::DotEnv;
 use super::env::Env;
 
-/// Both together: a `.env` never overrides the environment.
+/// Variables of both: a `.env` never overrides the environment.
 #[derive(Clone, Copy)]
 pub(super) struct Vars<'a> {
     pub env: &'a Env,

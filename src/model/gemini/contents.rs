@@ -16,7 +16,7 @@ use tandem_content::media::Media;
 pub(super) const BACKEND: &str = "gemini";
 /// Field of a part that must go back unchanged.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
-/// Stands for a missing signature.
+/// Placeholder for a missing signature, which the API documents for this use.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
 
 /// Maximum length of a name.
