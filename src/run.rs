@@ -222,7 +222,7 @@ impl Making {
     }
 
     fn limits(&self, settings: &Settings) -> Limits {
-        Limits::new(settings, &self.work.limits)
+        settings.limits(&self.work.limits)
     }
 
     /// The model to begin with, and those there are beside it.

@@ -7,7 +7,6 @@ use super::a2a::token;
 use super::{EndSignals, ExitReason, credentials, terminal};
 use crate::cli::AttachArgs;
 use tandem_content::visible::visible_line;
-use tandem_settings::limits::Limits;
 use tandem_settings::{Settings, read_settings};
 use tandem_tui::{self as tui, Attached, Conversation, ListedSession, LocalAgent, SessionSelector};
 
@@ -25,7 +24,7 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     let agent = LocalAgent {
         port: attach.port,
         token: token(attach.a2a_token_file.as_deref(), &credentials)?,
-        line_bytes: Limits::new(&Settings::default(), &attach.limits).line_bytes,
+        line_bytes: Settings::default().limits(&attach.limits).line_bytes,
     };
     let here = env.directory().display().to_string();
     let wanted = match &attach.session {
@@ -45,7 +44,9 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     let session = Conversation::There(remote);
     let service = terminal::service(session, Path::new(&directory), &credentials, &settings);
     tokio::select! {
-        served = tui::run(service) => served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal)),
+        served = tui::run(service) => {
+            served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal))
+        }
         // An interrupt is the screen's: an editor may have the terminal.
         signal = signals.end() => Ok(ExitReason::Signal(signal)),
     }

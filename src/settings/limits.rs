@@ -3,7 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::options::Settings;
 use tandem_agent::commands;
 use tandem_mcp as mcp;
 use tandem_model as model;
@@ -90,35 +89,8 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// The limits that the settings ask for, and then these changes.
-    pub fn new(settings: &Settings, changes: &[Change]) -> Self {
-        let mut limits = Self::default();
-        if let Some(attempts) = settings.general.max_attempts {
-            limits.model.retry.attempts = attempts;
-        }
-        if let Some(chars) = settings.tools.truncate_tool_output_threshold {
-            limits.tools.output_chars = chars;
-        }
-        if let Some(seconds) = settings.tools.shell.inactivity_timeout {
-            let time = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds) };
-            limits.tools.shell_idle = time.min(LONGEST);
-        }
-        if !settings.context.include_directory_tree {
-            limits.tools.tree_entries = 0;
-        }
-        let named = settings.limits.iter().map(|(name, value)| format!("{name}={value}").parse());
-        let named: Vec<Change> = named.filter_map(Result::ok).collect();
-        for change in named.iter().chain(changes) {
-            change.apply(&mut limits);
-        }
-        limits.model.thinking.clone_from(&settings.model.thinking);
-        limits
-    }
-}
-
 /// The longest time: more cannot always be added to the time that it is.
-const LONGEST: Duration = Duration::from_hours(365 * 24);
+pub(super) const LONGEST: Duration = Duration::from_hours(365 * 24);
 
 /// `NAME=VALUE`, a change of one limit.
 #[derive(Clone)]

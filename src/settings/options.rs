@@ -30,10 +30,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::keys;
+use super::limits::{Change, LONGEST, Limits};
 use super::mcp_server::McpServer;
 use super::origin::{Layer, SettingOrigin};
 use super::take;
@@ -323,6 +325,32 @@ impl Settings {
     /// `mcpServers.github`): several for a list that layers add to, none for a default.
     pub fn origin(&self, key: &str) -> &[SettingOrigin] {
         self.origins.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the limits that the settings ask for, and then these changes.
+    pub fn limits(&self, changes: &[Change]) -> Limits {
+        let mut limits = Limits::default();
+        if let Some(attempts) = self.general.max_attempts {
+            limits.model.retry.attempts = attempts;
+        }
+        if let Some(chars) = self.tools.truncate_tool_output_threshold {
+            limits.tools.output_chars = chars;
+        }
+        if let Some(seconds) = self.tools.shell.inactivity_timeout {
+            let time = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds) };
+            limits.tools.shell_idle = time.min(LONGEST);
+        }
+        if !self.context.include_directory_tree {
+            limits.tools.tree_entries = 0;
+        }
+        let named = self.limits.iter().map(|(name, value)| format!("{name}={value}").parse());
+        let named: Vec<Change> = named.filter_map(Result::ok).collect();
+        // The command line last: it counts more than files.
+        for change in named.iter().chain(changes) {
+            change.apply(&mut limits);
+        }
+        limits.model.thinking.clone_from(&self.model.thinking);
+        limits
     }
 
     /// Returns sentences with file and line on values that were not followed, for the user.
