@@ -15,7 +15,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::{EndSignals, ExitReason, Making, authenticate};
+use super::ending::{EndSignals, ExitReason};
+use super::keys::authenticate;
+use super::making::Making;
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{self as a2a, Options, ServeAcp, ServedSessions};
 use tandem_acp as acp;

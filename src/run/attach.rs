@@ -4,7 +4,9 @@ use std::io::{Write as _, stderr};
 use std::path::Path;
 
 use super::a2a::token;
-use super::{EndSignals, ExitReason, credentials, terminal};
+use super::ending::{EndSignals, ExitReason};
+use super::keys::credentials;
+use super::terminal;
 use crate::cli::AttachArgs;
 use tandem_content::visible::visible_line;
 use tandem_settings::{Settings, read_settings};

@@ -8,7 +8,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use super::a2a::SessionServer;
-use super::{EndSignals, ExitReason, LAST_WORDS, Making, unread};
+use super::ending::{EndSignals, ExitReason, LAST_WORDS, unread};
+use super::making::Making;
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::PromptPart;

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::ExitReason;
+use super::ending::ExitReason;
 use crate::cli::ReplayArgs;
 use crate::record::{self, Record, RecordSetup, RecordedStep};
 use tandem_content::visible::visible_line;

@@ -8,7 +8,10 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::a2a::SessionServer;
-use super::{EndSignals, ExitReason, Making, check, models};
+use super::ending::{EndSignals, ExitReason};
+use super::keys::check;
+use super::making::Making;
+use super::models;
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::{Origin, PromptPart};

@@ -2,7 +2,7 @@
 //!
 //! # To read an option
 //!
-//! [`read_settings`](super::read_settings) is called once a session, in `src/run.rs`; parts are given what is theirs as
+//! [`read_settings`](super::read_settings) is called once a session, in `src/run/making.rs`; parts are given what is theirs as
 //! plain data. `settings.tools.exclude` is the merged, checked value: if no file says anything, the
 //! default that is here. [`Settings::origin`] says where a value was set, by its name in the files:
 //! `settings.origin("tools.exclude")`.

@@ -1,0 +1,85 @@
+//! Ways in which a run ends: signals, input that ends, nobody who reads.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use tandem_wire::stdio;
+
+/// Maximum time for the last answers when the end has come: a cancelled call may take a second.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Exit code of a run that cannot be done as asked for.
+pub(crate) const BAD_INPUT: i32 = 42;
+
+/// Time between two checks whether anybody reads, where nothing tells.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Way in which a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitReason {
+    /// The editor hung up, and all that it asked for is answered.
+    Done,
+    /// The editor hung up, and what it asked for took too long.
+    TimedOut,
+    /// Nobody reads the answers.
+    Unread,
+    /// A signal; its number.
+    Signal(i32),
+    /// The prompt of a run without a person came to nothing; the exit code.
+    Failed(i32),
+}
+
+/// Waits until the input has ended and the time for what was asked for is up too.
+pub(super) async fn drained(input_ended: &CancellationToken, timeout: Duration) -> ExitReason {
+    input_ended.cancelled().await;
+    if tokio::time::timeout(timeout, unread()).await.is_ok() {
+        return ExitReason::Unread;
+    }
+    tracing::warn!("standard input ended {timeout:?} ago, and what it asked for has not");
+    ExitReason::TimedOut
+}
+
+/// Waits until nobody can read standard output any more.
+pub(super) async fn unread() {
+    while !stdio::nobody_reads() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The signals that end the process.
+pub(super) struct EndSignals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl EndSignals {
+    pub(super) fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// The number of the first that comes.
+    pub(super) async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+        }
+    }
+
+    /// The number of the first that is no interrupt.
+    pub(super) async fn end(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+        }
+    }
+}

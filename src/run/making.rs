@@ -1,0 +1,208 @@
+//! Parts of sessions, put together as the command line and the settings of a directory say.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+
+use super::models::ModelChoice;
+use super::search::GoogleSearch;
+use super::{parts, servers};
+use crate::cli::{AgentArgs, WorkArgs};
+use tandem_agent::commands::Registry;
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Parts, Session, Upkeep};
+use tandem_agent::sessions::{LoadedSession, SessionLimits, SessionRequest, Sessions};
+use tandem_mcp::{self as mcp, Hub};
+use tandem_model::Model;
+use tandem_net as net;
+use tandem_settings::limits::Limits;
+use tandem_settings::{self as config, Credentials, Env, Settings};
+use tandem_tools::Host;
+use tandem_tools::scratch::Scratch;
+use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_tools::workspace::Workspace;
+
+/// Parts that sessions are made with.
+#[derive(Clone)]
+pub(super) struct Making {
+    work: WorkArgs,
+    pub(super) credentials: Arc<Credentials>,
+    pub(super) supervisor: Arc<Supervisor>,
+}
+
+impl Making {
+    /// Builds the parts for the working directory; returns them with its settings.
+    pub(super) fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
+        let (env, settings) = set_up(work, env()?);
+        let credentials = Credentials::new(env);
+        let supervisor = Supervisor::of_agent();
+        Ok((Self { work: work.clone(), credentials, supervisor }, settings))
+    }
+
+    pub(super) fn env(&self) -> &Env {
+        self.credentials.env()
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        self.env().directory()
+    }
+
+    /// Returns the same for work in another directory, and what is set up there: nothing counts that
+    /// is set up where the agent was started, but for its flags.
+    pub(super) fn in_directory(&self, directory: &Path) -> (Self, Settings) {
+        let (env, settings) = set_up(&self.work, self.env().in_directory(directory));
+        let credentials = self.credentials.in_environment(env);
+        (Self { credentials, ..self.clone() }, settings)
+    }
+
+    pub(super) fn limits(&self, settings: &Settings) -> Limits {
+        settings.limits(&self.work.limits)
+    }
+
+    /// The model to begin with, and those there are beside it.
+    pub(super) fn model(
+        &self,
+        settings: &Settings,
+    ) -> anyhow::Result<(Arc<dyn Model>, ModelChoice)> {
+        let limits = self.limits(settings);
+        let models =
+            ModelChoice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
+        Ok((models.first(settings)?, models))
+    }
+
+    /// Makes the registry of a program that has one session, and that session, in the working
+    /// directory.
+    pub(super) fn one_session(
+        &self,
+        agent: &AgentArgs,
+        settings: &Settings,
+    ) -> anyhow::Result<(Arc<Sessions>, Arc<LoadedSession>)> {
+        let (making, settings) = (self.clone(), settings.clone());
+        let included: Vec<_> =
+            agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
+        let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
+        let maker = move |_: &SessionRequest| {
+            let settings_first = settings.context.include_directories.iter().chain(&included);
+            let directories: Vec<_> = settings_first.cloned().collect();
+            let workspace = Workspace::new(making.directory(), &directories);
+            let mode = settings.general.default_approval_mode;
+            workspace
+                .context("cannot work in that directory")
+                .and_then(|workspace| making.session(&settings, workspace, mode, interactive))
+                .map_err(|err| format!("{err:#}"))
+        };
+        let limits = SessionLimits { loaded: 1, idle: None };
+        let sessions = Sessions::new(Arc::new(maker), limits);
+        let session = sessions.create(&SessionRequest::default(), |_| ());
+        let session = session.map_err(|error| anyhow!(error.to_string()))?;
+        Ok((sessions, session))
+    }
+
+    pub(super) fn session(
+        &self,
+        settings: &Settings,
+        workspace: Workspace,
+        mode: Mode,
+        interactive: bool,
+    ) -> anyhow::Result<Arc<Session>> {
+        let limits = self.limits(settings);
+        let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
+        let (model, models) = self.model(settings)?;
+        let memory = parts::memory(settings, &self.credentials);
+        let search = GoogleSearch::new(&self.credentials, &limits.model);
+        let tools = parts::tools(settings, &memory, search);
+        let env = self.env().clone();
+        // What projects can have the agent run of their own accord is listed here.
+        let (making, directory) = (self.clone(), workspace.root().to_owned());
+        let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
+        let look = Arc::clone(&again);
+        let policy = config::policy(&env, settings, workspace.root(), interactive);
+        let workspace =
+            workspace.filtered(parts::filtering(settings)).with_secrets(policy.secrets.clone());
+        let custom = Arc::new(parts::custom(env.clone(), workspace.root(), limits.commands));
+        let own = Arc::clone(&custom);
+        let executables = move || [look().executables(), own.executables()].concat();
+        let consent = config::consent(env, workspace.root(), executables);
+        let directory = workspace.root().to_owned();
+        let servers = Hub::new(
+            servers::of(settings, &directory),
+            mcp::Setup {
+                terminals: Arc::clone(&terminals),
+                roots: workspace.roots().to_owned(),
+                limits: limits.mcp,
+                load: Arc::new(move || servers::of(&again(), &directory)),
+                logins: config::mcp_logins(&self.credentials),
+                lookup: net::system_lookup(),
+            },
+        );
+        Ok(Session::new(Parts {
+            model,
+            models: Arc::new(models),
+            memory,
+            commands: Arc::new(Registry::with(custom)),
+            tools,
+            servers,
+            host: Host::new(
+                workspace,
+                terminals,
+                Scratch::new(self.credentials.env().state_dir()),
+                limits.tools,
+            ),
+            mode,
+            policy,
+            consent,
+            max_rounds: limits.rounds,
+            upkeep: Upkeep {
+                compress_at: settings.model.compression_threshold,
+                detect_loops: !settings.model.disable_loop_detection,
+                log_bytes: limits.log_bytes,
+            },
+            max_session_rounds: settings.model.max_session_turns,
+            notices: settings.remarks().to_vec(),
+            today: Arc::new(today),
+        }))
+    }
+}
+
+/// The day that it is, in UTC.
+fn today() -> jiff::civil::Date {
+    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date()
+}
+
+/// Returns the environment variables that commands of a session must not see.
+fn environment(credentials: &Arc<Credentials>, settings: &Settings) -> EnvironmentFilter {
+    let credentials = Arc::clone(credentials);
+    let redaction = settings.security.environment_variable_redaction.clone();
+    EnvironmentFilter::new(move |name, value| {
+        credentials.is_secret(name, value) || redaction.hides(name, value)
+    })
+}
+
+/// Reads what is set up for work in a directory.
+fn read_settings(env: &Env, work: &WorkArgs, directory: &Path) -> Settings {
+    let settings = config::read_settings(env, directory, &work.given());
+    for remark in settings.remarks() {
+        tracing::info!("{remark}");
+    }
+    settings
+}
+
+/// Reads what is set up for work in the directory that an environment is for. It also decides
+/// whether folders there are trusted of which nobody has said anything.
+pub(super) fn set_up(work: &WorkArgs, mut env: Env) -> (Env, Settings) {
+    if work.skip_trust {
+        env.trust_workspace();
+    }
+    let settings = read_settings(&env, work, env.directory());
+    if settings.trusts_unjudged() {
+        env.trust_unjudged();
+    }
+    (env, settings)
+}
+
+/// Returns the environment and the working directory of this process.
+pub(super) fn env() -> anyhow::Result<Env> {
+    let directory = std::env::current_dir().context("there is no working directory")?;
+    Ok(Env::of_process(&directory))
+}
