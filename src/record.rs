@@ -17,7 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use parking_lot::Mutex;
-use tandem_wire::rpc::{Direction, Tap};
+use tandem_wire::rpc::{LineDirection, Tap};
 
 /// A line of the record.
 #[derive(Serialize)]
@@ -43,8 +43,8 @@ pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
         let msg = serde_json::from_slice(line).ok();
         let entry = RecordEntry {
             dir: match direction {
-                Direction::In => "c2a",
-                Direction::Out => "a2c",
+                LineDirection::In => "c2a",
+                LineDirection::Out => "a2c",
             },
             t: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             raw: msg.is_none().then(|| String::from_utf8_lossy(line).into_owned()),
@@ -176,7 +176,7 @@ mod tests {
         fs::write(&old, "what was there before").unwrap();
         fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
         for path in [&new, &old] {
-            to_file(path).unwrap()(Direction::In, b"{}");
+            to_file(path).unwrap()(LineDirection::In, b"{}");
             assert_eq!(mode(path), 0o600, "{}", path.display());
             let text = fs::read_to_string(path).unwrap();
             assert!(text.starts_with(r#"{"dir":"c2a","#) && text.lines().count() == 1, "{text}");
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_is_no_file_is_left_as_it_is() {
         let before = mode(Path::new("/dev/null"));
-        to_file(Path::new("/dev/null")).unwrap()(Direction::In, b"{}");
+        to_file(Path::new("/dev/null")).unwrap()(LineDirection::In, b"{}");
         assert_eq!(mode(Path::new("/dev/null")), before);
     }
 }

@@ -138,7 +138,7 @@ impl rpc::Handler for Deaf {
 fn ours(count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let served = async {
-        let options = rpc::Options::new(1 << 20);
+        let options = rpc::ConnectionOptions::new(1 << 20);
         let begin = |peer: rpc::Peer| {
             tokio::spawn(async move {
                 let params = params();

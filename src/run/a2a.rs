@@ -232,7 +232,7 @@ fn over_websocket(
             origin,
             authenticate: Arc::clone(&authenticate),
         };
-        let options = rpc::Options::new(max_line);
+        let options = rpc::ConnectionOptions::new(max_line);
         async move {
             let (input, output) = tokio::io::split(stream);
             if let Err(err) = acp::serve(service, input, output, options).await {

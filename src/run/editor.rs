@@ -31,12 +31,12 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let joined = SessionServer::begin(agent, &loaded, credentials, &limits).await?;
     joined.announce();
     let input_ended = CancellationToken::new();
-    let options = rpc::Options {
+    let options = rpc::ConnectionOptions {
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
         // Whoever asks for the protocol by name is answered in it.
         refuse_text: !agent.acp,
-        ..rpc::Options::new(limits.line_bytes)
+        ..rpc::ConnectionOptions::new(limits.line_bytes)
     };
     let served = acp::serve(
         acp::Service {

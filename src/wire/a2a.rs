@@ -247,7 +247,7 @@ enum PartData<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::development_tool::Kind;
+    use crate::development_tool::EventKind;
 
     #[test]
     fn one_update_has_a_form_in_each_version() {
@@ -269,7 +269,7 @@ mod tests {
             timestamp: "now".to_owned(),
         };
         let metadata = EventMetadata {
-            kind: Kind::Thought,
+            kind: EventKind::Thought,
             model: "x".to_owned(),
             error: None,
             event_id: "4.0".to_owned(),

@@ -16,7 +16,7 @@ pub const CODER_AGENT: &str = "coderAgent";
 
 /// Kind of an event (RFC 3.2, "Event Metadata"; `a2a-server.md`, "Event types").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// Question about a call.
     ToolCallConfirmation,
     /// Begin, progress or end of a call.
@@ -31,7 +31,7 @@ pub enum Kind {
     Citation,
 }
 
-impl Kind {
+impl EventKind {
     /// Returns the kind's name in the RFC.
     pub fn upper(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventMetadata {
     /// Kind of the event.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Id of the model.
     pub model: String,
     /// Reason why the task failed.
@@ -301,7 +301,11 @@ impl Serialize for ToolCall {
                 name: &self.tool_name,
                 args: &self.input_parameters,
             },
-            tool: Tool { name: &self.tool_name, display_name: &self.tool_name, kind: self.kind },
+            tool: CallTool {
+                name: &self.tool_name,
+                display_name: &self.tool_name,
+                kind: self.kind,
+            },
             tool_call_id_camel: &self.tool_call_id,
             tool_name_camel: &self.tool_name,
             input_parameters_camel: &self.input_parameters,
@@ -336,7 +340,7 @@ struct Spellings<'a> {
     #[serde(rename = "correlationId")]
     correlation_id: &'a str,
     request: CallRequest<'a>,
-    tool: Tool<'a>,
+    tool: CallTool<'a>,
     #[serde(rename = "toolCallId")]
     tool_call_id_camel: &'a str,
     #[serde(rename = "toolName")]
@@ -361,7 +365,7 @@ struct CallRequest<'a> {
 /// The tool of a call, as the first server writes it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tool<'a> {
+struct CallTool<'a> {
     name: &'a str,
     display_name: &'a str,
     kind: &'static str,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// A message from a peer: a request, or the response to one.
 #[derive(Debug)]
-pub enum Message<'a> {
+pub enum IncomingMessage<'a> {
     /// A request or a notification.
     Request(Request<'a>),
     /// The response to a request.
@@ -287,7 +287,7 @@ where
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-impl<'a> Message<'a> {
+impl<'a> IncomingMessage<'a> {
     /// Reads one line. `jsonrpc` need not be there; unknown members are ignored.
     pub fn read(line: &'a [u8]) -> Result<Self, Invalid> {
         let invalid = |error| Invalid { id: None, error };
@@ -325,7 +325,7 @@ fn not_an_object(text: &str) -> Error {
 }
 
 impl<'a> Wire<'a> {
-    fn message(self) -> Result<Message<'a>, Invalid> {
+    fn message(self) -> Result<IncomingMessage<'a>, Invalid> {
         let invalid = |id: Option<&RawValue>, details| Invalid {
             id: id.map(ToOwned::to_owned),
             error: Error::invalid_request(details),
@@ -335,7 +335,7 @@ impl<'a> Wire<'a> {
                 return Err(invalid(self.id, "`method` must be a string"));
             };
             let id = self.id.map(ToOwned::to_owned);
-            return Ok(Message::Request(Request {
+            return Ok(IncomingMessage::Request(Request {
                 id,
                 method: method.0,
                 params: Params(self.params),
@@ -348,13 +348,13 @@ impl<'a> Wire<'a> {
                 let details = "neither a request (`method`) nor a response (`result` or `error`)";
                 let invalid = invalid(self.id, details);
                 return match own_id(self.id) {
-                    Some(id) => Ok(Message::Bare(id, invalid)),
+                    Some(id) => Ok(IncomingMessage::Bare(id, invalid)),
                     None => Err(invalid),
                 };
             }
         };
         let id = own_id(self.id);
-        Ok(Message::Response(Response { id, result }))
+        Ok(IncomingMessage::Response(Response { id, result }))
     }
 }
 
@@ -396,16 +396,18 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &str) {
-        let read = match Message::read(line.as_bytes()) {
-            Ok(Message::Request(Request { id, method, params })) => {
+        let read = match IncomingMessage::read(line.as_bytes()) {
+            Ok(IncomingMessage::Request(Request { id, method, params })) => {
                 let raw = |raw: Option<&RawValue>| raw.map_or("-", RawValue::get).to_owned();
                 format!("request {} {method} {}", raw(id.as_deref()), raw(params.0))
             }
-            Ok(Message::Response(Response { id, result })) => match result {
+            Ok(IncomingMessage::Response(Response { id, result })) => match result {
                 Ok(result) => format!("response {id:?} {result}"),
                 Err(error) => format!("response {id:?} failed: {error}"),
             },
-            Ok(Message::Bare(id, Invalid { error, .. })) => format!("bare {id} {}", error.code),
+            Ok(IncomingMessage::Bare(id, Invalid { error, .. })) => {
+                format!("bare {id} {}", error.code)
+            }
             Err(Invalid { id, error }) => {
                 let id = id.as_deref().map_or("-", RawValue::get);
                 format!("invalid {id} {}", error.code)
@@ -471,8 +473,8 @@ mod tests {
     fn check_data(data: &Value) {
         let line = json!({ "id": 3, "error": { "code": 1, "message": "no", "data": data } });
         let line = line.to_string();
-        let Ok(Message::Response(Response { result: Err(error), .. })) =
-            Message::read(line.as_bytes())
+        let Ok(IncomingMessage::Response(Response { result: Err(error), .. })) =
+            IncomingMessage::read(line.as_bytes())
         else {
             panic!("{line}");
         };
@@ -552,7 +554,7 @@ mod tests {
             "[".repeat(1_000_000),
             "]".repeat(1_000_000)
         );
-        assert!(matches!(Message::read(deep.as_bytes()), Ok(Message::Request(_))));
+        assert!(matches!(IncomingMessage::read(deep.as_bytes()), Ok(IncomingMessage::Request(_))));
     }
 
     #[test]

@@ -26,12 +26,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker, task_tracker::TaskTrackerToken};
 
-use self::calls::Calls;
+use self::calls::PendingCalls;
 use self::cancellation::{CANCEL_REQUEST, CancelRequestParams, Cancellations};
-use self::lines::{Line, Lines};
+use self::lines::{LineRead, LineReader};
 use self::outbox::Outbox;
-pub use self::outbox::{Direction, PACKET, Tap};
-use crate::jsonrpc::{Envelope, Error, Invalid, Message, Params, Request, Response};
+pub use self::outbox::{LineDirection, PACKET, Tap};
+use crate::jsonrpc::{Envelope, Error, IncomingMessage, Invalid, Params, Request, Response};
 use parking_lot::Mutex;
 
 /// Maximum size of the unwritten answers to a peer that sends and does not read, in bytes; over
@@ -43,7 +43,7 @@ const MAX_UNREAD: usize = 8 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settings of a connection.
-pub struct Options {
+pub struct ConnectionOptions {
     /// Maximum size of a line to read, in bytes; a longer one is skipped and answered with an error.
     pub max_line: usize,
     /// Sees every line, for a transcript.
@@ -58,7 +58,7 @@ pub struct Options {
     pub cancellation: bool,
 }
 
-impl Options {
+impl ConnectionOptions {
     /// Returns the settings of a connection without a tap, without a look at the first line, and
     /// without cancellation.
     pub fn new(max_line: usize) -> Self {
@@ -90,7 +90,7 @@ pub trait Handler {
 pub struct Responder {
     /// `None` for a notification, which is not answered.
     id: Option<Box<RawValue>>,
-    connection: Arc<Connection>,
+    connection: Arc<RpcConnection>,
     /// `None` if the request cannot be cancelled.
     cancellation: Option<CancellationToken>,
     answered: bool,
@@ -100,7 +100,7 @@ pub struct Responder {
 
 /// Calls the other side. Cheap to clone; outlives the connection harmlessly.
 #[derive(Clone)]
-pub struct Peer(Arc<Connection>);
+pub struct Peer(Arc<RpcConnection>);
 
 /// Reason why a call brought no result.
 #[derive(Debug)]
@@ -126,9 +126,9 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 #[derive(Default)]
-struct Connection {
+struct RpcConnection {
     outbox: Outbox,
-    calls: Mutex<Calls>,
+    calls: Mutex<PendingCalls>,
     /// Tokens of the peer's open requests; `None` if the protocol has no cancellation.
     cancellations: Option<Cancellations>,
     /// Counts the responders that are not dropped yet.
@@ -140,12 +140,12 @@ struct Connection {
 pub async fn serve<H: Handler>(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    options: Options,
+    options: ConnectionOptions,
     handler: impl FnOnce(Peer) -> H,
 ) -> anyhow::Result<()> {
-    let Options { max_line, tap, input_ended, refuse_text, cancellation } = options;
+    let ConnectionOptions { max_line, tap, input_ended, refuse_text, cancellation } = options;
     let cancellations = cancellation.then(Cancellations::default);
-    let connection = Arc::new(Connection { cancellations, ..Connection::default() });
+    let connection = Arc::new(RpcConnection { cancellations, ..RpcConnection::default() });
     let handler = handler(Peer(Arc::clone(&connection)));
     let writing = {
         let (connection, tap) = (Arc::clone(&connection), tap.clone());
@@ -155,7 +155,7 @@ pub async fn serve<H: Handler>(
     let _closing = Closing(&connection);
 
     let finish = async {
-        let lines = Lines::new(input, max_line);
+        let lines = LineReader::new(input, max_line);
         let reading = connection.read(lines, tap.as_ref(), refuse_text, &handler);
         let read = input_ended.run_until_cancelled(reading).await;
         input_ended.cancel();
@@ -184,7 +184,7 @@ fn is_text(line: &[u8]) -> bool {
 }
 
 /// Ends the waiting for answers when the connection is no longer served.
-struct Closing<'a>(&'a Connection);
+struct Closing<'a>(&'a RpcConnection);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
@@ -192,11 +192,11 @@ impl Drop for Closing<'_> {
     }
 }
 
-impl Connection {
+impl RpcConnection {
     /// Reads to the end. An error means that the peer sends and does not read, or sends text.
     async fn read(
         self: &Arc<Self>,
-        mut lines: Lines<impl AsyncRead + Unpin>,
+        mut lines: LineReader<impl AsyncRead + Unpin>,
         tap: Option<&Tap>,
         mut refuse_text: bool,
         handler: &impl Handler,
@@ -204,7 +204,7 @@ impl Connection {
         let max_line = lines.max_line();
         loop {
             match lines.next().await {
-                Ok(Some(Line::Whole(line))) => {
+                Ok(Some(LineRead::Whole(line))) => {
                     let line = line.trim_ascii();
                     if line.is_empty() {
                         continue;
@@ -213,11 +213,11 @@ impl Connection {
                         return Err(NoMessages.into());
                     }
                     if let Some(tap) = tap {
-                        tap(Direction::In, line);
+                        tap(LineDirection::In, line);
                     }
                     self.dispatch(line, handler);
                 }
-                Ok(Some(Line::TooLong)) => {
+                Ok(Some(LineRead::TooLong)) => {
                     let error = Error::invalid_request(format_args!(
                         "a line of more than {max_line} bytes was skipped"
                     ));
@@ -246,10 +246,10 @@ impl Connection {
     }
 
     fn dispatch(self: &Arc<Self>, line: &[u8], handler: &impl Handler) {
-        match Message::read(line) {
-            Ok(Message::Request(request)) => self.begin(request, handler),
-            Ok(Message::Response(response)) => self.calls.lock().complete(response),
-            Ok(Message::Bare(id, invalid)) => {
+        match IncomingMessage::read(line) {
+            Ok(IncomingMessage::Request(request)) => self.begin(request, handler),
+            Ok(IncomingMessage::Response(response)) => self.calls.lock().complete(response),
+            Ok(IncomingMessage::Bare(id, invalid)) => {
                 let mut calls = self.calls.lock();
                 if calls.has_sent(id) {
                     calls.complete(Response { id: Some(id), result: Ok(RawValue::NULL) });
@@ -295,7 +295,7 @@ impl Connection {
 /// Stops waiting for the response to a request when dropped, and cancels the request if the
 /// protocol allows that.
 struct AbandonOnDrop {
-    connection: Arc<Connection>,
+    connection: Arc<RpcConnection>,
     id: u64,
 }
 
@@ -403,7 +403,7 @@ impl Peer {
         &self,
         method: &str,
         params: &impl Serialize,
-        register: impl FnOnce(&mut Calls) -> u64,
+        register: impl FnOnce(&mut PendingCalls) -> u64,
     ) -> u64 {
         // Held while the line is queued, so that ids ascend on the wire.
         let mut calls = self.0.calls.lock();

@@ -33,18 +33,20 @@ const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
 const BUFFER: usize = 64 * 1024;
 
 /// Standard input.
-pub type Input = Either<Reader, Stdin>;
+pub type Input = Either<StandardInput, Stdin>;
 
 /// Standard output.
-pub type Output = Either<Writer, Stdout>;
+pub type Output = Either<StandardOutput, Stdout>;
 
 /// Returns standard input.
 pub fn input() -> Input {
-    let source = Source::open(io::stdin().as_fd(), STDIN, OFlags::RDONLY);
+    let source = Descriptor::open(io::stdin().as_fd(), STDIN, OFlags::RDONLY);
     match source.and_then(|source| source.watched(Interest::READABLE)) {
-        Ok(source) => {
-            Either::Left(Reader { source, buffer: Vec::with_capacity(BUFFER), handed_out: 0 })
-        }
+        Ok(source) => Either::Left(StandardInput {
+            source,
+            buffer: Vec::with_capacity(BUFFER),
+            handed_out: 0,
+        }),
         Err(err) => {
             tracing::debug!(%err, "standard input is read on another thread");
             Either::Right(tokio::io::stdin())
@@ -57,7 +59,7 @@ pub fn output() -> Output {
     let output = plain_output();
     #[cfg(target_os = "linux")]
     if let Either::Left(writer) = &output
-        && writer.0.get_ref().kind == Kind::Pipe
+        && writer.0.get_ref().kind == DescriptorKind::Pipe
         && let Err(err) = rustix::pipe::fcntl_setpipe_size(writer.0.get_ref(), READ_AT_ONCE)
     {
         tracing::debug!(%err, "the pipe's size stays as it is");
@@ -67,9 +69,9 @@ pub fn output() -> Output {
 
 /// Returns standard output for one who is no such client: a pipe keeps its size.
 pub fn plain_output() -> Output {
-    let source = Source::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
+    let source = Descriptor::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
     match source.and_then(|source| source.watched(Interest::WRITABLE)) {
-        Ok(source) => Either::Left(Writer(source)),
+        Ok(source) => Either::Left(StandardOutput(source)),
         Err(err) => {
             tracing::debug!(%err, "standard output is written on another thread");
             Either::Right(tokio::io::stdout())
@@ -80,9 +82,9 @@ pub fn plain_output() -> Output {
 /// Waits until nobody can read standard output any more. Only a pipe tells; of anything else
 /// only [`nobody_reads`] or a failed write does.
 pub async fn reader_gone() {
-    let source = Source::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
+    let source = Descriptor::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
     if let Ok(pipe) = source
-        && pipe.kind == Kind::Pipe
+        && pipe.kind == DescriptorKind::Pipe
         && let Ok(pipe) = pipe.watched(Interest::ERROR)
     {
         while !nobody_reads() {
@@ -108,8 +110,8 @@ pub fn nobody_reads() -> bool {
 }
 
 /// Standard input whose state the system can tell.
-pub struct Reader {
-    source: AsyncFd<Source>,
+pub struct StandardInput {
+    source: AsyncFd<Descriptor>,
     /// Bytes that were read last.
     buffer: Vec<u8>,
     /// Number of those bytes that are handed out.
@@ -117,36 +119,36 @@ pub struct Reader {
 }
 
 /// Standard output whose state the system can tell.
-pub struct Writer(AsyncFd<Source>);
+pub struct StandardOutput(AsyncFd<Descriptor>);
 
 /// A descriptor that is read or written without waiting.
-struct Source {
+struct Descriptor {
     fd: OwnedFd,
-    kind: Kind,
+    kind: DescriptorKind,
     /// `true` if the descriptor is our own and non-blocking.
     own: bool,
 }
 
 /// Kind of file that a descriptor leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DescriptorKind {
     Pipe,
     Socket,
     /// A terminal, or anything else.
     Device,
 }
 
-impl Source {
+impl Descriptor {
     /// Opens what a descriptor leads to anew, so that the flags are our own; what cannot be opened
     /// anew is used as it is.
     fn open(fd: BorrowedFd<'_>, path: &str, access: OFlags) -> io::Result<Self> {
         let kind = match FileType::from_raw_mode(fstat(fd)?.st_mode) {
-            FileType::Fifo => Kind::Pipe,
-            FileType::Socket => Kind::Socket,
-            _ => Kind::Device,
+            FileType::Fifo => DescriptorKind::Pipe,
+            FileType::Socket => DescriptorKind::Socket,
+            _ => DescriptorKind::Device,
         };
         // To open another device anew can have effects.
-        if kind == Kind::Pipe || fd.is_terminal() {
+        if kind == DescriptorKind::Pipe || fd.is_terminal() {
             let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             match open(path, flags, Mode::empty()) {
                 Ok(fd) => return Ok(Self { fd, kind, own: true }),
@@ -169,7 +171,7 @@ impl Source {
     /// Reads what there is into an empty buffer.
     fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let read = retry_on_intr(|| match self.kind {
-            Kind::Socket => {
+            DescriptorKind::Socket => {
                 recv(&self.fd, spare_capacity(buffer), RecvFlags::DONTWAIT).map(|it| it.0)
             }
             _ if self.own || self.is(PollFlags::IN) => {
@@ -182,7 +184,7 @@ impl Source {
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let written = retry_on_intr(|| match self.kind {
-            Kind::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
+            DescriptorKind::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
             _ if self.own => rustix::io::write(&self.fd, bytes),
             // So much is taken at once where anything is.
             _ if self.is(PollFlags::OUT) => {
@@ -200,13 +202,13 @@ impl Source {
     }
 }
 
-impl AsFd for Source {
+impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl std::os::fd::AsRawFd for Source {
+impl std::os::fd::AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.fd.as_raw_fd()
     }
@@ -222,7 +224,7 @@ fn state(fd: BorrowedFd<'_>, flags: PollFlags) -> PollFlags {
     }
 }
 
-impl AsyncRead for Reader {
+impl AsyncRead for StandardInput {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -239,7 +241,7 @@ impl AsyncRead for Reader {
                 return Poll::Ready(Ok(()));
             }
             // That was all: to ask again would tell so. A terminal gives a line at a time.
-            if read < BUFFER && source.get_ref().kind == Kind::Pipe {
+            if read < BUFFER && source.get_ref().kind == DescriptorKind::Pipe {
                 ready.clear_ready();
             }
         }
@@ -251,7 +253,7 @@ impl AsyncRead for Reader {
     }
 }
 
-impl AsyncWrite for Writer {
+impl AsyncWrite for StandardOutput {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tandem_wire::jsonrpc::{Error, Params};
-use tandem_wire::rpc::{self, CallError, Handler, Options, Peer, Responder};
+use tandem_wire::rpc::{self, CallError, ConnectionOptions, Handler, Peer, Responder};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines,
     duplex,
@@ -37,7 +37,7 @@ async fn connect() -> Connection {
     let ((input, theirs), (output, ours)) = (duplex(1 << 20), duplex(4096));
     let (sender, calls) = mpsc::unbounded_channel();
     let (tell, told) = tokio::sync::oneshot::channel();
-    let served = rpc::serve(theirs, ours, Options::new(1 << 20), move |peer| {
+    let served = rpc::serve(theirs, ours, ConnectionOptions::new(1 << 20), move |peer| {
         drop(tell.send(peer));
         Megabytes(sender)
     });
@@ -136,7 +136,7 @@ async fn check_answers(cancellation: bool, lines: &[&str], expected: &[&str]) {
         input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
     drop(input);
-    let options = Options { cancellation, ..Options::new(1 << 20) };
+    let options = ConnectionOptions { cancellation, ..ConnectionOptions::new(1 << 20) };
     rpc::serve(theirs, ours, options, |_| Worker::default()).await.unwrap();
     let mut answers = String::new();
     output.read_to_string(&mut answers).await.unwrap();
@@ -202,7 +202,7 @@ impl Other {
     async fn connect(cancellation: bool) -> Self {
         let ((input, theirs), (output, ours)) = (duplex(1 << 20), duplex(1 << 20));
         let (tell, told) = tokio::sync::oneshot::channel();
-        let options = Options { cancellation, ..Options::new(1 << 20) };
+        let options = ConnectionOptions { cancellation, ..ConnectionOptions::new(1 << 20) };
         let served = tokio::spawn(rpc::serve(theirs, ours, options, move |peer| {
             drop(tell.send(peer));
             Worker::default()

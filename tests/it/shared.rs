@@ -10,7 +10,7 @@ use tandem_agent::session::{
     Answer, AnswerError, ClientName, Event, Origin, Session, ToolOutcome, TurnId,
 };
 use tandem_tools::{Access, Kind};
-use tandem_wire::rpc::Options;
+use tandem_wire::rpc::ConnectionOptions;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
@@ -28,7 +28,7 @@ impl Editor {
     async fn of(session: &Arc<Session>) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
-        let options = Options::new(1 << 20);
+        let options = ConnectionOptions::new(1 << 20);
         let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
         let service = acp::Service { session, origin: Origin::Editor, authenticate };

@@ -49,10 +49,10 @@ pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
     let (input, output) = tokio::io::split(stream);
     let ended = CancellationToken::new();
     let max_line = server.options.body;
-    let options = rpc::Options {
+    let options = rpc::ConnectionOptions {
         input_ended: ended.clone(),
         cancellation: true,
-        ..rpc::Options::new(max_line)
+        ..rpc::ConnectionOptions::new(max_line)
     };
     let waiting = Arc::new(Semaphore::new(WAITING));
     let seat = Seat { server, joined: OnceLock::new(), waiting, ended };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use tandem_wire::a2a::error;
-use tandem_wire::jsonrpc::{Envelope, Error, Message};
+use tandem_wire::jsonrpc::{Envelope, Error, IncomingMessage};
 
 /// Maximum number of bytes of an id: every event of a stream repeats it.
 const LONGEST_ID: usize = 1000;
@@ -13,13 +13,13 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
     let raw = |id: Option<&serde_json::value::RawValue>| {
         id.map_or_else(|| "null".to_owned(), |id| id.get().to_owned())
     };
-    let request = match Message::read(body) {
-        Ok(Message::Request(request)) => request,
-        Ok(Message::Response(_)) => {
+    let request = match IncomingMessage::read(body) {
+        Ok(IncomingMessage::Request(request)) => request,
+        Ok(IncomingMessage::Response(_)) => {
             let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
             return Err(("null".to_owned(), error));
         }
-        Ok(Message::Bare(_, invalid)) | Err(invalid) => {
+        Ok(IncomingMessage::Bare(_, invalid)) | Err(invalid) => {
             let details = invalid.error.details().unwrap_or_default();
             let message = format!("{}: {details}", invalid.error.message);
             return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use tandem_wire::a2a::{Part, Role, StatusUpdate};
 use tandem_wire::development_tool::{
-    AgentThought, ConfirmationDetails, ConfirmationOption, Kind, ToolCall, ToolCallStatus,
+    AgentThought, ConfirmationDetails, ConfirmationOption, EventKind, ToolCall, ToolCallStatus,
 };
 
 /// A frame.
@@ -67,9 +67,11 @@ pub(super) fn frame(update: &StatusUpdate) -> Option<Frame<'_>> {
         return None;
     }
     let content = match (kind, message.parts.first()?) {
-        (Kind::TextContent, Part::Text(text)) => FrameContent::Text { content: Text { text } },
-        (Kind::Thought, Part::Thought(thought)) => FrameContent::Thought { thought },
-        (Kind::ToolCallUpdate, Part::Call(call)) => FrameContent::Call(Box::new(self::call(call))),
+        (EventKind::TextContent, Part::Text(text)) => FrameContent::Text { content: Text { text } },
+        (EventKind::Thought, Part::Thought(thought)) => FrameContent::Thought { thought },
+        (EventKind::ToolCallUpdate, Part::Call(call)) => {
+            FrameContent::Call(Box::new(self::call(call)))
+        }
         _ => return None,
     };
     Some(Frame { content, kind: kind.upper(), task_id: &update.task_id })

@@ -11,7 +11,7 @@ use tandem_wire::a2a::{
     Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, StreamEvent, TaskState, TaskStatus,
 };
 use tandem_wire::development_tool::{
-    AgentThought, EventMetadata, Kind, ToolCall, ToolCallStatus, URI,
+    AgentThought, EventKind, EventMetadata, ToolCall, ToolCallStatus, URI,
 };
 
 /// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.
@@ -44,7 +44,7 @@ impl Update {
     /// result, not progress.
     pub(super) fn is_notable(&self, dialect: Dialect) -> bool {
         match &self.event {
-            StreamEvent::Status(status) => status.metadata.kind == Kind::StateChange,
+            StreamEvent::Status(status) => status.metadata.kind == EventKind::StateChange,
             // In 0.3 they are sent the task, with its results, when it ends.
             StreamEvent::Artifact(_) => dialect == Dialect::V1,
             StreamEvent::Task(_) => false,
@@ -113,7 +113,7 @@ impl Telling<'_> {
                 let call = pending(started);
                 self.call(call.clone());
                 if started.question.is_some() {
-                    self.tell_call(Kind::ToolCallConfirmation, call);
+                    self.tell_call(EventKind::ToolCallConfirmation, call);
                     self.state(TaskState::InputRequired, Some(question(started)));
                 } else {
                     self.call(tool_call(started, ToolCallStatus::Executing));
@@ -137,7 +137,7 @@ impl Telling<'_> {
     fn queued(&mut self, story: &Story, origin: &Origin) {
         let Some(turn) = story.turn(self.turn) else { return };
         let source = source(origin);
-        let mut metadata = self.metadata(Kind::TextContent);
+        let mut metadata = self.metadata(EventKind::TextContent);
         metadata.source = Some(source);
         let mut message = self.message(vec![Part::Text(turn.prompt.clone())]);
         message.role = Role::User;
@@ -152,16 +152,16 @@ impl Telling<'_> {
     /// The question is closed: work goes on.
     fn answered(&mut self, by: &Origin) {
         let status = self.status(TaskState::Working, None);
-        let mut metadata = self.metadata(Kind::StateChange);
+        let mut metadata = self.metadata(EventKind::StateChange);
         metadata.answered_by = Some(by.to_string());
         self.push(status, false, metadata);
     }
 
     fn text(&mut self, text: String) {
-        self.say(text, Kind::TextContent);
+        self.say(text, EventKind::TextContent);
     }
 
-    fn say(&mut self, text: String, kind: Kind) {
+    fn say(&mut self, text: String, kind: EventKind) {
         let message = self.message(vec![Part::Text(text)]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(kind);
@@ -171,7 +171,7 @@ impl Telling<'_> {
     fn thought(&mut self, thought: AgentThought) {
         let message = self.message(vec![Part::Thought(thought)]);
         let status = self.status(TaskState::Working, Some(message));
-        let metadata = self.metadata(Kind::Thought);
+        let metadata = self.metadata(EventKind::Thought);
         self.push(status, false, metadata);
     }
 
@@ -189,15 +189,15 @@ impl Telling<'_> {
         let lines: Vec<_> = named.map(|it| format!("({}) {}", it.title, it.url)).collect();
         if !lines.is_empty() {
             let text = format!("Citations:\n{}", lines.join("\n"));
-            self.say(text, Kind::Citation);
+            self.say(text, EventKind::Citation);
         }
     }
 
     fn call(&mut self, call: ToolCall) {
-        self.tell_call(Kind::ToolCallUpdate, call);
+        self.tell_call(EventKind::ToolCallUpdate, call);
     }
 
-    fn tell_call(&mut self, kind: Kind, call: ToolCall) {
+    fn tell_call(&mut self, kind: EventKind, call: ToolCall) {
         let message = self.message(vec![Part::Call(Box::new(call))]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(kind);
@@ -208,7 +208,7 @@ impl Telling<'_> {
     fn state(&mut self, state: TaskState, parts: Option<Vec<Part>>) {
         let message = parts.map(|parts| self.message(parts));
         let status = self.status(state, message);
-        let metadata = self.metadata(Kind::StateChange);
+        let metadata = self.metadata(EventKind::StateChange);
         let last = state.is_terminal() || state == TaskState::InputRequired;
         self.push(status, last, metadata);
     }
@@ -235,7 +235,7 @@ impl Telling<'_> {
         let why = explanation(reason);
         let message = why.clone().map(|text| self.message(vec![Part::Text(text)]));
         let status = self.status(state, message);
-        let mut metadata = self.metadata(Kind::StateChange);
+        let mut metadata = self.metadata(EventKind::StateChange);
         metadata.error = why.filter(|_| state == TaskState::Failed);
         self.push(status, true, metadata);
     }
@@ -256,7 +256,7 @@ impl Telling<'_> {
         TaskStatus { state, message, timestamp: timestamp(self.entry.at) }
     }
 
-    fn metadata(&self, kind: Kind) -> EventMetadata {
+    fn metadata(&self, kind: EventKind) -> EventMetadata {
         EventMetadata {
             kind,
             model: self.names.model.to_owned(),

@@ -45,7 +45,7 @@ pub async fn serve(
     service: Service,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    options: rpc::Options,
+    options: rpc::ConnectionOptions,
 ) -> anyhow::Result<()> {
     let Service { session, origin, authenticate } = service;
     let view_ended = CancellationToken::new();

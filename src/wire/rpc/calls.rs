@@ -15,7 +15,7 @@ pub(super) type ResponseSender = oneshot::Sender<Result<Box<RawValue>, Error>>;
 
 /// Requests that were sent and have no response yet.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct PendingCalls {
     next_id: u64,
     waiting: HashMap<u64, ResponseSender>,
     /// The latest requests without a waiting future, by ascending id.
@@ -26,7 +26,7 @@ pub(super) struct Calls {
     closed: bool,
 }
 
-impl Calls {
+impl PendingCalls {
     /// Returns the id of a new request whose response is awaited.
     pub(super) fn awaited(&mut self, response: ResponseSender) -> u64 {
         let id = self.next_id();

@@ -20,10 +20,10 @@ pub(super) struct CancelRequestParams<Id> {
 /// Cancellation tokens of the requests that are not answered yet, by the JSON text of their ids: a
 /// peer writes an id the same way each time.
 #[derive(Default)]
-pub(super) struct Cancellations(Mutex<HashMap<Box<str>, Entry>>);
+pub(super) struct Cancellations(Mutex<HashMap<Box<str>, OpenRequest>>);
 
 #[derive(Default)]
-struct Entry {
+struct OpenRequest {
     token: CancellationToken,
     /// Number of unanswered requests; more than one if the peer has used the id again.
     requests: usize,

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 const BUFFER: usize = 64 * 1024;
 
 /// Reads lines. One reader serves the whole stream: it holds the bytes that were read ahead.
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     input: R,
     buffer: Vec<u8>,
     /// Range of `buffer` that is read and not handed out yet.
@@ -21,7 +21,7 @@ pub(super) struct Lines<R> {
 
 /// One line, or a mark in its place.
 #[derive(Debug, PartialEq)]
-pub(super) enum Line<'a> {
+pub(super) enum LineRead<'a> {
     /// A line without its end.
     Whole(&'a [u8]),
     /// A line longer than allowed; skipped to its end.
@@ -29,14 +29,14 @@ pub(super) enum Line<'a> {
 }
 
 /// Location of the next line.
-enum Location {
+enum LineLocation {
     Buffered(Range<usize>),
     Begun,
     TooLong,
     End,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(input: R, max_line: usize) -> Self {
         // Memory that is never read into is never touched.
         let buffer = Vec::with_capacity(BUFFER);
@@ -49,20 +49,20 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// Reads the next line; `None` at the end of input. The last line needs no line end.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<LineRead<'_>>> {
         if self.begun.capacity() > BUFFER {
             self.begun = Vec::new();
         }
         self.begun.clear();
         Ok(match self.find().await? {
-            Location::Buffered(range) => Some(Line::Whole(&self.buffer[range])),
-            Location::Begun => Some(Line::Whole(&self.begun)),
-            Location::TooLong => Some(Line::TooLong),
-            Location::End => None,
+            LineLocation::Buffered(range) => Some(LineRead::Whole(&self.buffer[range])),
+            LineLocation::Begun => Some(LineRead::Whole(&self.begun)),
+            LineLocation::TooLong => Some(LineRead::TooLong),
+            LineLocation::End => None,
         })
     }
 
-    async fn find(&mut self) -> io::Result<Location> {
+    async fn find(&mut self) -> io::Result<LineLocation> {
         let mut too_long = false;
         loop {
             let start = self.unread.start;
@@ -72,11 +72,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(end) = end {
                 self.unread.start = end + 1;
                 return Ok(match (too_long, self.begun.is_empty()) {
-                    (true, _) => Location::TooLong,
-                    (false, true) => Location::Buffered(piece),
+                    (true, _) => LineLocation::TooLong,
+                    (false, true) => LineLocation::Buffered(piece),
                     (false, false) => {
                         self.begun.extend_from_slice(&self.buffer[piece]);
-                        Location::Begun
+                        LineLocation::Begun
                     }
                 });
             }
@@ -90,9 +90,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.unread = 0..read;
             if read == 0 {
                 return Ok(match (too_long, self.begun.is_empty()) {
-                    (true, _) => Location::TooLong,
-                    (false, true) => Location::End,
-                    (false, false) => Location::Begun,
+                    (true, _) => LineLocation::TooLong,
+                    (false, true) => LineLocation::End,
+                    (false, false) => LineLocation::Begun,
                 });
             }
         }
@@ -116,12 +116,12 @@ mod tests {
     fn check(input: &[u8], expected: &[&str]) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let lines = runtime.block_on(async {
-            let mut lines = Lines::new(input, 100_000);
+            let mut lines = LineReader::new(input, 100_000);
             let mut all = Vec::new();
             while let Some(line) = lines.next().await.unwrap() {
                 all.push(match line {
-                    Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
-                    Line::TooLong => "(too long)".to_owned(),
+                    LineRead::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
+                    LineRead::TooLong => "(too long)".to_owned(),
                 });
             }
             assert!(lines.begun.capacity() <= BUFFER * 2, "memory is given back");

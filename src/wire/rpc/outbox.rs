@@ -19,11 +19,11 @@ pub const PACKET: usize = 4096;
 const KEEP: usize = 256 * 1024;
 
 /// Sees a line, without its end, as it is read or written.
-pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
+pub type Tap = Arc<dyn Fn(LineDirection, &[u8]) + Send + Sync>;
 
 /// Direction of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum LineDirection {
     /// From the peer.
     In,
     /// To the peer.
@@ -156,7 +156,7 @@ impl Outbox {
                 output.write_all(packet).await?;
                 if let Some(tap) = tap {
                     let lines = packet.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                    lines.for_each(|line| tap(Direction::Out, line));
+                    lines.for_each(|line| tap(LineDirection::Out, line));
                 }
                 self.backlog.send_modify(|backlog| {
                     backlog.all -= packet.len();

@@ -7,8 +7,8 @@ use tandem_wire::jsonrpc;
 /// Returns what serves the client, if the first message says that the client speaks ACP.
 pub(super) fn wanted(server: &Server, text: &str) -> Option<ServeAcp> {
     let serve = server.options.acp.as_ref()?;
-    match jsonrpc::Message::read(text.as_bytes()) {
-        Ok(jsonrpc::Message::Request(request)) if request.method == INITIALIZE => {
+    match jsonrpc::IncomingMessage::read(text.as_bytes()) {
+        Ok(jsonrpc::IncomingMessage::Request(request)) if request.method == INITIALIZE => {
             Some(ServeAcp::clone(serve))
         }
         _ => None,

@@ -81,7 +81,10 @@ impl SocketConnection {
         let max_line = agent.line_bytes;
         let carrying = tokio::spawn(async move {
             let (input, output) = tokio::io::split(theirs);
-            let options = rpc::Options { cancellation: true, ..rpc::Options::new(max_line) };
+            let options = rpc::ConnectionOptions {
+                cancellation: true,
+                ..rpc::ConnectionOptions::new(max_line)
+            };
             let served = rpc::serve(input, output, options, |peer| {
                 let _ = told.send(peer);
                 Deaf
