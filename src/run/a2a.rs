@@ -19,7 +19,7 @@ use super::ending::{EndSignals, ExitReason};
 use super::keys::authenticate;
 use super::making::Making;
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
-use tandem_a2a::{self as a2a, Options, ServeAcp, ServedSessions};
+use tandem_a2a::{self as a2a, ServeAcp, ServedSessions, ServerOptions};
 use tandem_acp as acp;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Session;
@@ -177,9 +177,9 @@ fn options(
     a2a: &A2aArgs,
     limits: &Limits,
     credentials: &Arc<Credentials>,
-) -> anyhow::Result<Options> {
+) -> anyhow::Result<ServerOptions> {
     let limits = &limits.a2a;
-    Ok(Options {
+    Ok(ServerOptions {
         token: token(a2a.a2a_token_file.as_deref(), credentials)?,
         webhook_loopback: a2a.a2a_webhook_loopback,
         private_servers: a2a.a2a_private_servers,

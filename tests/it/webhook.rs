@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use tandem_a2a::webhook::Limits;
+use tandem_a2a::webhook::WebhookLimits;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tracing::level_filters::LevelFilter;
@@ -55,7 +55,7 @@ async fn what_the_server_does_not_want_is_given_up_at_once() {
 #[tokio::test]
 async fn what_always_fails_is_given_up_in_the_end() {
     let mut server = Server::start((0..3).map(|_| Reply::Status(500)).collect()).await;
-    let webhooks = webhooks(Limits { attempts: 3, ..hasty() });
+    let webhooks = webhooks(WebhookLimits { attempts: 3, ..hasty() });
     webhooks.send(server.delivery("key", "a"));
     webhooks.send(server.delivery("key", "b"));
     server.bodies(&["a", "a", "a", "b"]).await;
@@ -111,7 +111,7 @@ async fn a_server_that_never_answers_is_asked_again_and_holds_up_no_other() {
 #[tokio::test]
 async fn an_attempt_ends_when_its_time_is_over() {
     let mut server = Server::start(vec![Reply::Never]).await;
-    let webhooks = webhooks(Limits { timeout: Duration::from_millis(200), ..hasty() });
+    let webhooks = webhooks(WebhookLimits { timeout: Duration::from_millis(200), ..hasty() });
     webhooks.send(server.delivery("key", "a"));
     server.bodies(&["a", "a"]).await;
 }
@@ -150,7 +150,7 @@ async fn a_key_that_is_forgotten_gets_nothing_more_and_may_come_back() {
 }
 
 /// Sends one notification that is held, then more; which of those arrive?
-async fn crowd(limits: Limits, more: &[&str], expected: &[&str]) {
+async fn crowd(limits: WebhookLimits, more: &[&str], expected: &[&str]) {
     let held = Arc::new(Notify::new());
     let mut server = Server::start(vec![Reply::Held(Arc::clone(&held))]).await;
     let webhooks = webhooks(limits);
@@ -165,12 +165,12 @@ async fn crowd(limits: Limits, more: &[&str], expected: &[&str]) {
 
 #[tokio::test]
 async fn the_oldest_make_room_when_too_many_wait() {
-    crowd(Limits { queue: 2, ..hasty() }, &["a", "b", "c", "d"], &["c", "d"]).await;
+    crowd(WebhookLimits { queue: 2, ..hasty() }, &["a", "b", "c", "d"], &["c", "d"]).await;
 }
 
 #[tokio::test]
 async fn the_oldest_make_room_when_too_much_waits_but_the_newest_stays() {
-    let limits = Limits { queue_bytes: 4, ..hasty() };
+    let limits = WebhookLimits { queue_bytes: 4, ..hasty() };
     crowd(limits.clone(), &["aa", "bb", "cc"], &["bb", "cc"]).await;
     crowd(limits, &["aa", "longer"], &["longer"]).await;
 }
@@ -180,7 +180,7 @@ async fn there_are_only_so_many_keys_at_once() {
     let held = Arc::new(Notify::new());
     let mut server = Server::start(vec![Reply::Held(Arc::clone(&held))]).await;
     let (sender, mut let_go) = mpsc::unbounded_channel();
-    let webhooks = webhooks(Limits { targets: 1, ..hasty() });
+    let webhooks = webhooks(WebhookLimits { targets: 1, ..hasty() });
     webhooks.send(server.delivery("one", "a"));
     server.bodies(&["a"]).await;
     let url = server.url("127.0.0.1");
@@ -228,8 +228,9 @@ async fn the_log_tells_hosts_and_no_secrets() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let replies = vec![Reply::Status(500), Reply::Status(404), Reply::Redirect, Reply::Never];
     let mut server = Server::start(replies).await;
-    let limits = Limits { queue: 6, attempts: 2, timeout: Duration::from_millis(100), ..hasty() };
-    let webhooks = webhooks(Limits { targets: 1, ..limits });
+    let limits =
+        WebhookLimits { queue: 6, attempts: 2, timeout: Duration::from_millis(100), ..hasty() };
+    let webhooks = webhooks(WebhookLimits { targets: 1, ..limits });
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut bad = server.delivery("key", "bad header");
     bad.headers = vec![("X-Token".to_owned(), "token\n".to_owned())];

@@ -12,9 +12,9 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::context::Context;
-use super::contexts::Settings;
-use super::server::Server;
+use super::context::SessionContext;
+use super::contexts::AgentSettings;
+use super::server::A2aServer;
 use tandem_agent::session::{Answer, Origin, PromptPart, PromptTags, Reader, TurnId};
 use tandem_agent::sessions::SessionSummary;
 use tandem_wire::attach::{
@@ -45,7 +45,7 @@ const BEGINNING: usize = 60;
 const FILES_NAMED: usize = 20_000;
 
 /// Serves one terminal.
-pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
+pub(super) async fn serve(server: Arc<A2aServer>, stream: DuplexStream) {
     let (input, output) = tokio::io::split(stream);
     let ended = CancellationToken::new();
     let max_line = server.options.body;
@@ -63,21 +63,21 @@ pub(super) async fn serve(server: Arc<Server>, stream: DuplexStream) {
 
 /// One connection of a terminal.
 struct Seat {
-    server: Arc<Server>,
+    server: Arc<A2aServer>,
     /// The session, when one is opened.
-    joined: OnceLock<Joined>,
+    joined: OnceLock<JoinedSession>,
     waiting: Arc<Semaphore>,
     ended: CancellationToken,
 }
 
-struct Joined {
-    context: Arc<Context>,
+struct JoinedSession {
+    context: Arc<SessionContext>,
     /// Name of the terminal.
     terminal: String,
     origin: Origin,
 }
 
-impl Drop for Joined {
+impl Drop for JoinedSession {
     fn drop(&mut self) {
         self.context.attached.fetch_sub(1, Ordering::Relaxed);
     }
@@ -149,8 +149,11 @@ impl Seat {
             frame_bytes: self.server.options.body,
         };
         context.attached.fetch_add(1, Ordering::Relaxed);
-        let joined =
-            Joined { context, terminal: client.name.clone(), origin: Origin::Attached(client) };
+        let joined = JoinedSession {
+            context,
+            terminal: client.name.clone(),
+            origin: Origin::Attached(client),
+        };
         match self.joined.set(joined) {
             Ok(()) => Ok(OpenResult::Opened(opened)),
             Err(_) => Err(refused("a session is open already")),
@@ -161,11 +164,11 @@ impl Seat {
     fn wanted(
         &self,
         wanted: &SessionSelector,
-    ) -> Result<Result<Arc<Context>, Vec<ListedSession>>, Error> {
+    ) -> Result<Result<Arc<SessionContext>, Vec<ListedSession>>, Error> {
         let contexts = &self.server.contexts;
         let new = |directory: &str| {
             let workspace = Some(PathBuf::from(directory));
-            let settings = Settings { workspace, ..Settings::default() };
+            let settings = AgentSettings { workspace, ..AgentSettings::default() };
             contexts.context(None, &settings).map_err(|error| refused(error.message))
         };
         let list = contexts.list();
@@ -190,7 +193,7 @@ impl Seat {
     }
 
     /// Answers when something has happened.
-    fn events(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
+    fn events(&self, joined: &JoinedSession, params: Params<'_>, responder: Responder) {
         let (since, slot) = match self.asked::<EventsParams>(params) {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
@@ -211,7 +214,7 @@ impl Seat {
         });
     }
 
-    fn files(&self, joined: &Joined, params: Params<'_>, responder: Responder) {
+    fn files(&self, joined: &JoinedSession, params: Params<'_>, responder: Responder) {
         let (files, slot) = match self.asked::<FilesParams>(params) {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
@@ -221,7 +224,7 @@ impl Seat {
         answer_blocking(responder, slot, move || session.mentionable(most));
     }
 
-    fn prompts(&self, joined: &Joined, responder: Responder) {
+    fn prompts(&self, joined: &JoinedSession, responder: Responder) {
         let slot = match self.slot() {
             Ok(slot) => slot,
             Err(error) => return responder.send(Err::<(), _>(error)),
@@ -245,7 +248,7 @@ impl Seat {
         slot.map_err(|_| refused(format!("{WAITING} calls wait already")))
     }
 
-    fn prompt(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
+    fn prompt(&self, joined: &JoinedSession, params: Params<'_>) -> Result<(), Error> {
         let prompt: PromptParams<PromptPart> = params.parse()?;
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
@@ -263,7 +266,7 @@ impl Seat {
         Ok(())
     }
 
-    fn set_mode(&self, joined: &Joined, params: Params<'_>) -> Result<(), Error> {
+    fn set_mode(&self, joined: &JoinedSession, params: Params<'_>) -> Result<(), Error> {
         let SetModeParams { mode } = params.parse()?;
         let mode = mode.parse().map_err(Error::invalid_params)?;
         self.trusted()?;
@@ -325,7 +328,7 @@ fn is_named(id: &str, part: &str) -> bool {
     id.starts_with(part) || id.ends_with(part)
 }
 
-fn directory(context: &Context) -> String {
+fn directory(context: &SessionContext) -> String {
     context.session.roots().first().map(|root| root.display().to_string()).unwrap_or_default()
 }
 

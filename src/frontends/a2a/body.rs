@@ -9,13 +9,13 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
-use super::server::Server;
+use super::server::A2aServer;
 
 /// Maximum time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Reads the body of a request, if it is not too large.
-pub(super) async fn body(server: &Server, request: Request) -> Result<Vec<u8>, Response> {
+pub(super) async fn body(server: &A2aServer, request: Request) -> Result<Vec<u8>, Response> {
     let most = server.options.body;
     let body = to_bytes(request.into_body(), most);
     match tokio::time::timeout(BODY_TIME, body).await {

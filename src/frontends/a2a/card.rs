@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::A2aServer;
 use tandem_wire::development_tool::URI;
 
 /// The card: for 1.0 alone, or one that clients of both versions can read.
-pub(super) fn card(server: &Server, v1: bool) -> Value {
+pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     // Whoever has the token is shown the same card; without a token there is nothing to show it by.
     let authenticates = server.options.token.is_some();
     let url = format!("http://127.0.0.1:{}/", server.port);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::requests::{Execute, SessionName};
-use super::server::{Caller, Server};
+use super::server::{A2aServer, CallOrigin};
 use super::turns;
 use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
@@ -83,10 +83,10 @@ fn full(command: &Command, above: &str) -> Value {
     })
 }
 
-impl Server {
+impl A2aServer {
     /// `command/execute`: begins a command; what comes of it are updates of the task
     /// `execution_id`.
-    pub(super) fn execute(&self, request: &Execute, caller: &Caller) -> Result<Value, Error> {
+    pub(super) fn execute(&self, request: &Execute, caller: &CallOrigin) -> Result<Value, Error> {
         let Execute { path, args, session } = request;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let named = session.context.as_deref().filter(|_| session.task.is_none());
@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// Returns the session that a call names, or the shared one, if there is one already.
-    pub(super) fn known(&self, session: &SessionName) -> Option<Arc<Context>> {
+    pub(super) fn known(&self, session: &SessionName) -> Option<Arc<SessionContext>> {
         match &session.task {
             Some(task) => self.contexts.task(task).ok().map(|(context, _)| context),
             None => self.contexts.find(session.context.as_deref()),
@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// Returns the session in which a command is to run.
-    pub(super) fn commanded(&self, session: &SessionName) -> Result<Arc<Context>, Error> {
+    pub(super) fn commanded(&self, session: &SessionName) -> Result<Arc<SessionContext>, Error> {
         self.check_open()?;
         let context = match &session.task {
             Some(task) => self.contexts.task(task)?.0,
@@ -145,9 +145,9 @@ fn command_asks_model(commands: &[Command], path: &str) -> bool {
     })
 }
 
-impl Context {
+impl SessionContext {
     /// Runs a command in a task of its own.
-    pub(super) fn execute(&self, prompt: String, caller: &Caller) -> TurnId {
+    pub(super) fn execute(&self, prompt: String, caller: &CallOrigin) -> TurnId {
         let tags = PromptTags { key: None, own_task: true };
         let prompt = vec![PromptPart::Text(prompt)];
         self.session.prompt_tagged(prompt, caller.origin.clone(), tags)

@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 use super::frames::Frames;
 use super::notifiers::Push;
 use super::story::{self, Story, state};
-use super::terminals::Terminals;
+use super::terminals::AttachedTerminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
@@ -23,13 +23,13 @@ use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use tandem_wire::development_tool::URI;
 
 /// One session.
-pub(super) struct Context {
+pub(super) struct SessionContext {
     pub(super) id: String,
     pub(super) session: Arc<Session>,
     pub(super) frames: Frames,
     pub(super) push: Push,
     /// Those that have attached.
-    pub(super) terminals: Mutex<Terminals>,
+    pub(super) terminals: Mutex<AttachedTerminals>,
     story: Arc<Mutex<Story>>,
     /// Keeps it up to date.
     _keeps_up: AbortOnDropHandle<()>,
@@ -42,7 +42,7 @@ pub(super) struct Context {
     pub(super) attached: AtomicUsize,
 }
 
-impl Context {
+impl SessionContext {
     /// The context of a session in the registry.
     pub(super) fn of(loaded: &LoadedSession) -> Arc<Self> {
         loaded.view(|| Self::new(loaded))
@@ -209,7 +209,7 @@ impl Context {
     }
 }
 
-impl SessionView for Context {
+impl SessionView for SessionContext {
     fn watchers(self: Arc<Self>) -> usize {
         // All but the session, this argument, and what only notifies.
         Arc::strong_count(&self).saturating_sub(2 + self.push.len())

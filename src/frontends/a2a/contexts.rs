@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{Context, UnknownContext};
+use super::context::{SessionContext, UnknownContext};
 use super::servers::{self, Allowed};
 use tandem_agent::session::{ServerConfig, Session, TaskEvent, TurnId};
 use tandem_agent::sessions::{
@@ -15,7 +15,7 @@ use tandem_wire::jsonrpc::Error;
 
 /// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct AgentSettings {
     /// The directory to work in.
     pub(super) workspace: Option<PathBuf>,
     /// `true` if nothing is to be asked. Whoever started the server decides whether that counts.
@@ -44,7 +44,7 @@ const LONGEST_ID: usize = 128;
 pub(super) struct Contexts {
     served: ServedSessions,
     /// The context of the shared session.
-    shared: Option<Arc<Context>>,
+    shared: Option<Arc<SessionContext>>,
     /// The MCP servers that clients may bring.
     servers: Allowed,
 }
@@ -52,7 +52,7 @@ pub(super) struct Contexts {
 impl Contexts {
     pub(super) fn new(served: ServedSessions, servers: Allowed) -> Self {
         let shared = match &served {
-            ServedSessions::Shared(loaded) => Some(Context::of(loaded)),
+            ServedSessions::Shared(loaded) => Some(SessionContext::of(loaded)),
             ServedSessions::PerContext { .. } => None,
         };
         Self { served, shared, servers }
@@ -67,16 +67,16 @@ impl Contexts {
     }
 
     /// The context of the shared session, if there is one.
-    pub(super) fn shared(&self) -> Option<&Arc<Context>> {
+    pub(super) fn shared(&self) -> Option<&Arc<SessionContext>> {
         self.shared.as_ref()
     }
 
     /// All of them, in no order.
-    pub(super) fn all(&self) -> Vec<Arc<Context>> {
+    pub(super) fn all(&self) -> Vec<Arc<SessionContext>> {
         match &self.served {
-            ServedSessions::Shared(loaded) => vec![Context::of(loaded)],
+            ServedSessions::Shared(loaded) => vec![SessionContext::of(loaded)],
             ServedSessions::PerContext { sessions, .. } => {
-                sessions.loaded().iter().map(|loaded| Context::of(loaded)).collect()
+                sessions.loaded().iter().map(|loaded| SessionContext::of(loaded)).collect()
             }
         }
     }
@@ -90,20 +90,20 @@ impl Contexts {
     }
 
     /// Returns the context of exactly this id.
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Context>> {
+    pub(super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
         match &self.served {
             ServedSessions::Shared(loaded) => (loaded.id() == id).then(|| {
                 loaded.last_use().used();
-                Context::of(loaded)
+                SessionContext::of(loaded)
             }),
             ServedSessions::PerContext { sessions, .. } => {
-                sessions.open(id).map(|loaded| Context::of(&loaded))
+                sessions.open(id).map(|loaded| SessionContext::of(&loaded))
             }
         }
     }
 
     /// The task of that id: its context, and its turn if it is the task of one turn.
-    pub(super) fn task(&self, id: &str) -> Result<(Arc<Context>, Option<TurnId>), Error> {
+    pub(super) fn task(&self, id: &str) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
         let of_turn = || {
             let (context, turn) = id.rsplit_once('.')?;
             let turn = TurnId(turn.parse().ok()?);
@@ -126,7 +126,7 @@ impl Contexts {
     }
 
     /// The context of that id; the shared one, if there is one.
-    pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<Context>> {
+    pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
         match &self.shared {
             Some(shared) => {
                 shared.used();
@@ -140,8 +140,8 @@ impl Contexts {
     pub(super) fn context(
         &self,
         id: Option<&str>,
-        settings: &Settings,
-    ) -> Result<Arc<Context>, Error> {
+        settings: &AgentSettings,
+    ) -> Result<Arc<SessionContext>, Error> {
         if let Some(sessions) = self.sessions() {
             sessions.unload_idle();
         }
@@ -167,8 +167,8 @@ impl Contexts {
         &self,
         sessions: &Sessions,
         chosen: Option<&str>,
-        settings: &Settings,
-    ) -> Result<(Arc<Context>, bool), Error> {
+        settings: &AgentSettings,
+    ) -> Result<(Arc<SessionContext>, bool), Error> {
         let is_wrong =
             |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
         if chosen.is_some_and(is_wrong) {
@@ -195,7 +195,7 @@ impl Contexts {
             CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
             CreateError::Refused(why) => error::invalid_params(why),
         })?;
-        Ok((Context::of(&loaded), is_new))
+        Ok((SessionContext::of(&loaded), is_new))
     }
 
     /// Returns the lifetime of a session that nobody uses or answers, if sessions end before the
@@ -231,7 +231,7 @@ impl Contexts {
     }
 
     /// Ends a session that nobody will ask for, if it is only this server's.
-    pub(super) fn forget(&self, context: &Context) {
+    pub(super) fn forget(&self, context: &SessionContext) {
         if let Some(sessions) = self.sessions() {
             sessions.delete(&context.id);
         }

@@ -35,7 +35,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
         return Err(("null".to_owned(), Error::new(Error::INVALID_REQUEST, message)));
     }
     // Nothing that is sent back has its own `jsonrpc`, so it is looked for by itself.
-    let is_2 = serde_json::from_slice::<Version>(body).is_ok_and(|it| it.jsonrpc == "2.0");
+    let is_2 = serde_json::from_slice::<ProtocolVersion>(body).is_ok_and(|it| it.jsonrpc == "2.0");
     if !is_2 {
         let error =
             Error::new(Error::INVALID_REQUEST, "Invalid request: `jsonrpc` must be \"2.0\"");
@@ -47,7 +47,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
 }
 
 #[derive(serde::Deserialize)]
-struct Version {
+struct ProtocolVersion {
     jsonrpc: String,
 }
 

@@ -10,7 +10,7 @@ use tandem_wire::development_tool::{
 
 /// A frame.
 #[derive(Serialize)]
-pub(super) struct Frame<'a> {
+pub(super) struct FlatFrame<'a> {
     #[serde(flatten)]
     content: FrameContent<'a>,
     kind: &'static str,
@@ -22,18 +22,18 @@ pub(super) struct Frame<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum FrameContent<'a> {
-    Text { content: Text<'a> },
+    Text { content: FlatText<'a> },
     Thought { thought: &'a AgentThought },
-    Call(Box<Call<'a>>),
+    Call(Box<FlatCall<'a>>),
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
+struct FlatText<'a> {
     text: &'a str,
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct FlatCall<'a> {
     tool_call_id: &'a str,
     status: ToolCallStatus,
     tool_name: &'a str,
@@ -43,12 +43,12 @@ struct Call<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    confirmation_request: Option<Confirmation<'a>>,
+    confirmation_request: Option<FlatConfirmation<'a>>,
     metadata: CallMetadata<'a>,
 }
 
 #[derive(Serialize)]
-struct Confirmation<'a> {
+struct FlatConfirmation<'a> {
     options: &'a [ConfirmationOption],
     details: &'a ConfirmationDetails,
 }
@@ -60,35 +60,37 @@ struct CallMetadata<'a> {
 }
 
 /// Returns the frame of an update, if those clients know such a thing.
-pub(super) fn frame(update: &StatusUpdate) -> Option<Frame<'_>> {
+pub(super) fn frame(update: &StatusUpdate) -> Option<FlatFrame<'_>> {
     let kind = update.metadata.kind;
     let message = update.status.message.as_ref()?;
     if message.role == Role::User {
         return None;
     }
     let content = match (kind, message.parts.first()?) {
-        (EventKind::TextContent, Part::Text(text)) => FrameContent::Text { content: Text { text } },
+        (EventKind::TextContent, Part::Text(text)) => {
+            FrameContent::Text { content: FlatText { text } }
+        }
         (EventKind::Thought, Part::Thought(thought)) => FrameContent::Thought { thought },
         (EventKind::ToolCallUpdate, Part::Call(call)) => {
             FrameContent::Call(Box::new(self::call(call)))
         }
         _ => return None,
     };
-    Some(Frame { content, kind: kind.upper(), task_id: &update.task_id })
+    Some(FlatFrame { content, kind: kind.upper(), task_id: &update.task_id })
 }
 
-fn call(call: &ToolCall) -> Call<'_> {
-    Call {
+fn call(call: &ToolCall) -> FlatCall<'_> {
+    FlatCall {
         tool_call_id: &call.tool_call_id,
         status: call.status,
         tool_name: &call.tool_name,
         input_parameters: &call.input_parameters,
         live_content: call.live_content.as_deref(),
         result: call.result(),
-        confirmation_request: call
-            .confirmation_request
-            .as_ref()
-            .map(|request| Confirmation { options: &request.options, details: &request.details }),
+        confirmation_request: call.confirmation_request.as_ref().map(|request| FlatConfirmation {
+            options: &request.options,
+            details: &request.details,
+        }),
         metadata: CallMetadata { correlation_id: &call.tool_call_id },
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::context::Context;
+use super::context::SessionContext;
 use super::dialect::Dialect;
-use super::frames::{End, Frame};
-use super::updates::{self, Names, Update};
+use super::frames::{Frame, StreamEnd};
+use super::updates::{self, TaskNames, TaskUpdate};
 use tandem_agent::session::{Entry, Event, Reader};
 
 /// Reads a session's frames from a place on, at its own pace.
 pub(super) struct Follow {
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<SessionContext>,
     dialect: Dialect,
     log: Reader,
     made: Arc<[Frame]>,
@@ -18,7 +18,7 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    pub(super) fn new(context: &Arc<Context>, from: usize, dialect: Dialect) -> Self {
+    pub(super) fn new(context: &Arc<SessionContext>, from: usize, dialect: Dialect) -> Self {
         Self {
             log: context.session.events(from),
             context: Arc::clone(context),
@@ -82,20 +82,20 @@ impl Follow {
     }
 }
 
-fn make(context: &Context, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
+fn make(context: &SessionContext, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
     let model = context.session.model();
     let updates = context.story(|story| {
         let task = |turn| context.task_of(story, turn, dialect);
-        updates::of(entry, story, &Names { context: &context.id, task: &task, model: &model })
+        updates::of(entry, story, &TaskNames { context: &context.id, task: &task, model: &model })
     });
-    let frame = |(n, mut update): (usize, Update)| {
+    let frame = |(n, mut update): (usize, TaskUpdate)| {
         let end = match &*entry.event {
-            _ if !update.is_final() => End::No,
-            Event::TurnFinished { .. } => End::Turn,
-            _ => End::Question,
+            _ if !update.is_final() => StreamEnd::No,
+            Event::TurnFinished { .. } => StreamEnd::Turn,
+            _ => StreamEnd::Question,
         };
         let json = dialect.item(&update.event)?;
-        let going_on = (end == End::Question && dialect == Dialect::V03).then(|| {
+        let going_on = (end == StreamEnd::Question && dialect == Dialect::V03).then(|| {
             update.go_on();
             dialect.item(&update.event)
         });

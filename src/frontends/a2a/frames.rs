@@ -24,7 +24,7 @@ pub(super) struct Frame {
     /// `true` for a user's prompt.
     pub(super) echo: bool,
     /// Reason why a stream of the turn ends with this frame, if one does.
-    pub(super) end: End,
+    pub(super) end: StreamEnd,
     /// `true` for another state or a result, `false` for progress.
     pub(super) notable: bool,
     pub(super) json: Bytes,
@@ -34,7 +34,7 @@ pub(super) struct Frame {
 
 /// Reason why a stream ends, if one does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum StreamEnd {
     /// It goes on.
     No,
     /// Somebody is asked, and has to answer.
@@ -45,10 +45,10 @@ pub(super) enum End {
 
 /// The frames that were made last.
 #[derive(Default)]
-pub(super) struct Frames(Mutex<Cache>);
+pub(super) struct Frames(Mutex<FrameCache>);
 
 #[derive(Default)]
-struct Cache {
+struct FrameCache {
     by_place: HashMap<(usize, Dialect), Arc<[Frame]>>,
     /// Oldest first.
     order: VecDeque<(usize, Dialect)>,

@@ -11,14 +11,14 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::server::Server;
+use super::server::A2aServer;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
 
 /// Refuses what is sent to another name than this server's, or by a page of another origin.
 pub(super) async fn keep_out_web_pages(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<A2aServer>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -39,7 +39,7 @@ pub(super) async fn keep_out_web_pages(
 /// Refuses whoever lacks the token, and a body that says that it is no JSON: a page of another origin
 /// can send such a one without asking first.
 pub(super) async fn authorize(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<A2aServer>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -54,7 +54,7 @@ pub(super) async fn authorize(
     next.run(request).await
 }
 
-impl Server {
+impl A2aServer {
     /// Returns whether the name of a host, with its port, is this server's.
     fn is_own(&self, host: &str) -> bool {
         let port = format!(":{}", self.port);

@@ -19,14 +19,14 @@ use super::body::body;
 use super::dialect::Dialect;
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
-use super::server::{Caller, Server};
+use super::server::{A2aServer, CallOrigin};
 use super::{busy, card, guard, read, rest, sse, ws};
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// The whole server, for requests that [`without_empty_segments`] has seen.
-pub(super) fn router(server: &Arc<Server>) -> Router {
+pub(super) fn router(server: &Arc<A2aServer>) -> Router {
     // The card is how a client learns that there is a token.
     let cards = Router::new()
         .route("/.well-known/agent-card.json", get(agent_card))
@@ -71,7 +71,7 @@ pub(super) fn without_empty_segments(mut request: Request) -> Request {
 }
 
 /// Answers a request if there is room for it, and says which extension is active.
-async fn begin(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+async fn begin(State(server): State<Arc<A2aServer>>, request: Request, next: Next) -> Response {
     if server.ending.draining() {
         return busy::response("nothing new begins, because the agent ends\n");
     }
@@ -86,17 +86,17 @@ async fn begin(State(server): State<Arc<Server>>, request: Request, next: Next) 
     response
 }
 
-async fn agent_card(State(server): State<Arc<Server>>, headers: HeaderMap) -> Response {
+async fn agent_card(State(server): State<Arc<A2aServer>>, headers: HeaderMap) -> Response {
     let v1 = version(&headers).is_some_and(|version| version.starts_with('1'));
     card_response(&server, &headers, v1)
 }
 
-async fn agent_card_v1(State(server): State<Arc<Server>>, headers: HeaderMap) -> Response {
+async fn agent_card_v1(State(server): State<Arc<A2aServer>>, headers: HeaderMap) -> Response {
     card_response(&server, &headers, true)
 }
 
 /// The card, with what caches need.
-fn card_response(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
+fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response {
     let body = card::card(server, v1).to_string();
     let etag = format!("\"{}-{}-{}\"", env!("CARGO_PKG_VERSION"), server.port, u8::from(v1));
     let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
@@ -114,18 +114,18 @@ fn card_response(server: &Server, headers: &HeaderMap, v1: bool) -> Response {
 }
 
 /// `POST /`.
-async fn json_rpc(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn json_rpc(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
     call(&server, request, false).await
 }
 
 /// `POST /message/stream`, whose body may also be a message without an envelope.
-async fn message_stream(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn message_stream(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
     call(&server, request, true).await
 }
 
 /// Carries out a call; its answer is one response, or a stream. `bare`: the body may be a message
 /// without an envelope.
-async fn call(server: &Server, request: Request, bare: bool) -> Response {
+async fn call(server: &A2aServer, request: Request, bare: bool) -> Response {
     let caller = server.caller(request.headers());
     let version = version(request.headers());
     let body = match body(server, request).await {
@@ -166,7 +166,7 @@ async fn call(server: &Server, request: Request, bare: bool) -> Response {
     }
 }
 
-fn bare_stream(server: &Server, body: &Value, caller: &Caller) -> Response {
+fn bare_stream(server: &A2aServer, body: &Value, caller: &CallOrigin) -> Response {
     let streaming =
         read::bare_message(body).and_then(|sent| server.stream(sent, caller, Dialect::V03));
     match streaming {

@@ -71,8 +71,8 @@ use self::contexts::Contexts;
 pub use self::contexts::ServedSessions;
 use self::messages::Messages;
 use self::patience::Patience;
-pub use self::server::{Ending, Options, ServeAcp};
-use self::server::{Server, Slot};
+use self::server::{A2aServer, ConnectionSlot};
+pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
 use self::webhook::Webhooks;
 use tandem_agent::commands::Registry;
@@ -107,16 +107,16 @@ pub async fn listen(port: u16) -> anyhow::Result<TcpListener> {
 pub async fn serve(
     listener: TcpListener,
     sessions: ServedSessions,
-    options: Options,
+    options: ServerOptions,
     ending: Ending,
 ) -> anyhow::Result<()> {
     // A session that is shared is this machine's own, like the servers that its user knows.
     let near = options.private_servers || matches!(sessions, ServedSessions::Shared(_));
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
-    let server = Arc::new(Server {
+    let server = Arc::new(A2aServer {
         contexts: Contexts::new(sessions, servers),
-        webhooks: Webhooks::new(options.webhook_loopback, webhook::Limits::default()),
+        webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),
         port: listener.local_addr().context("the port is not known")?.port(),
         begun: httpdate::fmt_http_date(SystemTime::now()),
@@ -155,7 +155,7 @@ pub async fn serve(
 
 /// Accepting end of the server, where connections come in.
 struct Door {
-    server: Arc<Server>,
+    server: Arc<A2aServer>,
     router: Router,
     listener: TcpListener,
     /// Room for connections.
@@ -166,7 +166,7 @@ struct Door {
 }
 
 impl Door {
-    fn new(server: &Arc<Server>, listener: TcpListener) -> Self {
+    fn new(server: &Arc<A2aServer>, listener: TcpListener) -> Self {
         Self {
             server: Arc::clone(server),
             router: http::router(server),
@@ -193,7 +193,7 @@ impl Door {
     fn admit(&self, stream: TcpStream) {
         let options = &self.server.options;
         if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
-            let slot = Slot::new(slot, &options.connected);
+            let slot = ConnectionSlot::new(slot, &options.connected);
             let server = Arc::clone(&self.server);
             self.serving.spawn(connection(server, self.router.clone(), stream, slot));
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
@@ -204,7 +204,7 @@ impl Door {
 }
 
 /// Ends what nobody answers, and sessions that nobody uses any more, from time to time.
-async fn sweeping(server: &Server) {
+async fn sweeping(server: &A2aServer) {
     let Some(patience) = server.contexts.patience() else { return std::future::pending().await };
     loop {
         tokio::time::sleep(patience.clamp(SWEEP / 60, SWEEP)).await;
@@ -213,7 +213,12 @@ async fn sweeping(server: &Server) {
 }
 
 /// Serves one connection.
-async fn connection(server: Arc<Server>, router: Router, stream: TcpStream, slot: Slot) {
+async fn connection(
+    server: Arc<A2aServer>,
+    router: Router,
+    stream: TcpStream,
+    slot: ConnectionSlot,
+) {
     // Small events are to leave at once.
     let _ = stream.set_nodelay(true);
     let slot = Arc::new(slot);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
-use super::context::Context;
+use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::dialect::Dialect;
 use super::requests::ListTasks;
@@ -34,7 +34,7 @@ pub(super) async fn tasks(contexts: &Contexts, request: &ListTasks, dialect: Dia
 }
 
 /// A task, by its context and turn, and the time of its last change.
-type ListedTask = (Arc<Context>, Option<TurnId>, Millis);
+type ListedTask = (Arc<SessionContext>, Option<TurnId>, Millis);
 
 /// Returns all tasks that fit, newest first.
 async fn found(contexts: &Contexts, request: &ListTasks, dialect: Dialect) -> Vec<ListedTask> {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Weak};
 
 use ring::digest::{Context as Hasher, SHA256};
 
-use super::context::{Context, UnknownContext};
+use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
-use super::read::Content;
+use super::read::SentContent;
 use super::subscription::Streaming;
 use super::turns;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ pub(super) struct Messages(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
-    by_id: HashMap<Digest, Arc<Message>>,
+    by_id: HashMap<Digest, Arc<SentMessage>>,
     /// Oldest first.
     order: VecDeque<Digest>,
 }
@@ -38,17 +38,17 @@ struct Recent {
 /// A message, under one id in one context. Locked while it is carried out, so that of two at once
 /// one does.
 #[derive(Default)]
-struct Message(Mutex<Option<Done>>);
+struct SentMessage(Mutex<Option<Done>>);
 
 /// A message that was carried out.
 struct Done {
     content: Digest,
-    effect: Effect,
+    effect: MessageEffect,
 }
 
 /// Effect of a message: the turn that it began, or whose question it answered.
-pub(super) struct Effect {
-    context: Weak<Context>,
+pub(super) struct MessageEffect {
+    context: Weak<SessionContext>,
     turn: TurnId,
     /// Position in the log where the effect begins.
     from: usize,
@@ -57,7 +57,7 @@ pub(super) struct Effect {
     unknown: Option<UnknownContext>,
 }
 
-impl Effect {
+impl MessageEffect {
     pub(super) fn of(streaming: &Streaming, began: bool) -> Self {
         Self {
             context: Arc::downgrade(&streaming.context),
@@ -87,9 +87,9 @@ impl Messages {
     pub(super) fn once(
         &self,
         (scope, id): (&str, &str),
-        content: &Content,
+        content: &SentContent,
         dialect: Dialect,
-        carry_out: impl FnOnce() -> Result<(Streaming, Effect), Error>,
+        carry_out: impl FnOnce() -> Result<(Streaming, MessageEffect), Error>,
     ) -> Result<Streaming, Error> {
         let message = self.message(digest(&[scope, id]), Arc::default);
         let content = digest(&[&format!("{content:?}")]);
@@ -113,7 +113,7 @@ impl Messages {
         Ok(streaming)
     }
 
-    fn message(&self, id: Digest, new: impl FnOnce() -> Arc<Message>) -> Arc<Message> {
+    fn message(&self, id: Digest, new: impl FnOnce() -> Arc<SentMessage>) -> Arc<SentMessage> {
         let mut recent = self.0.lock();
         if let Some(known) = recent.by_id.get(&id) {
             return Arc::clone(known);

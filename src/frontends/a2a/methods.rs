@@ -6,17 +6,17 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::context::Context;
+use super::context::SessionContext;
 use super::dialect::{Dialect, json as to_json};
 use super::fields;
 use super::follow::Follow;
-use super::frames::End;
-use super::messages::Effect;
-use super::read::{self, Configuration, Content, Sent};
+use super::frames::StreamEnd;
+use super::messages::MessageEffect;
+use super::read::{self, Configuration, Sent, SentContent};
 use super::requests::{
     Execute, GetTask, ListTasks, PushName, SessionName, Subscribe, push_task, set_push, task_id,
 };
-use super::server::{Caller, Server};
+use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use super::turns::MessageTarget;
 use super::{card, commands, list, turns};
@@ -82,13 +82,13 @@ pub(super) enum Reply {
     Stream(Streaming),
 }
 
-impl Server {
+impl A2aServer {
     /// Carries out a call.
     pub(super) async fn call(
         &self,
         name: &str,
         params: Value,
-        caller: &Caller,
+        caller: &CallOrigin,
     ) -> Result<Reply, Error> {
         let Some((method, dialect)) = named(name) else {
             let message = format!("Method not found: {name}");
@@ -137,7 +137,7 @@ impl Server {
     pub(super) fn stream(
         &self,
         sent: Sent,
-        caller: &Caller,
+        caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let Some(id) = sent.id.clone() else {
@@ -151,7 +151,7 @@ impl Server {
         let content = sent.content.clone();
         self.messages.once((&scope, &id), &content, dialect, || {
             let (streaming, began) = self.carry_out(sent, caller, dialect)?;
-            let effect = Effect::of(&streaming, began);
+            let effect = MessageEffect::of(&streaming, began);
             Ok((streaming, effect))
         })
     }
@@ -161,12 +161,12 @@ impl Server {
     fn carry_out(
         &self,
         sent: Sent,
-        caller: &Caller,
+        caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<(Streaming, bool), Error> {
         let push = &sent.configuration;
         self.check_push(push)?;
-        if matches!(sent.content, Content::Prompt(_)) && sent.task.is_none() {
+        if matches!(sent.content, SentContent::Prompt(_)) && sent.task.is_none() {
             self.check_open()?;
         }
         let named = sent.context.as_deref().filter(|_| sent.task.is_none());
@@ -177,19 +177,21 @@ impl Server {
         }
         let said = match sent.content {
             // Clients that know text only answer in words.
-            Content::Prompt(prompt) if sent.task.is_some() => {
+            SentContent::Prompt(prompt) if sent.task.is_some() => {
                 let answer = turns::in_words(&context, turn, &prompt)?;
-                answer.map_or(Content::Prompt(prompt), |answer| Content::Answers(vec![answer]))
+                answer.map_or(SentContent::Prompt(prompt), |answer| {
+                    SentContent::Answers(vec![answer])
+                })
             }
             other => other,
         };
         match said {
-            Content::Answers(answers) => {
+            SentContent::Answers(answers) => {
                 let span = turns::answer(&context, &answers, &caller.origin, dialect)?;
                 self.push_with(&context, span.turn, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown: None }, false))
             }
-            Content::Prompt(prompt) => {
+            SentContent::Prompt(prompt) => {
                 self.check_open()?;
                 let target =
                     MessageTarget { task: sent.task.is_some(), turn, unknown, id: sent.id };
@@ -200,7 +202,12 @@ impl Server {
         }
     }
 
-    async fn send(&self, sent: Sent, caller: &Caller, dialect: Dialect) -> Result<Reply, Error> {
+    async fn send(
+        &self,
+        sent: Sent,
+        caller: &CallOrigin,
+        dialect: Dialect,
+    ) -> Result<Reply, Error> {
         let (history, at_once) = (sent.configuration.history, sent.configuration.at_once);
         let streaming = self.stream(sent, caller, dialect)?;
         let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
@@ -218,7 +225,7 @@ impl Server {
         &self,
         sent: &Sent,
         dialect: Dialect,
-    ) -> Result<(Arc<Context>, Option<TurnId>), Error> {
+    ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
             // In 1.0 the id that a client names is kept, or refused (section 3.4.1); in 0.3 ids are
             // the server's, and the answer has the one that counts.
@@ -233,7 +240,7 @@ impl Server {
                 )));
             }
             // An answer begins nothing.
-            if matches!(sent.content, Content::Answers(_)) {
+            if matches!(sent.content, SentContent::Answers(_)) {
                 let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
                     error::invalid_params("an answer needs the `taskId` of the question")
                 })?;
@@ -290,7 +297,7 @@ impl Server {
     fn subscribe(
         &self,
         request: &Subscribe,
-        caller: &Caller,
+        caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let id = &request.id;
@@ -340,7 +347,7 @@ impl Server {
 
     fn push_with(
         &self,
-        context: &Arc<Context>,
+        context: &Arc<SessionContext>,
         turn: TurnId,
         configuration: &Configuration,
         dialect: Dialect,
@@ -362,7 +369,12 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 }
 
 /// The task that a message was for, as it stands.
-fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<usize>) -> Task {
+fn of_turn(
+    context: &SessionContext,
+    turn: TurnId,
+    dialect: Dialect,
+    history: Option<usize>,
+) -> Task {
     if dialect == Dialect::V1 {
         return context.task(Some(turn), history);
     }
@@ -370,7 +382,7 @@ fn of_turn(context: &Context, turn: TurnId, dialect: Dialect, history: Option<us
 }
 
 /// The turn that has ended since a client saw this event of it.
-fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
+fn missed(context: &Arc<SessionContext>, seen: (usize, usize)) -> Option<TurnId> {
     let (turn, end) = context.story(|story| {
         let turn = story.projection().running_at(seen.0)?;
         Some((turn, story.turn(turn)?.ended.as_ref()?.0))
@@ -379,7 +391,7 @@ fn missed(context: &Arc<Context>, seen: (usize, usize)) -> Option<TurnId> {
     while let Some(frame) = since.try_next()
         && frame.index == end
     {
-        if frame.turn == turn && frame.end == End::Turn {
+        if frame.turn == turn && frame.end == StreamEnd::Turn {
             return ((frame.index, frame.n) > seen).then_some(turn);
         }
     }

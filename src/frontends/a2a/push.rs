@@ -7,21 +7,24 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::context::Context;
+use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::follow::Follow;
-use super::frames::End;
+use super::frames::StreamEnd;
 use super::read;
 use super::requests::PushName;
-use super::server::Server;
-use super::webhook::{self, Delivery, Target, Webhooks};
+use super::server::A2aServer;
+use super::webhook::{self, Delivery, WebhookUrl, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
 use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
 use tandem_wire::jsonrpc::Error;
 
-impl Server {
+impl A2aServer {
     /// Returns the receiver of a configuration, which must be one that may be called.
-    pub(super) fn check_config(&self, config: &PushNotificationConfig) -> Result<Target, Error> {
+    pub(super) fn check_config(
+        &self,
+        config: &PushNotificationConfig,
+    ) -> Result<WebhookUrl, Error> {
         let target = webhook::check(&config.url, self.options.webhook_loopback);
         let target = target.map_err(|why| error::invalid_params(format!("`url`: {why}")))?;
         for (name, value) in headers(config) {
@@ -33,7 +36,7 @@ impl Server {
     /// Returns an error unless a session has room for a configuration, before anything begins. In
     /// 1.0 the configuration is for a task that is not there yet.
     pub(super) fn check_room(
-        context: &Context,
+        context: &SessionContext,
         config: &PushNotificationConfig,
         dialect: Dialect,
     ) -> Result<(), Error> {
@@ -44,7 +47,7 @@ impl Server {
     /// Notifies from now on. Returns the configuration with the task's own id.
     pub(super) fn add_push(
         &self,
-        context: &Arc<Context>,
+        context: &Arc<SessionContext>,
         turn: Option<TurnId>,
         config: &PushNotificationConfig,
         dialect: Dialect,
@@ -115,7 +118,10 @@ impl Server {
     }
 
     /// Returns the session of a configuration, and the key that the session has for it.
-    fn config(&self, PushName { task, id }: &PushName) -> Result<(Arc<Context>, String), Error> {
+    fn config(
+        &self,
+        PushName { task, id }: &PushName,
+    ) -> Result<(Arc<SessionContext>, String), Error> {
         let (context, _) = self.contexts.task(task)?;
         Ok((context, format!("{task}/{id}")))
     }
@@ -147,7 +153,7 @@ fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
 }
 
 /// From where in the log on a task is told of.
-fn from(context: &Context, turn: Option<TurnId>) -> usize {
+fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
     let turn = turn.or_else(|| context.session.running());
     let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
     queued.unwrap_or_else(|| context.session.position())
@@ -157,7 +163,7 @@ fn from(context: &Context, turn: Option<TurnId>) -> usize {
 struct Notify {
     follow: Follow,
     key: String,
-    target: Target,
+    target: WebhookUrl,
     headers: Vec<(String, String)>,
     webhooks: Webhooks,
     dialect: Dialect,
@@ -186,7 +192,7 @@ impl Notify {
             headers.push(("Content-Type".to_owned(), kind.to_owned()));
             let (key, target) = (self.key.clone(), self.target.clone());
             self.webhooks.send(Delivery { key, target, headers, body });
-            if frame.end == End::Turn && self.turn.is_some() {
+            if frame.end == StreamEnd::Turn && self.turn.is_some() {
                 return;
             }
         }

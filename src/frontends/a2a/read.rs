@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::contexts::Settings;
+use super::contexts::AgentSettings;
 use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
@@ -23,16 +23,16 @@ pub(super) struct Sent {
     pub(super) id: Option<String>,
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,
-    pub(super) content: Content,
-    pub(super) settings: Settings,
+    pub(super) content: SentContent,
+    pub(super) settings: AgentSettings,
     pub(super) configuration: Configuration,
 }
 
 /// Content of a message: a prompt, or answers to questions.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Content {
+pub(super) enum SentContent {
     Prompt(Vec<PromptPart>),
-    Answers(Vec<Confirmation>),
+    Answers(Vec<ConfirmationAnswer>),
 }
 
 /// Form of the answer that a client wants (spec 7.1.1).
@@ -48,7 +48,7 @@ pub(super) struct Configuration {
 
 /// The answer to a question (RFC 3.2, `ToolCallConfirmation`).
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Confirmation {
+pub(super) struct ConfirmationAnswer {
     pub(super) call: String,
     /// One of the options' ids.
     pub(super) option: String,
@@ -81,11 +81,11 @@ pub(super) fn early_message(params: &Value) -> Result<Sent, Error> {
     let early = message.and_then(|message| message.get("content"));
     let (Some(message), Some(early)) = (message, early) else { return self::message(params) };
     let content = if let Some(text) = text(early, &["text"]) {
-        Content::Prompt(vec![PromptPart::Text(text.to_owned())])
+        SentContent::Prompt(vec![PromptPart::Text(text.to_owned())])
     } else {
         let data = early.get("data").unwrap_or(&Value::Null);
         let answer = confirmation(data)?;
-        Content::Answers(vec![answer.ok_or_else(|| {
+        SentContent::Answers(vec![answer.ok_or_else(|| {
             error::invalid_params("`message.content` must have `text`, or `data` with an answer")
         })?])
     };
@@ -97,11 +97,11 @@ pub(super) fn bare_message(body: &Value) -> Result<Sent, Error> {
     let said = body.get("userMessage").unwrap_or(&Value::Null);
     let content = match said {
         Value::String(text) if !text.is_empty() => {
-            Content::Prompt(vec![PromptPart::Text(text.clone())])
+            SentContent::Prompt(vec![PromptPart::Text(text.clone())])
         }
         Value::Object(_) => {
             match (confirmation(said)?, said.get("parts").and_then(Value::as_array)) {
-                (Some(answer), _) => Content::Answers(vec![answer]),
+                (Some(answer), _) => SentContent::Answers(vec![answer]),
                 (None, Some(parts)) if !parts.is_empty() => content(parts)?,
                 (None, _) => return Err(error::invalid_params("`userMessage` says nothing")),
             }
@@ -115,7 +115,7 @@ pub(super) fn bare_message(body: &Value) -> Result<Sent, Error> {
     Ok(read)
 }
 
-fn sent(params: &Value, message: &Value, content: Content) -> Result<Sent, Error> {
+fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, Error> {
     let id = |names: &[&str]| {
         text(message, names).or_else(|| text(params, names)).map(ToOwned::to_owned)
     };
@@ -164,7 +164,7 @@ pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Erro
 
 /// The settings in the first of these that has some: under the extension's URI, under its older
 /// name, or bare.
-pub(super) fn settings(metadata: &[Option<&Value>]) -> Settings {
+pub(super) fn settings(metadata: &[Option<&Value>]) -> AgentSettings {
     let mut places = metadata.iter().flatten().flat_map(|metadata| {
         [metadata.get(URI), metadata.get(CODER_AGENT), Some(*metadata)].into_iter().flatten()
     });
@@ -172,18 +172,18 @@ pub(super) fn settings(metadata: &[Option<&Value>]) -> Settings {
 }
 
 /// The settings that an object is, if it is any.
-pub(super) fn settings_in(object: &Value) -> Option<Settings> {
+pub(super) fn settings_in(object: &Value) -> Option<AgentSettings> {
     let workspace = text(object, &["workspacePath", "workspace_path"]).map(PathBuf::from);
     let auto_execute = field(object, &["autoExecute", "auto_execute"]).and_then(Value::as_bool);
     let servers = servers::brought(object);
-    (workspace.is_some() || auto_execute.is_some() || !servers.is_empty()).then(|| Settings {
+    (workspace.is_some() || auto_execute.is_some() || !servers.is_empty()).then(|| AgentSettings {
         workspace,
         auto_execute: auto_execute.unwrap_or(false),
         servers,
     })
 }
 
-fn content(parts: &[Value]) -> Result<Content, Error> {
+fn content(parts: &[Value]) -> Result<SentContent, Error> {
     let mut prompt = Vec::new();
     let mut answers = Vec::new();
     for (n, part) in parts.iter().enumerate() {
@@ -194,7 +194,7 @@ fn content(parts: &[Value]) -> Result<Content, Error> {
         }
     }
     // A text beside an answer is a remark on it, and the answer says all that counts.
-    Ok(if answers.is_empty() { Content::Prompt(prompt) } else { Content::Answers(answers) })
+    Ok(if answers.is_empty() { SentContent::Prompt(prompt) } else { SentContent::Answers(answers) })
 }
 
 fn prompt_part(n: usize, part: &Value) -> Result<PromptPart, Error> {
@@ -226,7 +226,7 @@ fn unreadable(n: usize, what_to_do: &str) -> Error {
 }
 
 /// The answer that data is, if it is one.
-fn confirmation(data: &Value) -> Result<Option<Confirmation>, Error> {
+fn confirmation(data: &Value) -> Result<Option<ConfirmationAnswer>, Error> {
     let Some(call) = text(data, &["tool_call_id", "toolCallId", "callId"]) else { return Ok(None) };
     let option = text(data, &["selected_option_id", "selectedOptionId", "outcome"]);
     let approved = field(data, &["approved"]).and_then(Value::as_bool);
@@ -243,7 +243,7 @@ fn confirmation(data: &Value) -> Result<Option<Confirmation>, Error> {
     let details = field(data, &["modified_details", "modifiedDetails"]).unwrap_or(data);
     let details = field(details, &["file_details", "fileDetails"]).unwrap_or(details);
     let content = field(details, &["new_content", "newContent"]).and_then(Value::as_str);
-    Ok(Some(Confirmation {
+    Ok(Some(ConfirmationAnswer {
         call: call.to_owned(),
         option: option.to_owned(),
         content: content.map(ToOwned::to_owned),
@@ -259,7 +259,7 @@ mod tests {
 
     #[track_caller]
     fn answer(data: Value, option: &str, content: Option<&str>) {
-        let expected = Confirmation {
+        let expected = ConfirmationAnswer {
             call: "c".to_owned(),
             option: option.to_owned(),
             content: content.map(ToOwned::to_owned),
@@ -300,7 +300,7 @@ mod tests {
     fn data_that_is_no_answer_is_told_to_the_model() {
         let parts = [json!({ "kind": "data", "data": { "a": 1 } })];
         let expected = PromptPart::Text("\n```json\n{\"a\":1}\n```\n".to_owned());
-        assert_eq!(content(&parts).unwrap(), Content::Prompt(vec![expected]));
+        assert_eq!(content(&parts).unwrap(), SentContent::Prompt(vec![expected]));
     }
 
     #[test]

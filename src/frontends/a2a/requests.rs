@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::contexts::Settings;
+use super::contexts::AgentSettings;
 use super::fields::{count, field, text};
 use super::read;
 use tandem_wire::a2a::{TaskPushNotificationConfig, error};
@@ -148,7 +148,7 @@ pub(super) fn task_id(params: &Value) -> Result<String, Error> {
 pub(super) struct SessionName {
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,
-    pub(super) settings: Settings,
+    pub(super) settings: AgentSettings,
 }
 
 impl SessionName {

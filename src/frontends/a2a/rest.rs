@@ -11,17 +11,17 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use super::body::{body, json_response};
-use super::context::Context;
+use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE};
-use super::server::{Caller, Server};
+use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::ServerStatus;
 
 /// Routes of these endpoints.
-pub(super) fn routes() -> Router<Arc<Server>> {
+pub(super) fn routes() -> Router<Arc<A2aServer>> {
     Router::new()
         .route("/tasks", post(create))
         .route("/tasks/metadata", get(page))
@@ -36,7 +36,7 @@ pub(super) async fn not_found() -> Response {
 }
 
 /// `POST /tasks`: a session with these settings; answered by the id of its task.
-async fn create(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn create(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
     let body = match json_body(&server, request).await {
         Ok(body) => body,
         Err(response) => return response,
@@ -55,7 +55,7 @@ async fn create(State(server): State<Arc<Server>>, request: Request) -> Response
 }
 
 /// `GET /tasks/ID/metadata`.
-async fn describe(State(server): State<Arc<Server>>, Path(id): Path<String>) -> Response {
+async fn describe(State(server): State<Arc<A2aServer>>, Path(id): Path<String>) -> Response {
     match server.contexts.task(&id) {
         Ok((context, _)) => {
             json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
@@ -65,13 +65,13 @@ async fn describe(State(server): State<Arc<Server>>, Path(id): Path<String>) -> 
 }
 
 /// `GET /listCommands`.
-async fn list_commands(State(server): State<Arc<Server>>) -> Response {
+async fn list_commands(State(server): State<Arc<A2aServer>>) -> Response {
     let shared = server.contexts.shared().map(|context| &*context.session);
     json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
 }
 
 /// `POST /executeCommand`.
-async fn execute(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn execute(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
     let caller = server.caller(request.headers());
     match json_body(&server, request).await {
         Ok(body) => server.execute_command(&body, &caller).await,
@@ -79,7 +79,7 @@ async fn execute(State(server): State<Arc<Server>>, request: Request) -> Respons
     }
 }
 
-async fn json_body(server: &Server, request: Request) -> Result<Value, Response> {
+async fn json_body(server: &A2aServer, request: Request) -> Result<Value, Response> {
     let body = body(server, request).await?;
     serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
 }
@@ -90,7 +90,7 @@ fn bad(why: &str) -> Response {
 
 /// `GET /tasks/metadata`: by id, a page at a time. `pageSize`: how many; `pageToken`: the last id of
 /// the page before, as its headers say it.
-async fn page(State(server): State<Arc<Server>>, uri: Uri) -> Response {
+async fn page(State(server): State<Arc<A2aServer>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let given = |wanted: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
@@ -142,7 +142,7 @@ fn escaped(text: &str) -> String {
 const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
 /// `a2a-server.md`, "Task metadata".
-fn metadata(context: &Context) -> Value {
+fn metadata(context: &SessionContext) -> Value {
     let tools = context.session.tools();
     let tools = tools.iter().map(|tool| {
         json!({
@@ -178,9 +178,9 @@ fn server(server: &ServerStatus) -> Value {
     })
 }
 
-impl Server {
+impl A2aServer {
     /// Runs the command that a body names.
-    pub(super) async fn execute_command(&self, body: &Value, caller: &Caller) -> Response {
+    pub(super) async fn execute_command(&self, body: &Value, caller: &CallOrigin) -> Response {
         let failed = |status, why: String| json_response(status, &json!({ "error": why }));
         let request = match ExecuteCommand::read(body) {
             Ok(request) => request,

@@ -18,7 +18,7 @@ use tandem_agent::session::{ClientName, Origin};
 use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
-pub struct Options {
+pub struct ServerOptions {
     /// Token that callers must send, if there is one.
     pub token: Option<String>,
     /// `true` if notifications may be sent to this machine.
@@ -75,9 +75,9 @@ impl Ending {
 }
 
 /// A server.
-pub(super) struct Server {
+pub(super) struct A2aServer {
     pub(super) contexts: Contexts,
-    pub(super) options: Options,
+    pub(super) options: ServerOptions,
     pub(super) webhooks: Webhooks,
     pub(super) commands: Registry,
     pub(super) port: u16,
@@ -93,19 +93,19 @@ pub(super) struct Server {
 }
 
 /// A connection's slot among those that there may be; it counts as long as it lives.
-pub(super) struct Slot {
+pub(super) struct ConnectionSlot {
     connected: watch::Sender<usize>,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Slot {
+impl ConnectionSlot {
     pub(super) fn new(slot: OwnedSemaphorePermit, connected: &watch::Sender<usize>) -> Self {
         connected.send_modify(|count| *count += 1);
         Self { connected: connected.clone(), _slot: slot }
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connected.send_modify(|count| *count = count.saturating_sub(1));
     }
@@ -113,20 +113,20 @@ impl Drop for Slot {
 
 /// Origin of a call.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(super) struct CallOrigin {
     pub(super) origin: Origin,
     /// Event that the caller has seen last, if it said so outside of the call.
     pub(super) last_event: Option<String>,
 }
 
-impl Server {
+impl A2aServer {
     /// Returns the origin of a request.
-    pub(super) fn caller(&self, headers: &HeaderMap) -> Caller {
+    pub(super) fn caller(&self, headers: &HeaderMap) -> CallOrigin {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
         let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         let origin = Origin::A2a(ClientName::new(number, agent.unwrap_or_default()));
-        Caller { origin, last_event: last.map(ToOwned::to_owned) }
+        CallOrigin { origin, last_event: last.map(ToOwned::to_owned) }
     }
 
     /// Refuses what would begin a turn when the agent ends.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::context::{Context, UnknownContext};
+use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
 use super::follow::Follow;
-use super::frames::{End, Frame};
+use super::frames::{Frame, StreamEnd};
 use tandem_agent::session::TurnId;
 
 /// Events that a stream is made of.
@@ -45,7 +45,7 @@ impl Span {
     }
 
     /// Returns what has happened in a turn after a place, and what is to come.
-    pub(super) fn since(context: &Context, turn: TurnId, from: usize) -> Self {
+    pub(super) fn since(context: &SessionContext, turn: TurnId, from: usize) -> Self {
         let ends_from = context.story(|story| {
             let asking = story.turn(turn).and_then(|turn| turn.questions.last());
             asking.and_then(|call| story.call(call)).and_then(|call| call.index)
@@ -57,7 +57,7 @@ impl Span {
 
     /// Returns whether a frame is part of the stream.
     pub(super) fn has(&self, frame: &Frame) -> bool {
-        let answered = frame.end == End::Question && frame.index < self.ends_from;
+        let answered = frame.end == StreamEnd::Question && frame.index < self.ends_from;
         frame.turn == self.turn && !frame.echo && !answered && self.is_new(frame)
     }
 
@@ -65,9 +65,9 @@ impl Span {
     /// client has seen that end.
     pub(super) fn ends(&self, frame: &Frame) -> bool {
         match frame.end {
-            End::No => false,
-            End::Question => !self.to_the_end && self.has(frame),
-            End::Turn => frame.turn == self.turn,
+            StreamEnd::No => false,
+            StreamEnd::Question => !self.to_the_end && self.has(frame),
+            StreamEnd::Turn => frame.turn == self.turn,
         }
     }
 
@@ -86,7 +86,7 @@ impl Span {
 
 /// A stream that has not begun to be read.
 pub(super) struct Streaming {
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<SessionContext>,
     pub(super) span: Span,
     pub(super) dialect: Dialect,
     /// Outcome for the context that the client named, if that context was not known.
@@ -107,7 +107,7 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(context: &Arc<Context>, span: Span, dialect: Dialect) -> Self {
+    pub(super) fn new(context: &Arc<SessionContext>, span: Span, dialect: Dialect) -> Self {
         Self { follow: Follow::new(context, span.from, dialect), ended: span.over, span }
     }
 

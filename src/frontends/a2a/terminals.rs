@@ -10,14 +10,14 @@ const TERMINALS: usize = 256;
 
 /// Numbers of the terminals that have attached to a session since the agent was started.
 #[derive(Default)]
-pub(super) struct Terminals {
+pub(super) struct AttachedTerminals {
     /// The last ones.
     known: VecDeque<ClientName>,
     /// The highest number.
     last: u64,
 }
 
-impl Terminals {
+impl AttachedTerminals {
     /// Names a terminal: with the number that it had before, or the next.
     pub(super) fn client(&mut self, name: &str, story: &Story) -> ClientName {
         if let Some(known) = self.known.iter().find(|known| known.name == name) {

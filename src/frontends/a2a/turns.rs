@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::context::{Context, UnknownContext};
+use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
-use super::read::Confirmation;
+use super::read::ConfirmationAnswer;
 use super::subscription::Span;
 use super::tool_call::{
     ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE, chosen,
@@ -36,7 +36,7 @@ pub(super) struct MessageTarget {
 
 /// Begins a turn.
 pub(super) fn begin(
-    context: &Arc<Context>,
+    context: &Arc<SessionContext>,
     prompt: Vec<PromptPart>,
     origin: &Origin,
     target: &MessageTarget,
@@ -62,7 +62,7 @@ pub(super) fn begin(
 
 /// The stream of a turn that was begun before, from its beginning.
 pub(super) fn joined(
-    context: &Arc<Context>,
+    context: &Arc<SessionContext>,
     turn: TurnId,
     from: usize,
     unknown: Option<UnknownContext>,
@@ -74,7 +74,7 @@ pub(super) fn joined(
 
 /// Returns the task that the stream of a turn begins with, as JSON.
 fn first(
-    context: &Context,
+    context: &SessionContext,
     turn: TurnId,
     unknown: Option<UnknownContext>,
     dialect: Dialect,
@@ -92,8 +92,8 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
 
 /// Answers questions; what follows is what comes of it.
 pub(super) fn answer(
-    context: &Arc<Context>,
-    answers: &[Confirmation],
+    context: &Arc<SessionContext>,
+    answers: &[ConfirmationAnswer],
     origin: &Origin,
     dialect: Dialect,
 ) -> Result<Span, Error> {
@@ -114,7 +114,7 @@ pub(super) fn answer(
 
 /// Returns the stream of what follows an answer that was given at a place in the log.
 pub(super) fn answered(
-    context: &Arc<Context>,
+    context: &Arc<SessionContext>,
     turn: TurnId,
     from: usize,
     dialect: Dialect,
@@ -138,10 +138,10 @@ pub(super) fn answered(
 /// Returns the answer that a text is, if it is exactly that: to what the task asks, or to the call
 /// that it names at its end.
 pub(super) fn in_words(
-    context: &Context,
+    context: &SessionContext,
     turn: Option<TurnId>,
     prompt: &[PromptPart],
-) -> Result<Option<Confirmation>, Error> {
+) -> Result<Option<ConfirmationAnswer>, Error> {
     let ([PromptPart::Text(said)], Some(turn)) =
         (prompt, turn.or_else(|| context.session.running()))
     else {
@@ -154,7 +154,7 @@ pub(super) fn in_words(
         let open: Vec<_> = open.filter_map(|call| Some(&story.call(call)?.started)).collect();
         let means = |started: &CallStarted, word: &str| {
             let option = chosen(started, word)?.to_owned();
-            Some(Confirmation { call: started.call.id.clone(), option, content: None })
+            Some(ConfirmationAnswer { call: started.call.id.clone(), option, content: None })
         };
         let named = open.iter().find_map(|started| {
             let word = said.strip_suffix(started.call.id.as_str())?;
@@ -178,7 +178,7 @@ pub(super) fn in_words(
 }
 
 fn read_answer(
-    given: &Confirmation,
+    given: &ConfirmationAnswer,
     question: Option<&Question>,
     edit: bool,
 ) -> Result<Answer, Error> {
@@ -209,7 +209,7 @@ fn read_answer(
 }
 
 /// Why an answer does not count.
-fn stale(given: &Confirmation, error: &AnswerError) -> Error {
+fn stale(given: &ConfirmationAnswer, error: &AnswerError) -> Error {
     let why = match error {
         AnswerError::AlreadyAnswered { by, answer } => {
             format!("already answered by {by}: {}", answer.decision().label())

@@ -18,7 +18,7 @@ use tandem_wire::development_tool::{
 const CHUNK: usize = 1 << 20;
 
 /// An event of a task, for whoever follows a turn.
-pub(super) struct Update {
+pub(super) struct TaskUpdate {
     /// Turn that the event is part of.
     pub(super) turn: TurnId,
     /// Event in no version's form.
@@ -27,7 +27,7 @@ pub(super) struct Update {
     pub(super) echo: bool,
 }
 
-impl Update {
+impl TaskUpdate {
     /// Returns whether a stream of the turn ends with this.
     pub(super) fn is_final(&self) -> bool {
         matches!(&self.event, StreamEvent::Status(status) if status.is_final)
@@ -53,7 +53,7 @@ impl Update {
 }
 
 /// Whose news it is.
-pub(super) struct Names<'a> {
+pub(super) struct TaskNames<'a> {
     /// The session's.
     pub(super) context: &'a str,
     /// The task's that a turn is part of.
@@ -63,7 +63,7 @@ pub(super) struct Names<'a> {
 }
 
 /// Returns what clients are told of one entry of the log.
-pub(super) fn of(entry: &Entry, story: &Story, names: &Names<'_>) -> Vec<Update> {
+pub(super) fn of(entry: &Entry, story: &Story, names: &TaskNames<'_>) -> Vec<TaskUpdate> {
     let Some(update) = story.projection().update(entry) else { return Vec::new() };
     let Some(turn) = update.turn else { return Vec::new() };
     let mut telling = Telling { names, task: (names.task)(turn), turn, entry, updates: Vec::new() };
@@ -73,11 +73,11 @@ pub(super) fn of(entry: &Entry, story: &Story, names: &Names<'_>) -> Vec<Update>
 
 /// Maker of the updates on one entry of the log.
 struct Telling<'a> {
-    names: &'a Names<'a>,
+    names: &'a TaskNames<'a>,
     task: String,
     turn: TurnId,
     entry: &'a Entry,
-    updates: Vec<Update>,
+    updates: Vec<TaskUpdate>,
 }
 
 impl Telling<'_> {
@@ -228,7 +228,7 @@ impl Telling<'_> {
                 last_chunk: rest.is_none(),
                 event_id: self.event_id(),
             });
-            self.updates.push(Update { turn: self.turn, event, echo: false });
+            self.updates.push(TaskUpdate { turn: self.turn, event, echo: false });
             append = true;
         }
         let state = ended_state(reason);
@@ -280,7 +280,7 @@ impl Telling<'_> {
             is_final,
             metadata,
         }));
-        self.updates.push(Update { turn: self.turn, event, echo: false });
+        self.updates.push(TaskUpdate { turn: self.turn, event, echo: false });
     }
 }
 

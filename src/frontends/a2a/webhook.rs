@@ -23,12 +23,12 @@ use parking_lot::Mutex;
 use tandem_net::{Lookup, system_lookup};
 
 pub use attempt::check_header;
-use attempt::{Courier, Failure, wait};
-pub use place::{Target, check};
+use attempt::{AttemptError, Courier, wait};
+pub use place::{WebhookUrl, check};
 
 /// Limits of what is kept for webhooks, and of the attempts to deliver it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct WebhookLimits {
     /// Maximum number of waiting notifications of a key; the oldest are dropped for newer ones. 64.
     pub queue: usize,
     /// Maximum number of bytes of those notifications' bodies in all; the newest is kept whatever
@@ -48,7 +48,7 @@ pub struct Limits {
     pub longest_retry_after: Duration,
 }
 
-impl Default for Limits {
+impl Default for WebhookLimits {
     fn default() -> Self {
         Self {
             queue: 64,
@@ -69,7 +69,7 @@ pub struct Delivery {
     /// Key of the configuration; notifications of one key stay in order.
     pub key: String,
     /// Address that the notification is sent to.
-    pub target: Target,
+    pub target: WebhookUrl,
     /// Sent with it, as they are; see [`check_header`].
     pub headers: Vec<(String, String)>,
     /// Body that is posted.
@@ -82,7 +82,7 @@ pub struct Delivery {
 pub struct Webhooks(Arc<Owner>);
 
 /// Ends the lanes' tasks, which hold what it shares with them.
-struct Owner(Arc<Shared>);
+struct Owner(Arc<WebhookState>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
@@ -91,9 +91,9 @@ impl Drop for Owner {
     }
 }
 
-struct Shared {
+struct WebhookState {
     courier: Courier,
-    limits: Limits,
+    limits: WebhookLimits,
     lanes: Mutex<Lanes>,
     /// Number of lanes.
     open: watch::Sender<usize>,
@@ -122,15 +122,15 @@ struct Lane {
 
 impl Webhooks {
     /// Looks names up as the system does.
-    pub fn new(allow_loopback: bool, limits: Limits) -> Self {
+    pub fn new(allow_loopback: bool, limits: WebhookLimits) -> Self {
         Self::with_lookup(allow_loopback, limits, system_lookup())
     }
 
     /// Looks names up in a way of one's own.
-    pub fn with_lookup(allow_loopback: bool, limits: Limits, lookup: Lookup) -> Self {
+    pub fn with_lookup(allow_loopback: bool, limits: WebhookLimits, lookup: Lookup) -> Self {
         let courier = Courier::new(place::reach(allow_loopback), limits.timeout, lookup);
         let shared =
-            Shared { courier, limits, lanes: Mutex::default(), open: watch::Sender::new(0) };
+            WebhookState { courier, limits, lanes: Mutex::default(), open: watch::Sender::new(0) };
         Self(Arc::new(Owner(Arc::new(shared))))
     }
 
@@ -177,8 +177,8 @@ struct Full {
 }
 
 impl Lanes {
-    fn push(&mut self, shared: &Arc<Shared>, delivery: Delivery) -> Result<(), Full> {
-        let Limits { queue, queue_bytes, targets, .. } = shared.limits;
+    fn push(&mut self, shared: &Arc<WebhookState>, delivery: Delivery) -> Result<(), Full> {
+        let WebhookLimits { queue, queue_bytes, targets, .. } = shared.limits;
         // A task that has ended without closing its lane has panicked.
         let open = self.by_key.get_mut(&delivery.key).filter(|lane| !lane.task.is_finished());
         if let Some(lane) = open {
@@ -236,7 +236,7 @@ impl Lane {
 }
 
 /// Empties a lane.
-async fn work(shared: Arc<Shared>, key: String, number: u64) {
+async fn work(shared: Arc<WebhookState>, key: String, number: u64) {
     loop {
         let next = {
             let mut lanes = shared.lanes.lock();
@@ -250,14 +250,14 @@ async fn work(shared: Arc<Shared>, key: String, number: u64) {
 }
 
 /// Delivers a notification, or gives it up.
-async fn deliver(shared: &Shared, delivery: &Delivery) {
+async fn deliver(shared: &WebhookState, delivery: &Delivery) {
     let webhook = &delivery.target;
     let mut failed = 0;
     while let Err(failure) = shared.courier.attempt(delivery).await {
         failed += 1;
         let (why, asked) = match failure {
-            Failure::Passing { why, asked } if failed < shared.limits.attempts => (why, asked),
-            Failure::Final(why) | Failure::Passing { why, .. } => {
+            AttemptError::Passing { why, asked } if failed < shared.limits.attempts => (why, asked),
+            AttemptError::Final(why) | AttemptError::Passing { why, .. } => {
                 tracing::warn!(%webhook, failed, why, "a push notification is given up");
                 return;
             }

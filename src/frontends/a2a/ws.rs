@@ -22,13 +22,13 @@ use tokio::task::coop::consume_budget;
 
 use self::heartbeat::{Due, Heartbeat};
 use self::out::{GOING_AWAY, Out, Over, SILENT, TOO_BIG, UNSUPPORTED};
-use super::context::Context;
+use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::envelope;
 use super::follow::Follow;
 use super::frames::Frame;
 use super::methods::{Method, Reply, named};
-use super::server::{Caller, Server, Slot};
+use super::server::{A2aServer, CallOrigin, ConnectionSlot};
 use super::subscription::{Span, Streaming};
 use super::{attach, read};
 use tandem_wire::jsonrpc::Error;
@@ -45,8 +45,8 @@ const STREAMS: usize = 64;
 
 /// `GET /ws`, `GET /acp`: a client of A2A, or of ACP.
 pub(super) async fn upgrade(
-    State(server): State<Arc<Server>>,
-    slot: Extension<Arc<Slot>>,
+    State(server): State<Arc<A2aServer>>,
+    slot: Extension<Arc<ConnectionSlot>>,
     uri: Uri,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
@@ -60,11 +60,11 @@ pub(super) async fn upgrade(
 
 /// `GET /attach`: a terminal that attaches.
 pub(super) async fn attach(
-    State(server): State<Arc<Server>>,
-    slot: Extension<Arc<Slot>>,
+    State(server): State<Arc<A2aServer>>,
+    slot: Extension<Arc<ConnectionSlot>>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    accept(server, slot, upgrade, async move |server: Arc<Server>, socket: WebSocket| {
+    accept(server, slot, upgrade, async move |server: Arc<A2aServer>, socket: WebSocket| {
         let (out, mut input) = socket.split();
         let over = server.over.clone();
         let heartbeat = heartbeat(&server);
@@ -73,16 +73,16 @@ pub(super) async fn attach(
     })
 }
 
-fn heartbeat(server: &Server) -> Heartbeat {
+fn heartbeat(server: &A2aServer) -> Heartbeat {
     Heartbeat::new(server.options.ping, server.options.pong)
 }
 
 /// Makes a WebSocket of a connection, whose slot it keeps.
 fn accept<F: Future<Output = ()> + Send + 'static>(
-    server: Arc<Server>,
-    Extension(slot): Extension<Arc<Slot>>,
+    server: Arc<A2aServer>,
+    Extension(slot): Extension<Arc<ConnectionSlot>>,
     upgrade: WebSocketUpgrade,
-    serve: impl FnOnce(Arc<Server>, WebSocket) -> F + Send + 'static,
+    serve: impl FnOnce(Arc<A2aServer>, WebSocket) -> F + Send + 'static,
 ) -> Response {
     // What is a little too large is read, so that it can be said what was wrong.
     let most = server.options.body.saturating_mul(2);
@@ -96,16 +96,16 @@ fn accept<F: Future<Output = ()> + Send + 'static>(
 struct Active {
     /// The call's id, as it stands there.
     id: String,
-    context: Arc<Context>,
+    context: Arc<SessionContext>,
     span: Span,
 }
 
 type Call = BoxFuture<'static, (String, Result<Reply, Error>)>;
 
 /// One client.
-struct Connection {
-    server: Arc<Server>,
-    caller: Caller,
+struct SocketClient {
+    server: Arc<A2aServer>,
+    caller: CallOrigin,
     out: Out,
     heartbeat: Heartbeat,
     /// Version in which the client is told of events: that of its first call other than a command.
@@ -117,9 +117,9 @@ struct Connection {
     calls: FuturesUnordered<Call>,
 }
 
-async fn serve(server: Arc<Server>, caller: Caller, socket: WebSocket, flat: bool) {
+async fn serve(server: Arc<A2aServer>, caller: CallOrigin, socket: WebSocket, flat: bool) {
     let (out, mut input) = socket.split();
-    let mut connection = Connection {
+    let mut connection = SocketClient {
         heartbeat: heartbeat(&server),
         server,
         caller,
@@ -134,7 +134,7 @@ async fn serve(server: Arc<Server>, caller: Caller, socket: WebSocket, flat: boo
     let _ = connection.run(&mut input).await;
 }
 
-impl Connection {
+impl SocketClient {
     async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<(), Over> {
         let mut first = true;
         self.join().await?;
@@ -217,7 +217,7 @@ impl Connection {
     }
 
     /// Tells of one event: as part of the stream that the client asked for, or by the way.
-    async fn deliver(&mut self, context: &Arc<Context>, frame: &Frame) -> Result<(), Over> {
+    async fn deliver(&mut self, context: &Arc<SessionContext>, frame: &Frame) -> Result<(), Over> {
         if self.flat {
             return self.out.send(frame.json.to_vec()).await;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem_a2a::{Ending, Options, ServeAcp, ServedSessions, listen, serve};
+use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
 use tandem_agent::session::Session;
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_tools::Kind;
@@ -36,7 +36,7 @@ impl Server {
                 pending::<()>().await;
             })
         });
-        let options = Options {
+        let options = ServerOptions {
             token: None,
             webhook_loopback: true,
             private_servers: false,

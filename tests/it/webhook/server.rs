@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use futures::stream;
-use tandem_a2a::webhook::{Delivery, Limits, Webhooks, check};
+use tandem_a2a::webhook::{Delivery, WebhookLimits, Webhooks, check};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -133,11 +133,11 @@ pub(crate) fn watched(sender: &mpsc::UnboundedSender<&'static str>, text: &'stat
     Bytes::from_owner(Body(sender.clone(), text))
 }
 
-pub(crate) fn hasty() -> Limits {
-    Limits { first_wait: Duration::from_millis(1), ..Limits::default() }
+pub(crate) fn hasty() -> WebhookLimits {
+    WebhookLimits { first_wait: Duration::from_millis(1), ..WebhookLimits::default() }
 }
 
-pub(crate) fn webhooks(limits: Limits) -> Webhooks {
+pub(crate) fn webhooks(limits: WebhookLimits) -> Webhooks {
     Webhooks::new(true, limits)
 }
 

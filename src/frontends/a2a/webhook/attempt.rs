@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::{Delivery, Limits};
+use super::{Delivery, WebhookLimits};
 use tandem_net::{self as net, Backoff, Lookup, Reach};
 
 /// Maximum time that a connection stays open with nothing to send. Connections are kept to save the
@@ -16,7 +16,7 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// Failure of an attempt. The words name no more of an address than its host.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum AttemptError {
     /// It would again.
     Final(String),
     /// It may pass.
@@ -41,10 +41,10 @@ impl Courier {
         Self { client: OnceLock::new(), reach, timeout, lookup }
     }
 
-    pub(super) async fn attempt(&self, delivery: &Delivery) -> Result<(), Failure> {
+    pub(super) async fn attempt(&self, delivery: &Delivery) -> Result<(), AttemptError> {
         // The resolver judges names only.
-        delivery.target.judge(self.reach).map_err(Failure::Final)?;
-        let headers = headers(&delivery.headers).map_err(Failure::Final)?;
+        delivery.target.judge(self.reach).map_err(AttemptError::Final)?;
+        let headers = headers(&delivery.headers).map_err(AttemptError::Final)?;
         let request = self
             .client()?
             .post(delivery.target.url().clone())
@@ -57,7 +57,7 @@ impl Courier {
         }
     }
 
-    fn client(&self) -> Result<&Client, Failure> {
+    fn client(&self) -> Result<&Client, AttemptError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
@@ -70,15 +70,16 @@ impl Courier {
                 .pool_idle_timeout(IDLE)
                 .pool_max_idle_per_host(1)
         });
-        let client = client
-            .map_err(|error| Failure::Final(format!("no HTTP client: {}", net::cause(&error))))?;
+        let client = client.map_err(|error| {
+            AttemptError::Final(format!("no HTTP client: {}", net::cause(&error)))
+        })?;
         Ok(self.client.get_or_init(|| client))
     }
 }
 
 /// Returns an error unless the server has taken the notification. The body of the response is not
 /// read.
-fn judge_response(response: &Response) -> Result<(), Failure> {
+fn judge_response(response: &Response) -> Result<(), AttemptError> {
     let status = response.status();
     if status.is_success() {
         return Ok(());
@@ -87,22 +88,22 @@ fn judge_response(response: &Response) -> Result<(), Failure> {
     let may_pass = status.is_server_error()
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
     if !may_pass {
-        return Err(Failure::Final(why));
+        return Err(AttemptError::Final(why));
     }
     let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    Err(Failure::Passing { why, asked: asked.and_then(net::retry_after) })
+    Err(AttemptError::Passing { why, asked: asked.and_then(net::retry_after) })
 }
 
-fn lost(error: &reqwest::Error) -> Failure {
+fn lost(error: &reqwest::Error) -> AttemptError {
     if let Some(refused) = net::refused(error) {
-        return Failure::Final(refused.to_string());
+        return AttemptError::Final(refused.to_string());
     }
     let why = net::cause(error);
-    if error.is_builder() { Failure::Final(why) } else { passing(why) }
+    if error.is_builder() { AttemptError::Final(why) } else { passing(why) }
 }
 
-fn passing(why: String) -> Failure {
-    Failure::Passing { why, asked: None }
+fn passing(why: String) -> AttemptError {
+    AttemptError::Passing { why, asked: None }
 }
 
 /// Returns an error unless a header can be sent, for a client's token before it is accepted: a
@@ -122,8 +123,13 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
 
 /// Returns the wait after so many failed attempts; `asked` is what the server asks for, and `chance`
 /// a random number from 0 to 1.
-pub(super) fn wait(limits: &Limits, failed: u32, asked: Option<Duration>, chance: f64) -> Duration {
-    let Limits { first_wait, longest_wait, longest_retry_after, .. } = *limits;
+pub(super) fn wait(
+    limits: &WebhookLimits,
+    failed: u32,
+    asked: Option<Duration>,
+    chance: f64,
+) -> Duration {
+    let WebhookLimits { first_wait, longest_wait, longest_retry_after, .. } = *limits;
     let backoff = Backoff { jitter: 0.5..1.0, ..Backoff::doubling(first_wait, longest_wait) };
     let usual = backoff.delay_at(failed, chance);
     asked.map_or(usual, |asked| asked.min(longest_retry_after).max(usual))
@@ -134,7 +140,7 @@ mod tests {
     use super::*;
 
     fn millis(failed: u32, asked: Option<u64>, chance: f64) -> u128 {
-        wait(&Limits::default(), failed, asked.map(Duration::from_secs), chance).as_millis()
+        wait(&WebhookLimits::default(), failed, asked.map(Duration::from_secs), chance).as_millis()
     }
 
     #[test]

@@ -12,16 +12,16 @@ const LONGEST: usize = 4096;
 /// The address of a webhook that has passed [`check`]. Shown without its path and query, in which
 /// there may be secrets.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target(Url);
+pub struct WebhookUrl(Url);
 
-impl fmt::Display for Target {
+impl fmt::Display for WebhookUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let port = self.0.port_or_known_default().unwrap_or_default();
         write!(f, "{}://{}:{port}", self.0.scheme(), self.host())
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for WebhookUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -29,7 +29,7 @@ impl fmt::Debug for Target {
 
 /// Judges a webhook as far as possible before its name is looked up: returns the target if the
 /// webhook may be used, or a sentence that says why not.
-pub fn check(url: &str, allow_loopback: bool) -> Result<Target, String> {
+pub fn check(url: &str, allow_loopback: bool) -> Result<WebhookUrl, String> {
     if url.len() > LONGEST {
         return Err(format!("The webhook's address is longer than {LONGEST} bytes."));
     }
@@ -45,12 +45,12 @@ pub fn check(url: &str, allow_loopback: bool) -> Result<Target, String> {
         return Err(why.to_owned());
     }
     url.set_fragment(None);
-    let target = Target(url);
+    let target = WebhookUrl(url);
     target.judge(reach(allow_loopback))?;
     Ok(target)
 }
 
-impl Target {
+impl WebhookUrl {
     pub(super) fn url(&self) -> &Url {
         &self.0
     }

@@ -12,11 +12,11 @@ pub(super) struct Heartbeat {
     silence: Duration,
     /// Time that the client has for that sign of life.
     answer: Duration,
-    state: Mutex<State>,
+    state: Mutex<LastContact>,
 }
 
 #[derive(Clone, Copy)]
-struct State {
+struct LastContact {
     heard: Instant,
     /// Since when it is asked.
     asked: Option<Instant>,
@@ -33,13 +33,13 @@ pub(super) enum Due {
 
 impl Heartbeat {
     pub(super) fn new(silence: Duration, answer: Duration) -> Self {
-        let state = State { heard: Instant::now(), asked: None };
+        let state = LastContact { heard: Instant::now(), asked: None };
         Self { silence, answer, state: Mutex::new(state) }
     }
 
     /// Something has come from it.
     pub(super) fn heard(&self) {
-        *self.state.lock() = State { heard: Instant::now(), asked: None };
+        *self.state.lock() = LastContact { heard: Instant::now(), asked: None };
     }
 
     /// Waits until something is to be done. May be dropped while it waits.
@@ -65,7 +65,7 @@ impl Heartbeat {
         self.deadline_of(state)
     }
 
-    fn deadline_of(&self, state: State) -> Instant {
+    fn deadline_of(&self, state: LastContact) -> Instant {
         state.asked.map_or(state.heard + self.silence, |asked| asked + self.answer)
     }
 }
