@@ -227,7 +227,7 @@ fn over_websocket(
     let authenticate = authenticate(session, credentials);
     let session = Arc::clone(session);
     Arc::new(move |stream, origin| {
-        let service = acp::Service {
+        let service = acp::EditorService {
             session: Arc::clone(&session),
             origin,
             authenticate: Arc::clone(&authenticate),

@@ -39,7 +39,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         ..rpc::ConnectionOptions::new(limits.line_bytes)
     };
     let served = acp::serve(
-        acp::Service {
+        acp::EditorService {
             session: Arc::clone(session),
             origin: Origin::Editor,
             authenticate: authenticate(session, credentials),

@@ -31,7 +31,7 @@ impl Editor {
         let options = ConnectionOptions::new(1 << 20);
         let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
-        let service = acp::Service { session, origin: Origin::Editor, authenticate };
+        let service = acp::EditorService { session, origin: Origin::Editor, authenticate };
         tokio::spawn(async move {
             drop(acp::serve(service, input, output, options).await);
         });

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::view::{Client, View};
+use self::view::{AcpClient, EditorView};
 use parking_lot::Mutex;
 use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
 use tandem_wire::acp::{
@@ -30,7 +30,7 @@ use tandem_wire::rpc::{self, Responder};
 pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Session and credentials that an editor is served with.
-pub struct Service {
+pub struct EditorService {
     /// Session that the editor drives.
     pub session: Arc<Session>,
     /// Origin of the editor's prompts and answers.
@@ -42,24 +42,24 @@ pub struct Service {
 /// Serves one editor until it hangs up and all its requests are answered. An error means that nobody
 /// reads the answers any more.
 pub async fn serve(
-    service: Service,
+    service: EditorService,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: rpc::ConnectionOptions,
 ) -> anyhow::Result<()> {
-    let Service { session, origin, authenticate } = service;
+    let EditorService { session, origin, authenticate } = service;
     let view_ended = CancellationToken::new();
     let ended = view_ended.clone();
     let served = rpc::serve(input, output, options, |peer| {
-        let client = Arc::new(Client::new(origin));
-        let view = View::new(&session, peer, Arc::clone(&client));
+        let client = Arc::new(AcpClient::new(origin));
+        let view = EditorView::new(&session, peer, Arc::clone(&client));
         let guard = ended.drop_guard();
         let task = tokio::spawn(async move {
             let _guard = guard;
             view.run().await;
         });
         let turn = Mutex::default();
-        Editor { session, authenticate, client, turn, _view: AbortOnDropHandle::new(task) }
+        EditorHandler { session, authenticate, client, turn, _view: AbortOnDropHandle::new(task) }
     });
     tokio::select! {
         served = served => served,
@@ -69,16 +69,16 @@ pub async fn serve(
 }
 
 /// One editor, as the session's user.
-struct Editor {
+struct EditorHandler {
     session: Arc<Session>,
     authenticate: Authenticate,
-    client: Arc<Client>,
+    client: Arc<AcpClient>,
     /// The last turn that the editor began.
     turn: Mutex<Option<TurnId>>,
     _view: AbortOnDropHandle<()>,
 }
 
-impl rpc::Handler for Editor {
+impl rpc::Handler for EditorHandler {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         match method {
             INITIALIZE => self.initialize(params, responder),
@@ -99,7 +99,7 @@ impl rpc::Handler for Editor {
     }
 }
 
-impl Editor {
+impl EditorHandler {
     fn initialize(&self, params: Params<'_>, responder: Responder) {
         let params = match params.0 {
             Some(_) => params.parse(),

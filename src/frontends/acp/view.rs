@@ -29,13 +29,13 @@ const TEXT: usize = PACKET - 160;
 
 /// Kind of a chunk.
 #[derive(Clone, Copy)]
-enum Voice {
+enum MessageVoice {
     Text,
     Thought,
 }
 
 /// State of the connection that the handler and the view share.
-pub(super) struct Client {
+pub(super) struct AcpClient {
     /// Origin of the editor's prompts and answers.
     pub(super) origin: Origin,
     /// The prompts that are not answered yet.
@@ -46,7 +46,7 @@ pub(super) struct Client {
     pub(super) silenced: Mutex<Option<TurnId>>,
 }
 
-impl Client {
+impl AcpClient {
     pub(super) fn new(origin: Origin) -> Self {
         let (replies, plans, silenced) =
             (Mutex::default(), AtomicBool::new(false), Mutex::default());
@@ -55,20 +55,20 @@ impl Client {
 }
 
 /// Reader of the session's log that shows it to the editor.
-pub(super) struct View {
+pub(super) struct EditorView {
     session: Arc<Session>,
     peer: Peer,
     log: Reader,
     projection: Projection,
     cards: Cards,
-    client: Arc<Client>,
+    client: Arc<AcpClient>,
     /// The calls that are shown as a plan instead.
     todos: Vec<String>,
     _watching: Watching,
 }
 
-impl View {
-    pub(super) fn new(session: &Arc<Session>, peer: Peer, client: Arc<Client>) -> Self {
+impl EditorView {
+    pub(super) fn new(session: &Arc<Session>, peer: Peer, client: Arc<AcpClient>) -> Self {
         Self {
             session: Arc::clone(session),
             cards: Cards::new(session, &peer, client.origin.clone()),
@@ -107,25 +107,25 @@ impl View {
             | UpdateKind::CommandFailed(_)
                 if silenced => {}
             UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
-                self.say(Voice::Text, text);
+                self.say(MessageVoice::Text, text);
             }
             UpdateKind::Text(text) => {
-                let text = self.join(Voice::Text, text);
-                self.say(Voice::Text, &text);
+                let text = self.join(MessageVoice::Text, text);
+                self.say(MessageVoice::Text, &text);
             }
             UpdateKind::Thought(text) => {
-                let text = self.join(Voice::Thought, text);
-                self.say(Voice::Thought, &text);
+                let text = self.join(MessageVoice::Thought, text);
+                self.say(MessageVoice::Thought, &text);
             }
             UpdateKind::Retry { retry, restarts } => {
-                self.say(Voice::Thought, &format!("**{retry}**\n"));
+                self.say(MessageVoice::Thought, &format!("**{retry}**\n"));
                 // The editor cannot take back what is shown.
                 if *restarts && !silenced {
-                    self.say(Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
+                    self.say(MessageVoice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }
             }
             UpdateKind::Note { text, .. } => {
-                self.say(Voice::Thought, &format!("**Note** {text}\n"));
+                self.say(MessageVoice::Thought, &format!("**Note** {text}\n"));
             }
             UpdateKind::Call(started, step) => self.call(update.turn, started, *step, entry),
             UpdateKind::TurnStarted => self.quote(update.turn),
@@ -175,7 +175,7 @@ impl View {
         if let Some(origin) = turn.origin.as_ref().filter(|it| **it != self.client.origin) {
             let from = origin_label(origin);
             let prompt = turn.prompt.replace('\n', "\n> ");
-            self.say(Voice::Text, &format!("\n\n> **[{from}]** {prompt}\n\n"));
+            self.say(MessageVoice::Text, &format!("\n\n> **[{from}]** {prompt}\n\n"));
         }
     }
 
@@ -191,12 +191,13 @@ impl View {
     }
 
     /// Returns the text, joined with the text that follows in the log if the editor is behind.
-    fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
+    fn join<'a>(&mut self, voice: MessageVoice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
         while self.peer.backlog() >= PACKET && joined.len() < TEXT {
             let Some(next) = self.log.peek() else { break };
             match (voice, &*next) {
-                (Voice::Text, Event::Text(more)) | (Voice::Thought, Event::Thought(more)) => {
+                (MessageVoice::Text, Event::Text(more))
+                | (MessageVoice::Thought, Event::Thought(more)) => {
                     joined.to_mut().push_str(more);
                 }
                 _ => break,
@@ -208,14 +209,14 @@ impl View {
         joined
     }
 
-    fn say(&self, voice: Voice, text: &str) {
+    fn say(&self, voice: MessageVoice, text: &str) {
         let text = visible_prose(text);
         let mut rest = &*text;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(fitting(rest, TEXT));
             let chunk = match voice {
-                Voice::Text => AssistantMessageChunk::Text(piece),
-                Voice::Thought => AssistantMessageChunk::Thought(piece),
+                MessageVoice::Text => AssistantMessageChunk::Text(piece),
+                MessageVoice::Thought => AssistantMessageChunk::Thought(piece),
             };
             // Some editors never answer: nobody waits.
             let params = StreamAssistantMessageChunkParams { chunk };
@@ -238,7 +239,7 @@ impl View {
     fn end(&self, turn: Option<TurnId>, reason: &StopReason) {
         let why = explain_stop(reason);
         if let Some(why) = why.as_ref().filter(|_| is_text(reason)) {
-            self.say(Voice::Text, &format!("\n\n*{why}*"));
+            self.say(MessageVoice::Text, &format!("\n\n*{why}*"));
         }
         let responder = turn.and_then(|turn| self.client.replies.lock().remove(&turn));
         let Some(responder) = responder else { return };
