@@ -14,7 +14,7 @@ use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::PromptPart;
 use tandem_agent::sessions::{LoadedSession, Sessions};
-use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
+use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_settings::Settings;
 use tandem_wire::stdio;
 
@@ -37,15 +37,15 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     };
     let (sessions, loaded, prompt) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return Ok(refuse(&Failure::Input(why), format).await),
+        Err(why) => return Ok(refuse(&RunFailure::Input(why), format).await),
     };
     let joined = match SessionServer::begin(agent, &loaded, &making.credentials, &limits).await {
         Ok(joined) => joined,
-        Err(why) => return Ok(refuse(&Failure::Other(format!("{why:#}")), format).await),
+        Err(why) => return Ok(refuse(&RunFailure::Other(format!("{why:#}")), format).await),
     };
     joined.announce();
     let signal = Arc::new(OnceLock::new());
-    let options = Options {
+    let options = HeadlessOptions {
         format,
         shared: agent.a2a_port.is_some(),
         progress: stderr().is_terminal(),
@@ -53,7 +53,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     };
     let served = async {
         let mut notes = stderr();
-        let outputs = Outputs { answer: stdio::plain_output(), notes: &mut notes };
+        let outputs = OutputStreams { answer: stdio::plain_output(), notes: &mut notes };
         end(headless::run(loaded.session(), prompt, options, outputs).await)
     };
     tokio::pin!(served);
@@ -146,15 +146,15 @@ async fn input(limit: usize) -> Result<String, String> {
 }
 
 /// Says why nothing is run.
-async fn refuse(failure: &Failure, format: Format) -> ExitReason {
+async fn refuse(failure: &RunFailure, format: Format) -> ExitReason {
     let mut notes = stderr();
-    let outputs = Outputs { answer: stdio::plain_output(), notes: &mut notes };
+    let outputs = OutputStreams { answer: stdio::plain_output(), notes: &mut notes };
     // Who does not read it has the exit code.
     let _ = headless::refuse(failure, format, outputs).await;
     ExitReason::Failed(failure.code())
 }
 
-fn end(ran: io::Result<Option<Failure>>) -> ExitReason {
+fn end(ran: io::Result<Option<RunFailure>>) -> ExitReason {
     match ran {
         Ok(None) => ExitReason::Done,
         Ok(Some(failure)) => ExitReason::Failed(failure.code()),

@@ -12,7 +12,7 @@ const INTERRUPT: i32 = 2;
 
 /// Failure of a prompt. Names and codes are those of Gemini CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum RunFailure {
     /// There is no key, or it is not accepted.
     NotAuthenticated(String),
     /// The input is no prompt.
@@ -25,7 +25,7 @@ pub enum Failure {
     Other(String),
 }
 
-impl Failure {
+impl RunFailure {
     /// Returns the failure that a turn's end is, if it is one: an answer that was cut is none.
     /// `signal`: the number of the signal that has cancelled the prompt, if one has.
     pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
@@ -71,7 +71,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAuthenticated(why)

@@ -8,7 +8,7 @@ use tandem_agent::session::{
 };
 use tandem_content::visible::{escaped_json, visible_prose};
 
-use super::failure::Failure;
+use super::failure::RunFailure;
 use super::stats::Stats;
 
 /// Format of standard output.
@@ -48,17 +48,17 @@ impl std::fmt::Display for Format {
 
 /// Printer of one of the formats.
 pub(super) enum Printer {
-    Text(Text),
-    Json(Box<Json>),
-    Stream(Box<Stream>),
+    Text(TextPrinter),
+    Json(Box<JsonPrinter>),
+    Stream(Box<StreamPrinter>),
 }
 
 impl Printer {
     pub(super) fn new(format: Format, id: &str, model: &str) -> Self {
         match format {
-            Format::Text => Self::Text(Text::default()),
-            Format::Json => Self::Json(Box::new(Json::new(id, model))),
-            Format::StreamJson => Self::Stream(Box::new(Stream::new(id, model))),
+            Format::Text => Self::Text(TextPrinter::default()),
+            Format::Json => Self::Json(Box::new(JsonPrinter::new(id, model))),
+            Format::StreamJson => Self::Stream(Box::new(StreamPrinter::new(id, model))),
         }
     }
 
@@ -73,7 +73,7 @@ impl Printer {
         }
     }
 
-    pub(super) fn end(self, failure: Option<&Failure>) -> String {
+    pub(super) fn end(self, failure: Option<&RunFailure>) -> String {
         match self {
             Self::Text(text) => text.end(),
             Self::Json(json) => json.end(failure),
@@ -84,12 +84,12 @@ impl Printer {
 
 /// The format `text`: the model's text, as it comes.
 #[derive(Default)]
-pub(super) struct Text {
+pub(super) struct TextPrinter {
     /// `true` if a line has begun and not ended.
     in_line: bool,
 }
 
-impl Text {
+impl TextPrinter {
     fn update(&mut self, update: &UpdateKind<'_>) -> String {
         match update {
             UpdateKind::Text(text) | UpdateKind::Output(text) => {
@@ -120,7 +120,7 @@ impl Text {
 }
 
 /// The format `json`: one object at the end, of Gemini CLI's shape.
-pub(super) struct Json {
+pub(super) struct JsonPrinter {
     id: String,
     stats: Stats,
     answer: LastAnswer,
@@ -128,7 +128,7 @@ pub(super) struct Json {
     output: String,
 }
 
-impl Json {
+impl JsonPrinter {
     fn new(id: &str, model: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -146,7 +146,7 @@ impl Json {
         }
     }
 
-    fn end(self, failure: Option<&Failure>) -> String {
+    fn end(self, failure: Option<&RunFailure>) -> String {
         let answer = self.answer.text;
         let mut result = json!({
             "session_id": self.id,
@@ -165,7 +165,7 @@ impl Json {
 }
 
 /// The format `stream-json`: an object a line as events happen, of Gemini CLI's shape.
-pub(super) struct Stream {
+pub(super) struct StreamPrinter {
     id: String,
     model: String,
     stats: Stats,
@@ -173,7 +173,7 @@ pub(super) struct Stream {
     at: Option<Millis>,
 }
 
-impl Stream {
+impl StreamPrinter {
     fn new(id: &str, model: &str) -> Self {
         Self { id: id.to_owned(), model: model.to_owned(), stats: Stats::new(model), at: None }
     }
@@ -212,7 +212,7 @@ impl Stream {
         }
     }
 
-    fn end(self, failure: Option<&Failure>) -> String {
+    fn end(self, failure: Option<&RunFailure>) -> String {
         let stats = self.stats.brief();
         let result = match failure {
             None => json!({ "status": "success", "stats": stats }),

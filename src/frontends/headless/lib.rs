@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-pub use self::failure::Failure;
+pub use self::failure::RunFailure;
 pub use self::format::Format;
 use self::format::Printer;
 use self::notes::Notes;
@@ -24,7 +24,7 @@ use tandem_agent::session::{
 };
 
 /// Options of a run.
-pub struct Options {
+pub struct HeadlessOptions {
     /// Format of standard output.
     pub format: Format,
     /// `true` if others have joined, who can answer questions.
@@ -36,7 +36,7 @@ pub struct Options {
 }
 
 /// Destinations of a run's output.
-pub struct Outputs<'a, W> {
+pub struct OutputStreams<'a, W> {
     /// The answer.
     pub answer: W,
     /// Notes for people.
@@ -48,19 +48,19 @@ pub struct Outputs<'a, W> {
 pub async fn run<W: AsyncWrite + Unpin>(
     session: &Arc<Session>,
     prompt: Vec<PromptPart>,
-    options: Options,
-    outputs: Outputs<'_, W>,
-) -> io::Result<Option<Failure>> {
+    options: HeadlessOptions,
+    outputs: OutputStreams<'_, W>,
+) -> io::Result<Option<RunFailure>> {
     if let Err(error) = session.ready()
         && session.needs_model(&prompt)
     {
-        let failure = Failure::of_model(&error);
+        let failure = RunFailure::of_model(&error);
         refuse(&failure, options.format, outputs).await?;
         return Ok(Some(failure));
     }
     let mut log = session.events(session.position());
     let mut projection = Projection::default();
-    let mut view = View {
+    let mut view = TurnView {
         printer: Printer::new(options.format, session.id(), &session.model()),
         notes: Notes::new(outputs.notes, options.progress),
         answer: outputs.answer,
@@ -85,11 +85,11 @@ pub async fn run<W: AsyncWrite + Unpin>(
 
 /// Says why a prompt is not run at all.
 pub async fn refuse<W: AsyncWrite + Unpin>(
-    failure: &Failure,
+    failure: &RunFailure,
     format: Format,
-    outputs: Outputs<'_, W>,
+    outputs: OutputStreams<'_, W>,
 ) -> io::Result<()> {
-    let Outputs { mut answer, notes } = outputs;
+    let OutputStreams { mut answer, notes } = outputs;
     // There is no session, and still an id for programs that want one.
     let id = uuid::Uuid::now_v7().to_string();
     let end = Printer::new(format, &id, "").end(Some(failure));
@@ -98,18 +98,18 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
 }
 
 /// Shows one turn.
-struct View<'a, W> {
+struct TurnView<'a, W> {
     session: &'a Arc<Session>,
     turn: TurnId,
     /// Why the prompt's command did not work, if so.
     failed: Option<String>,
-    options: Options,
+    options: HeadlessOptions,
     printer: Printer,
     notes: Notes<'a>,
     answer: W,
 }
 
-impl<W: AsyncWrite + Unpin> View<'_, W> {
+impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
     async fn show(&mut self, update: &Update<'_>, projection: &Projection) -> io::Result<()> {
         let shown = self.printer.update(update, projection);
         write(&mut self.answer, &shown).await?;
@@ -132,9 +132,9 @@ impl<W: AsyncWrite + Unpin> View<'_, W> {
         Ok(())
     }
 
-    async fn end(mut self, reason: &StopReason) -> io::Result<Option<Failure>> {
-        let failure = Failure::of(reason, self.options.signal.get().copied());
-        let failure = failure.or(self.failed.take().map(Failure::Other));
+    async fn end(mut self, reason: &StopReason) -> io::Result<Option<RunFailure>> {
+        let failure = RunFailure::of(reason, self.options.signal.get().copied());
+        let failure = failure.or(self.failed.take().map(RunFailure::Other));
         let end = self.printer.end(failure.as_ref());
         write(&mut self.answer, &end).await?;
         if let Some(failure) = &failure {

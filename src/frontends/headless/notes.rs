@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::failure::Failure;
+use super::failure::RunFailure;
 use super::question::allowing;
 use tandem_agent::session::{
     CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry,
@@ -67,7 +67,7 @@ impl<'a> Notes<'a> {
     }
 
     /// Tells why the prompt came to nothing.
-    pub(super) fn failed(&mut self, failure: &Failure) {
+    pub(super) fn failed(&mut self, failure: &RunFailure) {
         self.told(&failure.to_string());
     }
 

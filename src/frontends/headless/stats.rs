@@ -14,7 +14,7 @@ pub(super) struct Stats {
     /// The model that answers now.
     model: String,
     models: BTreeMap<String, RequestStats>,
-    tools: BTreeMap<String, Calls>,
+    tools: BTreeMap<String, CallCounts>,
     lines_added: usize,
     lines_removed: usize,
     /// When the first and the last thing happened.
@@ -35,7 +35,7 @@ struct RequestStats {
 
 /// The calls of a tool.
 #[derive(Default)]
-struct Calls {
+struct CallCounts {
     done: u64,
     failed: u64,
     duration: Millis,
@@ -144,7 +144,7 @@ impl Stats {
     /// As `json` has it.
     pub(super) fn full(&self) -> Value {
         let models = self.models.iter().map(|(model, asked)| (model.clone(), asked.full()));
-        let mut all = Calls::default();
+        let mut all = CallCounts::default();
         for calls in self.tools.values() {
             all.done += calls.done;
             all.failed += calls.failed;

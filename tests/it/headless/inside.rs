@@ -4,14 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use tandem_agent::session::Session;
-use tandem_headless::{self as headless, Failure, Format, Options, Outputs};
+use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_model::{Call, Chunk, Error, Finish, Usage};
 use tandem_tools::{Access, Kind, ToolError};
 
 use crate::fakes::{Fake, Spy, other, session, text, with_model};
 
 /// Returns the answer, the rest of the output, and the failure.
-async fn shown(session: &Arc<Session>, progress: bool) -> (String, String, Option<Failure>) {
+async fn shown(session: &Arc<Session>, progress: bool) -> (String, String, Option<RunFailure>) {
     written(session, Format::Text, progress).await
 }
 
@@ -19,10 +19,11 @@ async fn written(
     session: &Arc<Session>,
     format: Format,
     progress: bool,
-) -> (String, String, Option<Failure>) {
+) -> (String, String, Option<RunFailure>) {
     let (mut answer, mut notes) = (Vec::new(), Vec::new());
-    let options = Options { format, shared: false, progress, signal: Arc::new(OnceLock::new()) };
-    let outputs = Outputs { answer: &mut answer, notes: &mut notes };
+    let options =
+        HeadlessOptions { format, shared: false, progress, signal: Arc::new(OnceLock::new()) };
+    let outputs = OutputStreams { answer: &mut answer, notes: &mut notes };
     let failure = headless::run(session, text("go"), options, outputs).await.unwrap();
     (String::from_utf8(answer).unwrap(), String::from_utf8(notes).unwrap(), failure)
 }
