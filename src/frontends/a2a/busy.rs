@@ -1,4 +1,4 @@
-//! Says no to whoever comes when there is no room, or when the agent ends.
+//! Refusals of connections and requests for which there is no room, or which come when the agent ends.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// When to try again, in seconds.
+/// Time after which to try again, in seconds.
 const LATER: &str = "1";
 
 /// Maximum time that a refused connection stays open: the client may still be sending, and what it

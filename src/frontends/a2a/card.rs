@@ -60,7 +60,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     card
 }
 
-/// Says that a token is needed.
+/// Adds to the card that a token is needed.
 fn secure(card: &mut Value, v1: bool) {
     let mut scheme = json!({ "httpAuthSecurityScheme": { "scheme": "bearer" } });
     if !v1 {

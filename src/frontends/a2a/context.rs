@@ -72,7 +72,7 @@ impl SessionContext {
         look(self.story.lock().catch_up())
     }
 
-    /// Somebody asks for it.
+    /// Notes that somebody asks for the session, so that it is not unloaded.
     pub(super) fn used(&self) {
         self.last_use.used();
     }

@@ -37,7 +37,7 @@ pub(super) struct Frame {
 pub(super) enum StreamEnd {
     /// It goes on.
     No,
-    /// Somebody is asked, and has to answer.
+    /// A question that somebody has to answer.
     Question,
     /// The turn is over.
     Turn,

@@ -152,7 +152,7 @@ fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
     headers
 }
 
-/// From where in the log on a task is told of.
+/// Returns the position in the log from which on a task is told of.
 fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
     let turn = turn.or_else(|| context.session.running());
     let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));

@@ -88,7 +88,7 @@ pub(super) struct A2aServer {
     pub(super) in_flight: Semaphore,
     pub(super) messages: Messages,
     pub(super) ending: Ending,
-    /// Nothing more happens: streams tell what there is, and end.
+    /// Fires when nothing more happens: streams tell what there is, and end.
     pub(super) over: CancellationToken,
 }
 

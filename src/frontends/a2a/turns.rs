@@ -208,7 +208,7 @@ fn read_answer(
     }
 }
 
-/// Why an answer does not count.
+/// Returns the error for an answer that does not count.
 fn stale(given: &ConfirmationAnswer, error: &AnswerError) -> Error {
     let why = match error {
         AnswerError::AlreadyAnswered { by, answer } => {

@@ -52,13 +52,13 @@ impl TaskUpdate {
     }
 }
 
-/// Whose news it is.
+/// Names of the context, the task and the model that an update is about.
 pub(super) struct TaskNames<'a> {
-    /// The session's.
+    /// Id of the session.
     pub(super) context: &'a str,
-    /// The task's that a turn is part of.
+    /// Returns the id of the task that a turn is part of.
     pub(super) task: &'a dyn Fn(TurnId) -> String,
-    /// The model's.
+    /// Name of the model.
     pub(super) model: &'a str,
 }
 

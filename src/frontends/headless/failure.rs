@@ -19,7 +19,7 @@ pub enum RunFailure {
     Input(String),
     /// The model was to be asked more often than is allowed.
     TurnLimit(String),
-    /// Somebody cancelled it: a signal, whose number this is, or else one who has joined.
+    /// Cancellation: by a signal, of this number, or else by somebody who has joined.
     Cancelled(Option<i32>),
     /// Anything else.
     Other(String),

@@ -169,7 +169,7 @@ pub(super) struct StreamPrinter {
     id: String,
     model: String,
     stats: Stats,
-    /// When the last thing happened.
+    /// Time of the last event.
     at: Option<Millis>,
 }
 

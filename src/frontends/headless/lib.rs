@@ -83,7 +83,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Says why a prompt is not run at all.
+/// Writes the reason why a prompt is not run at all.
 pub async fn refuse<W: AsyncWrite + Unpin>(
     failure: &RunFailure,
     format: Format,
@@ -101,7 +101,7 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
 struct TurnView<'a, W> {
     session: &'a Arc<Session>,
     turn: TurnId,
-    /// Why the prompt's command did not work, if so.
+    /// Reason why the prompt's command did not work, if so.
     failed: Option<String>,
     options: HeadlessOptions,
     printer: Printer,

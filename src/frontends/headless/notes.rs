@@ -48,7 +48,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Somebody who has joined must answer.
+    /// Notes a question that somebody who has joined must answer.
     pub(super) fn asked(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
         let what = label(started);

@@ -17,10 +17,11 @@ pub(super) struct Stats {
     tools: BTreeMap<String, CallCounts>,
     lines_added: usize,
     lines_removed: usize,
-    /// When the first and the last thing happened.
+    /// Time of the first event.
     first: Option<Millis>,
+    /// Time of the last event.
     last: Millis,
-    /// Since when the model has been asked.
+    /// Time at which the model was asked.
     asked: Millis,
 }
 

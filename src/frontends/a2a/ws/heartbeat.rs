@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use parking_lot::Mutex;
 
-/// When a client was last heard of.
+/// Time since a client was last heard of, and the limits of it.
 pub(super) struct Heartbeat {
     /// Time that the client may be silent before it is asked for a sign of life.
     silence: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Heartbeat {
 #[derive(Clone, Copy)]
 struct LastContact {
     heard: Instant,
-    /// Since when it is asked.
+    /// Time at which the client was asked for a sign of life.
     asked: Option<Instant>,
 }
 

@@ -15,7 +15,7 @@ pub(super) const GOING_AWAY: u16 = 1001;
 pub(super) const UNSUPPORTED: u16 = 1003;
 pub(super) const TOO_BIG: u16 = 1009;
 
-/// Why a connection is closed that gives no sign of life.
+/// Reason for closing a connection that gives no sign of life.
 pub(super) const SILENT: &str = "no sign of life";
 
 /// Maximum duration of a good-bye.
@@ -43,7 +43,7 @@ impl Out {
         self.send(Envelope::stream_end(id).around(b"true")).await
     }
 
-    /// Why a call failed.
+    /// Sends the error of a call that failed.
     pub(super) async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
         self.send(failure(id, error)).await
     }
@@ -65,12 +65,12 @@ impl Out {
         self.0.flush().await.map_err(|_| Over)
     }
 
-    /// Says good-bye, or answers it; the other side may be gone.
+    /// Closes the connection, or answers its close; the other side may be gone.
     pub(super) async fn farewell(&mut self) {
         let _ = tokio::time::timeout(FAREWELL, self.0.close()).await;
     }
 
-    /// Says that it is over, and why.
+    /// Closes the connection with a code and a reason.
     pub(super) async fn close(&mut self, code: u16, reason: &'static str) -> Over {
         let frame = CloseFrame { code, reason: reason.into() };
         // It may be gone already.
