@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::{Delivery, WebhookLimits};
+use super::delivery::{Delivery, WebhookLimits};
 use tandem_net::{self as net, Backoff, Lookup, Reach};
 
 /// Maximum time that a connection stays open with nothing to send. Connections are kept to save the
