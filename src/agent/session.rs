@@ -54,8 +54,8 @@ use self::engine::Engine;
 pub use self::engine::Upkeep;
 pub use self::event::{
     Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptPart,
-    PromptTags, PushConfig, Quote, SessionStarted, StopReason, TaskEvent, ToolOutcome, TurnId,
-    UnknownEvent,
+    PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent, ToolOutcome,
+    TurnId, UnknownEvent,
 };
 pub use self::fill::{PromptPiece, Template};
 pub use self::gate::Watching;

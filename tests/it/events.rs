@@ -12,9 +12,9 @@ use std::time::Duration;
 use serde_json::json;
 use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Content, Event, FORMAT, FileDiff,
-    Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question, Quote,
-    RuleName, Scope, ServerAnswer, Session, SessionStarted, SessionState, Source, StopReason,
-    Summary, TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
+    Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question,
+    QuotedMessage, RuleName, Scope, ServerAnswer, Session, SessionStarted, SessionState, Source,
+    StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
 };
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
@@ -512,7 +512,10 @@ fn every() -> Vec<Event> {
 fn compressed() -> Compressed {
     Compressed {
         snapshot: "<overall_goal>a</overall_goal>".to_owned(),
-        said: vec![Quote { at: 3, chars: None }, Quote { at: 9, chars: Some(4000) }],
+        said: vec![
+            QuotedMessage { at: 3, chars: None },
+            QuotedMessage { at: 9, chars: Some(4000) },
+        ],
         unsaid: 1,
         whole: vec!["outputs/conversation-1.txt".to_owned()],
         changed: vec!["a.rs".to_owned()],

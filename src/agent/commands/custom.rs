@@ -3,8 +3,8 @@
 mod load;
 mod template;
 
-use self::load::Cache;
 pub(super) use self::load::CommandFile;
+use self::load::CommandFileCache;
 pub use self::load::{CommandDirectory, CommandOwner, CustomLimits};
 use crate::permission::consent::Executable;
 use crate::session::{CommandReply, PromptPiece, Template};
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 pub struct Custom {
     places: Box<dyn Fn() -> Vec<CommandDirectory> + Send + Sync>,
     limits: CustomLimits,
-    cache: Mutex<Cache>,
+    cache: Mutex<CommandFileCache>,
 }
 
 impl Custom {

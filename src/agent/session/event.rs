@@ -21,7 +21,7 @@ use tandem_tools::preimages::FileChange;
 use tandem_tools::{Access, Kind, Summary, ToolError, ToolOutput};
 
 pub(super) use self::compressed::tokens;
-pub use self::compressed::{Compressed, Masked, Quote};
+pub use self::compressed::{Compressed, Masked, QuotedMessage};
 
 /// A turn's number, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -46,7 +46,7 @@ struct LogShared {
 }
 
 struct LogEvents {
-    slots: Vec<Slot>,
+    slots: Vec<LogSlot>,
     /// Runs of chunks that have ended, by the index of the first.
     runs: BTreeMap<usize, Run>,
     /// The run that goes on: the index of its first chunk, and of which kind they are.
@@ -60,7 +60,7 @@ struct LogEvents {
 }
 
 /// A place in the list.
-enum Slot {
+enum LogSlot {
     /// Time, event, and about how many bytes it takes.
     Here(Millis, Arc<Event>, usize),
     /// Time, and the event's place in the file.
@@ -148,7 +148,7 @@ impl LogEvents {
         }
         let size = size(&event);
         self.bytes += size;
-        self.slots.push(Slot::Here(now(), event, size));
+        self.slots.push(LogSlot::Here(now(), event, size));
         self.make_room();
     }
 
@@ -162,7 +162,7 @@ impl LogEvents {
         }
         let (mut text, mut thinks, mut last) = (String::new(), false, 0);
         for slot in &self.slots[start..end] {
-            let Slot::Here(at, event, _) = slot else { return };
+            let LogSlot::Here(at, event, _) = slot else { return };
             let (Event::Text(chunk) | Event::Thought(chunk)) = &**event else { return };
             text.push_str(chunk);
             (thinks, last) = (matches!(**event, Event::Thought(_)), *at);
@@ -174,7 +174,7 @@ impl LogEvents {
     }
 
     fn forget(&mut self, index: usize) {
-        if let Slot::Here(.., size) = mem::replace(&mut self.slots[index], Slot::Gone) {
+        if let LogSlot::Here(.., size) = mem::replace(&mut self.slots[index], LogSlot::Gone) {
             self.bytes -= size;
         }
     }
@@ -190,7 +190,7 @@ impl LogEvents {
         let mut oldest = Vec::new();
         let mut end = self.first;
         while left > most - most / SOME && end < self.slots.len() {
-            if let Slot::Here(_, event, size) = &self.slots[end] {
+            if let LogSlot::Here(_, event, size) = &self.slots[end] {
                 left -= size;
                 oldest.push(Arc::clone(event));
             }
@@ -215,10 +215,10 @@ impl LogEvents {
                 }
                 let mut places = places.into_iter();
                 for slot in &mut self.slots[self.first..end] {
-                    if let Slot::Here(at, ..) = slot
+                    if let LogSlot::Here(at, ..) = slot
                         && let Some(place) = places.next()
                     {
-                        *slot = Slot::Shelved(*at, place);
+                        *slot = LogSlot::Shelved(*at, place);
                     }
                 }
                 (self.first, self.bytes) = (end, left);
@@ -278,13 +278,13 @@ impl Reader {
             let index = self.next;
             self.next += 1;
             match slot {
-                Slot::Here(at, event, _) => {
+                LogSlot::Here(at, event, _) => {
                     return Some(Entry { index, at: *at, event: Arc::clone(event) });
                 }
-                Slot::Shelved(at, place) => {
+                LogSlot::Shelved(at, place) => {
                     break (index, *at, *place, events.shelf.file());
                 }
-                Slot::Gone => {}
+                LogSlot::Gone => {}
             }
         };
         drop(events);
@@ -366,9 +366,9 @@ mod tests {
     /// Returns the numbers of events in memory and in the file.
     fn places(log: &Log) -> (usize, usize) {
         let events = log.shared.events.lock();
-        let count = |is: fn(&Slot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();
-        let here = count(|slot| matches!(slot, Slot::Here(..)));
-        (here, count(|slot| matches!(slot, Slot::Shelved(..))))
+        let count = |is: fn(&LogSlot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();
+        let here = count(|slot| matches!(slot, LogSlot::Here(..)));
+        (here, count(|slot| matches!(slot, LogSlot::Shelved(..))))
     }
 
     #[test]

@@ -88,7 +88,7 @@ struct Keys {
 
 /// Contents of files that have been read, each with the stamp that it had then.
 #[derive(Default)]
-pub(super) struct Cache(Known);
+pub(super) struct CommandFileCache(Known);
 
 type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<CommandText, String>>)>;
 
@@ -127,7 +127,7 @@ impl CommandFile {
     }
 }
 
-impl Cache {
+impl CommandFileCache {
     /// The commands that there are now, by their names; of two of one name that of the later place
     /// has it.
     pub(super) fn look(

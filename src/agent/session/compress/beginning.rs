@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::session::event::{Compressed, Quote};
+use crate::session::event::{Compressed, QuotedMessage};
 use tandem_model::{Assistant, Message, Part};
 use tandem_tools::TodoStatus;
 use tandem_tools::outputs::{CAN_READ, Outputs};
@@ -34,7 +34,7 @@ impl Beginning {
         indexes: &[usize],
     ) -> Self {
         let earlier = before.into_iter().flat_map(Self::quotes);
-        let mut known: HashMap<Quote, Cow<'_, str>> =
+        let mut known: HashMap<QuotedMessage, Cow<'_, str>> =
             earlier.map(|(quote, text)| (quote, Cow::Borrowed(text))).collect();
         let whole: HashMap<usize, &str> = messages
             .iter()
@@ -52,7 +52,7 @@ impl Beginning {
     }
 
     /// The quotes with their words.
-    pub(super) fn quotes(&self) -> impl Iterator<Item = (Quote, &str)> {
+    pub(super) fn quotes(&self) -> impl Iterator<Item = (QuotedMessage, &str)> {
         self.short.said.iter().copied().zip(self.said.iter().map(String::as_str))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
 use crate::session::conversation::MessageHistory;
-use crate::session::event::Quote;
+use crate::session::event::QuotedMessage;
 use tandem_model::{Message, tokens};
 use tandem_tools::shorten;
 
@@ -62,9 +62,9 @@ impl SummarizedMessages {
     /// Returns the user's messages word for word, the newest as far as `room` (in tokens) allows,
     /// and the number of those left out. The last message is not among them if the model is told it
     /// again because these messages end in the middle of its turn.
-    pub(super) fn said(&self, room: u64, in_turn: bool) -> (Vec<Quote>, usize) {
+    pub(super) fn said(&self, room: u64, in_turn: bool) -> (Vec<QuotedMessage>, usize) {
         let earlier = self.before.iter().flat_map(|before| before.quotes());
-        let mut said: Vec<(Quote, Cow<'_, str>)> =
+        let mut said: Vec<(QuotedMessage, Cow<'_, str>)> =
             earlier.map(|(quote, text)| (quote, Cow::Borrowed(text))).collect();
         let indexes = self.indexes.iter().skip(self.news_begin());
         let now = self.news().iter().zip(indexes);
@@ -78,10 +78,10 @@ impl SummarizedMessages {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             let short = shorten(text, most);
             let chars = (*short != *text).then_some(most);
-            (Quote { at, chars }, short)
+            (QuotedMessage { at, chars }, short)
         }));
         let mut left = room;
-        let fits = |(_, text): &&(Quote, Cow<'_, str>)| {
+        let fits = |(_, text): &&(QuotedMessage, Cow<'_, str>)| {
             let tokens = tokens::of_text(text);
             let fits = tokens <= left;
             left = left.saturating_sub(tokens);

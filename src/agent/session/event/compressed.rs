@@ -14,7 +14,7 @@ pub struct Compressed {
     /// The model's summary.
     pub snapshot: String,
     /// The user's messages that the model is told word for word, oldest first.
-    pub said: Vec<Quote>,
+    pub said: Vec<QuotedMessage>,
     /// Number of the user's earlier messages that are only in the snapshot.
     pub unsaid: usize,
     /// The files that have all of it, the oldest first: their names in the session's own directory.
@@ -37,7 +37,7 @@ pub struct Compressed {
 
 /// A message of the user's that the log has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Quote {
+pub struct QuotedMessage {
     /// Index in the log where the message begins.
     pub at: usize,
     /// Number of characters that it is cut to, if it is.
