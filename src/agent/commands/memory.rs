@@ -90,7 +90,10 @@ fn list(files: &[MemoryFile]) -> String {
 
 async fn add(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     if request.args.trim_matches(['-', ' ']).is_empty() {
-        return Err("Nothing was added: the text is empty.".to_owned());
+        return Err(
+            "Nothing was added: the text is empty. Write it after the command: `/memory add TEXT`."
+                .to_owned(),
+        );
     }
     let file = request.turn.remember(request.args).await;
     let file = file.map_err(|why| format!("Nothing was added: {why}"))?;

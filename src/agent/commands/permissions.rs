@@ -158,7 +158,12 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let yes = match request.args {
         "" | "yes" => true,
         "no" => false,
-        other => return Err(format!("`{other}` is neither `yes` nor `no`.")),
+        other => {
+            return Err(format!(
+                "Nothing was changed: `{other}` is neither `yes` nor `no`. `/permissions trust` allows, \
+                 `/permissions trust no` refuses."
+            ));
+        }
     };
     let consent = request.turn.consent();
     consent.status().await;

@@ -19,6 +19,9 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { begin(&request) })),
 };
 
+const NOT_BEGUN: &str = "The mode is as it was: `/plan off` ends only what `/plan` has begun. Set \
+    another mode in your editor or terminal.";
+
 fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     if !request.turn.begin_plan()? {
         return Ok(CommandReply::Say("The mode is `plan` already.".to_owned()));
@@ -32,6 +35,6 @@ fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
 
 fn end(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let mode = request.turn.end_plan()?;
-    let mode = mode.ok_or("The mode is not one that `/plan` has begun.")?;
+    let mode = mode.ok_or(NOT_BEGUN)?;
     Ok(CommandReply::Say(format!("The mode is `{mode}` again.")))
 }

@@ -145,7 +145,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
         }
     }
     if quote.is_some() {
-        return Err("A quote is not closed.".to_owned());
+        return Err("A quote is not closed: close it, or write `\\` before it.".to_owned());
     }
     if begun || !word.is_empty() {
         words.push(word);

@@ -33,6 +33,10 @@ const NEWEST: u64 = 50_000;
 /// Maximum number of transcript files that the model is told of.
 const WHOLE: usize = 20;
 
+/// Advice to people when the conversation is no longer compressed by itself.
+const AGAIN_BY_HAND: &str =
+    ". It is not tried again by itself: `/compress` does so, `/clear` begins anew.";
+
 /// Sentinel: automatic compression is off.
 const DISABLED: u64 = u64::MAX;
 
@@ -97,10 +101,13 @@ pub(super) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bo
         Err(CompressError::Cancelled) => return false,
         Err(CompressError::Nothing) => {}
         Err(why) => {
-            let notice = format!("The conversation could not be compressed: {why}");
+            let is_useless = why == CompressError::Useless;
+            let again = if is_useless { AGAIN_BY_HAND } else { "" };
+            let notice = format!("The conversation could not be compressed: {why}{again}");
             engine.log.append(Event::Notice(notice));
             mask(engine, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
-            if why == CompressError::Useless {
+            // The next summary would be no shorter either, and each costs as much as the conversation.
+            if is_useless {
                 engine.compression.next_size.store(DISABLED, Ordering::Relaxed);
                 return false;
             }

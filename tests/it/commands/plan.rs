@@ -19,7 +19,8 @@ async fn said(stage: &Stage, command: &str) -> String {
 
 const BEGUN: &str = "The mode is `plan` now: reading is allowed, of the web too, and all else is \
     refused. `/plan off` ends it.";
-const NOT_BEGUN: &str = "The mode is not one that `/plan` has begun.";
+const NOT_BEGUN: &str = "The mode is as it was: `/plan off` ends only what `/plan` has begun. Set another \
+    mode in your editor or terminal.";
 
 #[tokio::test]
 async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {

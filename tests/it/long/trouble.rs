@@ -18,7 +18,8 @@ async fn a_summary_that_is_no_shorter_is_not_used_and_not_tried_again_until_aske
     let events = turn(&session, "go").await;
     assert_eq!(reason(&events), StopReason::EndTurn);
     assert!(compressions(&events).is_empty());
-    let why = "The conversation could not be compressed: the summary is empty, or no shorter";
+    let why = "The conversation could not be compressed: the summary is empty, or no shorter. It is not \
+        tried again by itself: `/compress` does so, `/clear` begins anew.";
     assert_eq!(notices(&events), [why]);
     assert_eq!(*summaries.lock().unwrap(), 1);
     let said = output(&session, "/compress").await;
