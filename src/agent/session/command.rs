@@ -98,63 +98,63 @@ pub struct CommandTurn<'a> {
 
 impl CommandTurn<'_> {
     /// Returns a reader of all events.
-    pub fn events(&self) -> Reader {
+    pub(crate) fn events(&self) -> Reader {
         self.engine.log.read(0)
     }
 
     /// Returns the directories that the session works in; the first is the one it starts in.
-    pub fn roots(&self) -> &[PathBuf] {
+    pub(crate) fn roots(&self) -> &[PathBuf] {
         self.engine.host.workspace.roots()
     }
 
     /// Returns a (real) path as people are shown it: without the directory that the session starts in.
-    pub fn relative(&self, path: &Path) -> String {
+    pub(crate) fn relative(&self, path: &Path) -> String {
         self.engine.host.workspace.relative(path)
     }
 
     /// Returns the tools that the model may call.
-    pub fn tools(&self) -> Arc<[ToolDeclaration]> {
+    pub(crate) fn tools(&self) -> Arc<[ToolDeclaration]> {
         self.engine.tools.declarations()
     }
 
     /// Returns the commands that run in the background.
-    pub fn background(&self) -> &Background {
+    pub(crate) fn background(&self) -> &Background {
         &self.engine.host.background
     }
 
     /// Returns the policy.
-    pub fn permissions(&self) -> &Arc<Permissions> {
+    pub(crate) fn permissions(&self) -> &Arc<Permissions> {
         &self.engine.approvals.permissions
     }
 
     /// Returns the user's consent to what the project's own settings would run.
-    pub fn consent(&self) -> &Arc<Consent> {
+    pub(crate) fn consent(&self) -> &Arc<Consent> {
         &self.engine.approvals.consent
     }
 
     /// Returns the approval mode.
-    pub fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         self.engine.modes.current()
     }
 
     /// Begins plan mode. Returns `false` if it was on.
-    pub fn begin_plan(&self) -> Result<bool, String> {
+    pub(crate) fn begin_plan(&self) -> Result<bool, String> {
         self.engine.modes.begin_plan()
     }
 
     /// Returns to the mode that plan mode was begun in by [`CommandTurn::begin_plan`], if nobody has
     /// changed the mode since. Returns that mode.
-    pub fn end_plan(&self) -> Result<Option<Mode>, String> {
+    pub(crate) fn end_plan(&self) -> Result<Option<Mode>, String> {
         self.engine.modes.end_plan()
     }
 
     /// Takes an answer back that was "always" until the session ends.
-    pub fn remove_always(&self, scope: Scope) {
+    pub(crate) fn remove_always(&self, scope: Scope) {
         self.engine.approvals.remove_always(scope);
     }
 
     /// Lets the model forget all that came before. The log itself stays.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.engine.log.append(Event::Forgotten);
         self.engine.instructions.forget_places();
         self.engine.compression.reset();
@@ -162,24 +162,24 @@ impl CommandTurn<'_> {
 
     /// Lets the model be told in short what came before. `about` is what the user wants that to be
     /// about, if anything.
-    pub async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
+    pub(crate) async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
         // The command is dropped if it is cancelled.
         let compressed = compress::compress(self.engine, about, &CancellationToken::new()).await;
         compressed.map_err(|why| why.to_string())
     }
 
     /// Returns the id of the model that answers.
-    pub fn model(&self) -> String {
+    pub(crate) fn model(&self) -> String {
         self.engine.model.id()
     }
 
     /// Checks that the model can be called, as far as is known without the network.
-    pub fn model_ready(&self) -> Result<(), model::Error> {
+    pub(crate) fn model_ready(&self) -> Result<(), model::Error> {
         self.engine.model.get().ready()
     }
 
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
-    pub async fn set_model(&self, id: &str) -> Result<(), String> {
+    pub(crate) async fn set_model(&self, id: &str) -> Result<(), String> {
         let (models, wanted) = (Arc::clone(&self.engine.model.available), id.to_owned());
         let model = blocking(move || models.open(&wanted)).await?;
         self.engine.model.set(model);
@@ -189,41 +189,41 @@ impl CommandTurn<'_> {
     }
 
     /// Returns the ids of the models that are known by name.
-    pub async fn known_models(&self) -> Result<Vec<String>, String> {
+    pub(crate) async fn known_models(&self) -> Result<Vec<String>, String> {
         let models = Arc::clone(&self.engine.model.available);
         blocking(move || models.known()).await
     }
 
     /// Returns the memory files, as the model is told them from the next prompt on.
-    pub async fn memory(&self) -> Vec<MemoryFile> {
+    pub(crate) async fn memory(&self) -> Vec<MemoryFile> {
         self.engine.instructions.files().await
     }
 
     /// Lets the model be told all of these files at the beginning, as they are now.
-    pub async fn refresh_memory(&self) -> Vec<MemoryFile> {
+    pub(crate) async fn refresh_memory(&self) -> Vec<MemoryFile> {
         self.engine.instructions.begin_anew();
         self.memory().await
     }
 
     /// Returns the name that a new memory file gets.
-    pub fn memory_name(&self) -> &str {
+    pub(crate) fn memory_name(&self) -> &str {
         self.engine.instructions.memory().name()
     }
 
     /// Writes something into the user's own file, to be known in every session. Returns the file.
-    pub async fn remember(&self, text: &str) -> Result<PathBuf, String> {
+    pub(crate) async fn remember(&self, text: &str) -> Result<PathBuf, String> {
         let (instructions, text) = (Arc::clone(&self.engine.instructions), text.to_owned());
         blocking(move || instructions.memory().add(&text)).await
     }
 
     /// Returns the changes that calls have made in files, in order.
-    pub fn changes(&self) -> Vec<CallChange> {
+    pub(crate) fn changes(&self) -> Vec<CallChange> {
         undo::changes(&self.engine.log)
     }
 
     /// Takes changes back, the newest first. Returns all that were selected, each with the reason if
     /// it was left alone.
-    pub async fn restore(
+    pub(crate) async fn restore(
         &self,
         selection: Selection,
     ) -> Result<Vec<(CallChange, Result<(), String>)>, String> {
@@ -237,44 +237,48 @@ impl CommandTurn<'_> {
     }
 
     /// Returns the MCP servers, whose prompts are commands too.
-    pub fn hub(&self) -> &Hub {
+    pub(crate) fn hub(&self) -> &Hub {
         &self.engine.servers.hub
     }
 
     /// Reads again which MCP servers the settings name, and reaches all of them anew, or one; waits
     /// for them for a while.
-    pub async fn reload_servers(&self, only: Option<&str>) -> Result<(), String> {
+    pub(crate) async fn reload_servers(&self, only: Option<&str>) -> Result<(), String> {
         self.engine.servers.reload(only).await
     }
 
     /// Returns the status of each MCP server. If no server has been needed yet, as in a run of
     /// nothing but a command, the servers are connected first, within the time that a prompt would
     /// wait.
-    pub async fn servers(&self) -> Vec<ServerStatus> {
+    pub(crate) async fn servers(&self) -> Vec<ServerStatus> {
         self.engine.servers.status_when_started().await
     }
 
     /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
     /// why that counts only for this session.
-    pub async fn trust_folder(&self, yes: bool) -> Result<(), String> {
+    pub(crate) async fn trust_folder(&self, yes: bool) -> Result<(), String> {
         self.engine.servers.trust_folder(yes).await
     }
 
     /// Uses an MCP server again, or no longer.
-    pub async fn enable_server(&self, name: &str, enabled: bool) -> Result<(), String> {
+    pub(crate) async fn enable_server(&self, name: &str, enabled: bool) -> Result<(), String> {
         self.hub().enable(name, enabled)?;
         self.hub().settled().await;
         Ok(())
     }
 
     /// Says something before the command has ended: Markdown.
-    pub fn say(&self, text: String) {
+    pub(crate) fn say(&self, text: String) {
         self.engine.log.append(Event::Output(text));
     }
 
     /// Has the user log in to an MCP server, or finishes a login that has begun with the address
     /// that the user's browser ended up at. Returns what came of it.
-    pub async fn log_in(&self, server: &str, address: Option<&str>) -> Result<String, String> {
+    pub(crate) async fn log_in(
+        &self,
+        server: &str,
+        address: Option<&str>,
+    ) -> Result<String, String> {
         match address {
             Some(address) => self.hub().finish_login(server, address).await,
             None => self.hub().login(server, &|said| self.say(said)).await,
@@ -282,12 +286,12 @@ impl CommandTurn<'_> {
     }
 
     /// Forgets the login to an MCP server. Returns what came of it.
-    pub async fn log_out(&self, server: &str) -> Result<String, String> {
+    pub(crate) async fn log_out(&self, server: &str) -> Result<String, String> {
         self.hub().log_out(server).await
     }
 
     /// Has an MCP server put a prompt together, and returns it.
-    pub async fn server_prompt(
+    pub(crate) async fn server_prompt(
         &self,
         server: &str,
         name: &str,
@@ -299,7 +303,7 @@ impl CommandTurn<'_> {
     }
 }
 
-/// A prompt that the model is not asked as it is.
+/// A prompt that does not go to the model as it is.
 pub(super) enum NotForModel {
     /// A command; its name and all that was typed.
     Command(String, String),

@@ -67,6 +67,7 @@ impl Parts {
         let roots = host.workspace.roots();
         let permissions = Arc::new(Permissions::new(self.mode, self.policy, roots));
         let log = Log::new(Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes));
+        // Before the parts, which fold the log: the first event says what all others build on.
         let started = SessionStarted::now(roots, self.model.id(), permissions.mode());
         let id = started.id.clone();
         log.append(Event::SessionStarted(Arc::new(started)));

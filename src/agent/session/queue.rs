@@ -85,6 +85,7 @@ impl TurnQueue {
         origin: Origin,
         tags: PromptTags,
     ) -> TurnId {
+        // Held until the turn has started: turns are numbered, and in the log, in the order they run.
         let mut turns = self.turns.lock();
         let turn = TurnId(self.engine.state.look(|state| state.turns) + 1);
         let queued =
@@ -131,7 +132,7 @@ impl TurnQueue {
         });
     }
 
-    /// A turn that only waited has ended.
+    /// Records the end of a turn that only waited.
     fn cancelled(&self, turns: &Turns, turn: TurnId) {
         let reason = turns.reason(StopReason::Cancelled { answering: false });
         self.engine.log.append(Event::TurnFinished { turn, reason });
@@ -216,6 +217,7 @@ impl TurnQueue {
         if let Some(running) = &turns.running {
             self.cancel_running(running);
         }
+        // It starts none any more: if no turn runs, nobody else would record the end of those that wait.
         self.start_next(&mut turns);
     }
 
