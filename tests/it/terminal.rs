@@ -207,6 +207,17 @@ impl Drop for Terminal {
     }
 }
 
+/// Returns the prompts on a screen, the one that is typed or the hint in its place at the end.
+pub(crate) fn prompts(seen: &str) -> Vec<&str> {
+    seen.lines().filter_map(|line| line.strip_prefix("› ")).map(str::trim_end).collect()
+}
+
+/// Returns the calls on a screen that have ended.
+pub(crate) fn ended_calls(seen: &str) -> Vec<&str> {
+    let ended = seen.lines().filter(|line| line.starts_with(['✓', '✗']));
+    ended.map(str::trim_end).collect()
+}
+
 fn write_file() -> Value {
     let args = json!({ "file_path": "a.txt", "content": "proposed\n" });
     json!({ "call": { "name": "write_file", "args": args } })
@@ -218,12 +229,12 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("write it");
     let asked = terminal.until("Change this file?");
-    assert!(asked.contains("› write it") && asked.contains("I write."), "{asked}");
-    assert!(asked.contains("+proposed"), "{asked}");
+    assert_eq!(prompts(&asked)[0], "write it");
+    assert!(asked.contains("I write.") && asked.contains("+proposed"), "{asked}");
     std::thread::sleep(GRACE);
     terminal.text("y");
     let seen = terminal.until("Written.");
-    assert!(seen.contains("✓ Writing to a.txt"), "{seen}");
+    assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"]);
     assert_eq!(terminal.file("project/a.txt").unwrap(), "proposed\n");
     terminal.keys(&["C-d"]);
     terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
@@ -241,7 +252,7 @@ fn a_first_prompt_is_asked_at_once_and_logs_go_to_a_file() {
             return;
         };
         let seen = terminal.until("Hi yourself.");
-        assert!(seen.contains("› say hi"), "{seen}");
+        assert_eq!(prompts(&seen)[0], "say hi");
         assert!(seen.contains("tandem: logs go to "), "{seen}");
         assert!(terminal.file(".local/state/tandem/debug.log").is_some());
     }
@@ -303,7 +314,7 @@ fn what_is_typed_is_completed_and_found_again() {
     terminal.until("  twice");
     terminal.keys(&["Enter"]);
     let seen = terminal.until("Seen.");
-    assert!(seen.contains("› read @notes.txt"), "{seen}");
+    assert_eq!(prompts(&seen)[0], "read @notes.txt");
     terminal.text("/abo");
     terminal.until("› /about");
     terminal.keys(&["Tab", "Enter"]);

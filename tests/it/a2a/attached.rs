@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Shared, prompt, serve, shared, works_in, write};
 use crate::agent::Setup;
-use crate::terminal::{GRACE, Terminal};
+use crate::terminal::{GRACE, Terminal, ended_calls, prompts};
 
 /// A terminal that is attached to that port; none if there is no tmux.
 fn attach(port: u16, args: &str) -> Option<Terminal> {
@@ -49,11 +49,11 @@ async fn what_the_editor_asks_for_is_shown_as_it_streams_and_cancelled_from_here
     it.editor.answer_to(id).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     let seen = terminal.until("Hello.");
-    assert!(seen.contains("› [editor] the first"), "{seen}");
+    assert_eq!(prompts(&seen)[0], "[editor] the first");
     for (turn, (key, name)) in [("Escape", "Esc"), ("C-c", "Ctrl+C")].into_iter().enumerate() {
         let id = it.editor.prompt("hang").await;
         let seen = terminal.wait("the answer", |seen| seen.matches("More").count() == turn + 1);
-        assert!(seen.contains("› [editor] hang"), "{seen}");
+        assert_eq!(prompts(&seen)[turn + 1], "[editor] hang");
         terminal.keys(&[key]);
         let seen = terminal.until(&format!("the editor began this turn: {name} again cancels it"));
         assert_eq!(seen.matches("Cancelled.").count(), turn, "{seen}");
@@ -74,7 +74,7 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     std::thread::sleep(GRACE);
     terminal.text("y");
     let seen = terminal.until("Written.");
-    assert!(!seen.contains("allowed by"), "it was allowed here:\n{seen}");
+    assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"], "it was allowed here");
     it.editor.answer_to(id).await;
     // The editor's answer comes too late to count, and tells under which id it shows the call.
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
@@ -91,7 +91,8 @@ async fn a_question_that_the_editor_answers_is_closed_here() {
     terminal.until("Change this file?");
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
     let seen = terminal.until("Written.");
-    assert!(seen.contains("✓ Writing to a.txt +1 -0 new file · allowed by the editor"), "{seen}");
+    let ended = "✓ Writing to a.txt +1 -0 new file · allowed by the editor";
+    assert_eq!(ended_calls(&seen), [ended]);
     assert!(!seen.contains("Change this file?"), "{seen}");
 }
 
@@ -134,7 +135,7 @@ async fn what_is_typed_here_reaches_the_editor_and_quitting_leaves_the_agent_run
     terminal.until("› @notes.txt");
     terminal.keys(&["Tab", "Enter"]);
     let seen = terminal.until("Hello.");
-    assert!(seen.contains("› see @notes.txt"), "{seen}");
+    assert_eq!(prompts(&seen)[0], "see @notes.txt");
     let shown = it.editor.call_of("streamAssistantMessageChunk").await;
     assert_eq!(shown["params"]["chunk"]["text"], "\n\n> **[terminal]** see @notes.txt\n\n");
     terminal.line("hang");

@@ -28,8 +28,7 @@ fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() 
     terminal.until("What you have said waits until then.");
     terminal.text("d");
     let seen = terminal.until("That is the whole loop");
-    assert!(seen.contains("› /model set replay"), "{seen}");
-    assert!(seen.contains("› what is this?"), "{seen}");
+    assert_eq!(prompts(&seen)[..2], ["/model set replay", "what is this?"]);
     assert!(!seen.contains('✗') || seen.contains("✗ README.md"), "no wall of errors:\n{seen}");
     terminal.until("replay · yolo");
     terminal.line("/quit");
@@ -126,14 +125,14 @@ async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
     let seen = terminal.until("Going on.");
     assert!(seen.contains("The key is good, and is stored in"), "{seen}");
     assert!(seen.contains("later ones use GEMINI_API_KEY in the environment"), "{seen}");
-    assert!(seen.contains("› continue"), "{seen}");
+    assert_eq!(prompts(&seen)[..2], ["say something", "continue"]);
     assert!(!seen.contains("new-key") && !seen.contains("another-bad"), "{seen}");
     terminal.line("and more");
     terminal.until("More.");
     let key = |asked: &Asked| asked.headers["x-goog-api-key"].clone();
     let keys: Vec<_> = server.asked().iter().map(key).collect();
     assert_eq!(keys, ["old-key", "another-bad-key", "new-key", "new-key", "new-key"]);
-    assert!(terminal.file(".config/tandem/credentials.json").unwrap().contains("new-key"));
+    assert_eq!(stored(&terminal)["gemini"]["api_key"], "new-key");
     let history = terminal.file(".config/tandem/history.jsonl").unwrap();
     assert_eq!(history, "\"say something\"\n\"and more\"\n");
 }
@@ -166,8 +165,13 @@ async fn a_page_in_the_browser_takes_the_key_too() {
     terminal.until("Going on.");
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
-    assert!(said.contains("You can close this page"), "{said}");
-    assert!(terminal.file(".config/tandem/credentials.json").unwrap().contains("page-key"));
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    assert_eq!(stored(&terminal)["gemini"]["api_key"], "page-key");
+}
+
+/// Returns the keys that are stored.
+fn stored(terminal: &Terminal) -> Value {
+    serde_json::from_str(&terminal.file(".config/tandem/credentials.json").unwrap()).unwrap()
 }
 
 /// The content of a file that is still to be written.

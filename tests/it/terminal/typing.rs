@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Terminal, write_file};
+use super::{Terminal, prompts, write_file};
 
 #[test]
 fn who_goes_on_typing_does_not_answer_a_question() {
@@ -18,7 +18,7 @@ fn who_goes_on_typing_does_not_answer_a_question() {
     assert!(terminal.file("project/a.txt").is_none());
     terminal.text("n");
     let seen = terminal.until("Not written.");
-    assert!(seen.contains("› yyyyyyyyyyyy"), "{seen}");
+    assert_eq!(prompts(&seen).last(), Some(&"yyyyyyyyyyyy"));
 }
 
 #[test]
