@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
 use crate::agent::HANG;
+use crate::fakes::until;
 
 #[tokio::test]
 async fn built_in_tools_come_first_then_the_servers_in_their_order() {
@@ -43,8 +44,9 @@ async fn a_prompt_waits_for_a_server_that_is_nearly_ready() {
     let answers = vec![calls("mcp_s_echo", json!({ "message": "x" })), says("done")];
     let stage = Stage::new("s", "waits", answers);
     let go = async {
-        stage.noted("initialize").await;
-        tokio::time::sleep(Duration::from_millis(900)).await;
+        let is_waiting = |event: &Event| matches!(event, Event::Notice(_));
+        let mut log = stage.session.events(0);
+        timeout(HANG, until(&mut log, is_waiting)).await.expect("nobody waits");
         stage.go();
     };
     let (events, ()) = tokio::join!(stage.turn(), go);
