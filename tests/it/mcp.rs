@@ -6,7 +6,7 @@ mod confined;
 mod editor;
 mod http;
 mod lifecycle;
-mod login;
+pub(crate) mod login;
 mod offers;
 mod settings;
 

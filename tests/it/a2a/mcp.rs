@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::server::{Client, answer, asks, kind, prompt, serve, shared, text, tool_call, within};
 use crate::agent::{HANG, Setup};
 use crate::mcp::authority::{Authority, Ways, go};
+use crate::mcp::login::LOGGED_IN;
 
 fn call(name: &str, args: Value) -> Value {
     json!([{ "call": { "name": name, "args": args } }])
@@ -58,7 +60,7 @@ async fn a_client_brings_a_server_and_is_asked_about_its_tools() {
     assert_eq!(echo["description"], "Says it again.");
     assert_eq!(echo["parameterSchema"]["required"], json!(["message"]));
     assert_eq!((&t["name"], &t["status"]), (&json!("t"), &json!("disconnected")));
-    assert!(t["detail"].as_str().unwrap().contains("neither `command` nor `url`"), "{t}");
+    expect!["down: it has neither `command` nor `url`"].assert_eq(t["detail"].as_str().unwrap());
     let tools = found["availableTools"].as_array().unwrap();
     let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert!(names.contains(&"mcp_s_echo") && !names.contains(&"mcp_s_big"), "{names:?}");
@@ -107,7 +109,8 @@ async fn no_program_is_started_for_a_client_unless_the_server_lets_it() {
     let found = servers(it.client, task.as_str().unwrap()).await;
     let server = &found["mcpServers"][0];
     assert_eq!(server["status"], "disconnected");
-    assert!(server["detail"].as_str().unwrap().contains("--allow-auto-execute"), "{server}");
+    expect!["down: programs are started for clients only with `--allow-auto-execute`"]
+        .assert_eq(server["detail"].as_str().unwrap());
     assert_eq!(server["tools"], json!([]));
 }
 
@@ -144,7 +147,7 @@ async fn a_user_logs_in_to_a_server() {
     };
     assert!(go(address).await.contains("You are logged in."));
     let rest = text(&events.rest().await);
-    assert!(rest.contains("You are logged in to `web`. The MCP server `web` is ready."), "{rest}");
+    assert!(rest.ends_with(LOGGED_IN), "{rest}");
 }
 
 /// Calls a server's tool, and returns what a client is told at the end of the call.

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use expect_test::expect;
 use futures::FutureExt as _;
 use reqwest::Url;
 use serde_json::json;
@@ -49,6 +50,7 @@ fn port(url: &str) -> u16 {
 
 #[tokio::test]
 async fn a_name_that_leads_inside_is_not_followed_and_its_address_not_said() {
+    let mut all = Vec::new();
     for (reach, address) in [
         (Reach::Public, "10.1.2.3"),
         (Reach::Public, "127.0.0.1"),
@@ -60,9 +62,10 @@ async fn a_name_that_leads_inside_is_not_followed_and_its_address_not_said() {
         let url = "http://metadata.google.internal/computeMetadata/v1/";
         let stage = stage(url, reach, vec![says("hi")], move |_| address);
         let told = notices(&stage.turn().await).join("\n");
-        assert!(told.contains("what its name leads to"), "{address}: {told}");
-        assert!(!told.contains(address), "{told}");
+        all.push(told);
     }
+    all.dedup();
+    expect!["The MCP server `web` is down: it cannot be reached: what its name leads to is not where clients' servers may be. Retrying in 60 s"].assert_eq(&all.join("\n"));
 }
 
 #[tokio::test]
@@ -79,7 +82,7 @@ async fn a_name_that_turns_inside_later_is_not_followed() {
     assert!(asked > 0);
     turned.store(true, Ordering::SeqCst);
     let why = error(&stage.turn().await);
-    assert!(why.contains("what its name leads to"), "{why}");
+    expect!["mcp_tool_error: The MCP server `web`: the request failed: it cannot be reached: what its name leads to is not where clients' servers may be."].assert_eq(&why);
     assert_eq!(service.headers.lock().unwrap().len(), asked);
 }
 
@@ -129,7 +132,7 @@ async fn a_login_leads_nowhere_inside_and_reads_nothing_out() {
     let url = format!("http://mcp.test:{mcp}/mcp");
     let stage = stage(&url, Reach::Loopback, vec![says("hi")], lead);
     let told = notices(&stage.turn().await).join("\n");
-    assert!(told.contains("requires a login"), "{told}");
+    expect!["The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its `headers`"].assert_eq(&told);
     let said = stage.says("/mcp auth web").await;
     assert!(names.lock().unwrap().iter().any(|name| name == "inside.test"), "{said}");
     assert_eq!(asked.load(Ordering::SeqCst), 0, "{said}");

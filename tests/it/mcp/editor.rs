@@ -124,7 +124,9 @@ async fn its_servers_end_with_it() {
     let id = agent.prompt("go").await;
     let read = agent.until_answered(id, "allow").await;
     let said = of(&read, "updateToolCall")[0]["content"]["markdown"].as_str().unwrap().to_owned();
-    assert!(said.contains(" editor plain"), "{said}");
+    let workspace = agent.workspace();
+    let home = workspace.parent().unwrap();
+    assert_eq!(said, format!("{} {} editor plain", workspace.display(), home.display()));
     let (_, status) = tokio::time::timeout(HANG, agent.hang_up()).await.unwrap();
     assert!(status.success());
 }

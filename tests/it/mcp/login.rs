@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use expect_test::expect;
 use reqwest::Url;
 use serde_json::{Value, json};
 use tandem_agent::session::{Event, Origin, ServerReach, ToolOutcome};
@@ -85,6 +86,9 @@ impl Stage {
 
 const CALL: &str = "mcp_web_t";
 
+/// The end of a login.
+pub(crate) const LOGGED_IN: &str = "You are logged in to `web`. The MCP server `web` is ready.";
+
 fn call_and_end() -> Vec<Chunks> {
     vec![calls(CALL, json!({})), says("done")]
 }
@@ -107,7 +111,7 @@ async fn a_login_in_the_browser_is_all_it_takes() {
     assert_eq!(told, [how]);
     let said = stage.says("/mcp auth web").await;
     assert!(said.starts_with("Log in to `web` in your browser: http://127.0.0.1:"), "{said}");
-    assert!(said.ends_with("You are logged in to `web`. The MCP server `web` is ready."), "{said}");
+    assert!(said.ends_with(LOGGED_IN), "{said}");
     is_known(&outcome(&stage.turn().await));
 
     let register = authority.asked("/register");
@@ -167,13 +171,17 @@ async fn when_it_cannot_be_renewed_the_user_logs_in_again() {
     authority.revoke();
     authority.set(|ways| ways.no_renewal = true);
     let error = error(&stage.turn().await);
-    assert!(error.contains("requires the user to log in again: `/mcp auth web`"), "{error}");
+    expect![
+        "mcp_server_down: The MCP server `web` requires the user to log in again: `/mcp auth web`."
+    ]
+    .assert_eq(&error);
     assert!(user.kept().is_empty(), "what is of no use is not kept");
     let next = user.stage(&authority, OAuth::default(), vec![says("hi")]);
     let told = notices(&next.turn().await).join("\n");
-    assert!(told.contains("`/mcp auth web`"), "{told}");
+    expect!["The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its `headers`"].assert_eq(&told);
     authority.set(|ways| ways.no_renewal = false);
-    assert!(next.says("/mcp auth web").await.contains("is ready"));
+    next.says("/mcp auth web").await;
+    assert_eq!(next.standing(), ["web: ready"]);
 }
 
 #[tokio::test]
@@ -191,32 +199,48 @@ async fn who_comes_back_with_another_state_is_nobody() {
         }));
     }));
     let stage = user.stage(&authority, OAuth::default(), Vec::new());
-    assert!(stage.says("/mcp auth web").await.contains("is ready"));
+    stage.says("/mcp auth web").await;
+    assert_eq!(stage.standing(), ["web: ready"]);
     assert_eq!(authority.asked("/token").len(), 1, "their code is not used");
 }
 
-/// What is said of a login that comes to nothing, and of which nothing is kept.
+/// Replaces the address of each login, which has secrets in it, and each port.
+fn without_ports(said: &str) -> String {
+    let address = regex::Regex::new(r"http://127\.0\.0\.1:\d+(/authorize\S*)?").unwrap();
+    address.replace_all(said, "http://SERVER").into_owned()
+}
+
+/// Returns the words on a login that comes to nothing, and of which nothing is kept.
 async fn fails(ways: Ways) -> String {
     let authority = Authority::new(ways).await;
     let user = User::with(follows());
     let stage = user.stage(&authority, OAuth::default(), Vec::new());
     let said = stage.says("/mcp auth web").await;
     assert!(user.kept().is_empty() && authority.asked("/token").is_empty(), "{said}");
-    said
+    without_ports(&said)
 }
 
 #[tokio::test]
 async fn a_login_that_is_not_what_it_should_be_comes_to_nothing() {
     let other = || Some("https://other.test".to_owned());
     let said = fails(Ways { issuer: other(), ..Ways::default() }).await;
-    assert!(said.contains("The login failed") && said.contains("issuer mismatch"), "{said}");
+    expect![[r#"
+        Log in to `web` in your browser: http://SERVER
+
+        If that browser is on another computer, its last page will not be found: cancel this, and run `/mcp auth web ADDRESS` with that page's address.
+
+        The login failed: Authorization server issuer mismatch: expected http://SERVER, received https://other.test."#]].assert_eq(&said);
     let said = fails(Ways { resource: other(), ..Ways::default() }).await;
-    assert!(said.starts_with("`web`: its login page could not be found"), "{said}");
-    assert!(said.contains("resource mismatch"), "{said}");
+    expect!["`web`: its login page could not be found: Protected resource metadata at http://SERVER/.well-known/oauth-protected-resource/mcp is unusable: Protected resource metadata resource mismatch: reference 'http://SERVER/mcp', permitted 'https://other.test/'."].assert_eq(&said);
     let said = fails(Ways { refuses: Some("access_denied".to_owned()), ..Ways::default() }).await;
-    assert!(said.contains("login failed: the service says access_denied"), "{said}");
+    expect![[r#"
+        Log in to `web` in your browser: http://SERVER
+
+        If that browser is on another computer, its last page will not be found: cancel this, and run `/mcp auth web ADDRESS` with that page's address.
+
+        The login failed: the service says access_denied."#]].assert_eq(&said);
     let said = fails(Ways { no_registration: true, ..Ways::default() }).await;
-    assert!(said.contains("could not register there") && said.contains("`clientId`"));
+    expect!["`web`: this program could not register there; if you have a client id for it, set it in the settings (`oauth`, `clientId`): Registration failed: Dynamic client registration not supported."].assert_eq(&said);
 }
 
 #[tokio::test]
@@ -257,13 +281,14 @@ async fn a_login_that_was_cancelled_can_be_finished_with_the_last_address() {
     let last = answer.headers()["location"].to_str().unwrap().to_owned();
     assert!(reqwest::get(&last).await.is_err(), "the page is closed");
     let said = stage.says("/mcp auth web http://localhost:1/callback?code=x&state=y").await;
-    assert!(said.contains("another login than the last"), "{said}");
+    expect!["That address is of another login than the last that was begun for `web`."]
+        .assert_eq(&said);
     let said = stage.says("/mcp auth web nonsense").await;
-    assert!(said.contains("no address that a browser ends up at"), "{said}");
+    expect!["That is no address that a browser ends up at after a login: it has neither `code` nor `error` in it, and `state`."].assert_eq(&said);
     let said = stage.says(&format!("/mcp auth web {last}")).await;
-    assert_eq!(said, "You are logged in to `web`. The MCP server `web` is ready.");
+    assert_eq!(said, LOGGED_IN);
     let said = stage.says(&format!("/mcp auth web {last}")).await;
-    assert!(said.contains("No login to `web` has begun"), "{said}");
+    expect!["No login to `web` has begun: run `/mcp auth web` first."].assert_eq(&said);
 }
 
 #[tokio::test]
@@ -345,7 +370,7 @@ async fn no_log_has_a_token_in_it() {
     let address = Url::parse(rest.split_whitespace().next().unwrap()).unwrap();
     assert!(go(address).await.contains("You are logged in."));
     let read = agent.until_answered(id, "allow").await;
-    assert!(said_in(&read).contains("You are logged in to `web`"), "{read:?}");
+    assert!(said_in(&read).ends_with(LOGGED_IN), "{read:?}");
     let id = agent.prompt("go").await;
     let read = agent.until_answered(id, "allow").await;
     assert_eq!(said_in(&read), "done");
