@@ -1,5 +1,7 @@
 //! Recorded streams: the same comes of them however they are cut.
 
+use expect_test::expect;
+
 use super::*;
 use crate::api::{assert_lines, plays_however_cut};
 
@@ -82,9 +84,9 @@ async fn an_answer_at_the_output_limit_is_cut_and_half_a_call_is_not_made() {
     let kept = r#"native: {"type":"text","text":"Writing."}"#;
     check("cut-in-call", &["text: Writing.", "finish: MaxTokens 12/0/9/0", kept]).await;
     let (lines, _) = play(vec![recorded("cut-in-only-call")]).await;
-    assert!(lines[0].contains("output limit within a call"), "{lines:?}");
+    expect![[r#"error: BadAnswer("The model reached its output limit within a call, which was not made. Ask for less at once.")"#]].assert_eq(&lines[0]);
     let (lines, _) = play(vec![recorded("cut-in-thinking")]).await;
-    assert!(lines[1].contains("output limit before it said anything"), "{lines:?}");
+    expect![[r#"error: BadAnswer("The model reached its output limit before it said anything. Compress the conversation with /compress, or ask for less thinking.")"#]].assert_eq(&lines[1]);
 }
 
 #[tokio::test]
@@ -163,7 +165,10 @@ async fn what_breaks_off_after_a_pause_begins_anew() {
 #[tokio::test]
 async fn an_answer_that_never_ends_is_given_up() {
     let (lines, server) = play((0..99).map(|_| recorded("pause-1")).collect()).await;
-    assert!(lines.last().unwrap().contains("did not end within 64 requests"), "{lines:?}");
+    expect![[
+        r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped.")"#
+    ]]
+    .assert_eq(lines.last().unwrap());
     assert_eq!(server.asked().len(), 64);
 }
 

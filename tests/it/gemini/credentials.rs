@@ -1,5 +1,6 @@
 //! Keys: where they go, and where they never do.
 
+use expect_test::expect;
 use tandem_model::gemini::{check, models};
 
 use super::*;
@@ -43,6 +44,7 @@ async fn a_key_that_the_server_repeats_is_not_shown() {
         r#"data: {{"promptFeedback":{{"blockReason":"SAFETY","blockReasonMessage":"bad key {KEY}, bad header {secret}"}}}}"#
     );
     let blocked = format!("{blocked}\n\n");
+    let mut told = Vec::new();
     for reply in [Reply::error(400, echo.clone()), Reply::stream(stream), Reply::stream(blocked)] {
         let options = RequestOptions {
             retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
@@ -54,8 +56,12 @@ async fn a_key_that_the_server_repeats_is_not_shown() {
         let shown = format!("{endpoint:?}");
         assert!(!shown.contains(KEY) && !shown.contains(secret), "{shown}");
         let error = error_of(&of_model(MODEL, endpoint, options)).await.to_string();
-        assert!(error.contains("bad key [key], bad header [key]"), "{error}");
+        told.push(error);
     }
+    expect![[r#"
+        The API did not accept the request. The server says: bad key [key], bad header [key]
+        The server failed (HTTP 500). Try again later. The server says: bad key [key], bad header [key]
+        The prompt was blocked (SAFETY): bad key [key], bad header [key]. Rephrase the prompt."#]].assert_eq(&told.join("\n"));
 }
 
 #[tokio::test]
@@ -67,7 +73,7 @@ async fn a_key_is_not_shown_by_a_retry_or_a_refusal_either() {
     let replies = vec![Reply::error(429, quota), Reply::stream(server::event(&refusal))];
     let (lines, _) = play(replies, options()).await;
     assert_eq!(lines[0], "retry: rate limited ([key]), 2/10");
-    assert!(lines[1].starts_with("refused: ") && lines[1].contains("(OTHER): [key]."), "{lines:?}");
+    expect!["refused: The provider stopped the answer and does not say why (OTHER): [key]. Rephrase the prompt. 0/0/0/0"].assert_eq(&lines[1]);
 }
 
 #[tokio::test]
@@ -121,7 +127,8 @@ async fn a_key_that_cannot_be_sent_is_refused_without_being_shown() {
     let endpoint = Endpoint { key: Some(Secret::new("bad\nkey")), ..endpoint(&server) };
     let error = error_of(&of_model(MODEL, endpoint, options())).await;
     assert!(matches!(error, Error::NotAuthenticated(_)), "{error:?}");
-    assert!(!error.to_string().contains("bad"), "{error}");
+    expect!["The API key has characters that no key has. Run `tandem login`, or set it again."]
+        .assert_eq(&error.to_string());
     assert!(server.asked().is_empty());
 }
 

@@ -1,5 +1,6 @@
 //! Failures, and answers that are cut off or make no sense.
 
+use expect_test::expect;
 use serde_json::json;
 
 use super::server::event;
@@ -55,11 +56,7 @@ async fn a_rate_limit_that_lasts_is_an_error() {
     assert_eq!(server.asked().len(), 10);
     assert_eq!(lines.len(), 10);
     assert_eq!(lines[8], "retry: rate limited, 10/10");
-    assert!(
-        lines[9].starts_with("error: RateLimited(\"The API's rate limit is reached."),
-        "{lines:?}"
-    );
-    assert!(lines[9].contains("The server says: Quota exceeded."), "{lines:?}");
+    expect![[r#"error: RateLimited("The API's rate limit is reached. It takes requests again in 1 s. The server says: Quota exceeded.")"#]].assert_eq(&lines[9]);
 }
 
 #[tokio::test]
@@ -281,5 +278,8 @@ async fn an_answer_that_never_ends_is_given_up() {
     let replies = (0..99).map(|_| Reply::recorded("continuation-2")).collect();
     let (lines, server) = play(replies, options()).await;
     assert_eq!(server.asked().len(), 64);
-    assert!(lines.last().unwrap().contains("did not end within 64 requests"), "{lines:?}");
+    expect![[
+        r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped.")"#
+    ]]
+    .assert_eq(lines.last().unwrap());
 }

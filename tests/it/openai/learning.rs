@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use expect_test::expect;
 use tandem_content::media::Media;
 use tandem_model::{Assistant, Call, Part, ToolResult};
 
@@ -280,5 +281,5 @@ async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     let options = RequestOptions { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
     let connect: Connect = Arc::new(|| Err(String::new()));
     let error = OpenAi::new(Catalog::embedded().lookup("openai:x"), connect, options).err();
-    assert!(error.unwrap().to_string().contains("Known levels: none, minimal, low"));
+    expect!["Unknown thinking level `LOUD` for `x`. Known levels: none, minimal, low, medium, high, xhigh."].assert_eq(&error.unwrap().to_string());
 }
