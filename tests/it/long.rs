@@ -224,10 +224,45 @@ async fn output(session: &Arc<Session>, command: &str) -> String {
     output.unwrap_or_else(|| panic!("{events:?}"))
 }
 
-/// What the model was told last, as texts of messages.
+/// Returns the numbers of the results of `t` that a prompt has.
+fn results_in(prompt: &Prompt) -> Vec<usize> {
+    let results = prompt.messages.iter().filter_map(|message| match &**message {
+        Message::Results(results) => Some(results),
+        _ => None,
+    });
+    let number = |text: &str| text.strip_prefix("result ")?.split_once(':')?.0.parse().ok();
+    results.flatten().filter_map(|result| number(&result.text)).collect()
+}
+
+/// The message with which a compressed conversation begins.
+struct Beginning {
+    /// The user's words, a message each.
+    said: Vec<String>,
+    snapshot: String,
+}
+
+impl Beginning {
+    fn of(prompt: &Prompt) -> Self {
+        let text = user(&prompt.messages[0]);
+        let parts = |tag: &str| {
+            let (open, close) = (format!("<{tag}>\n"), format!("\n</{tag}>\n"));
+            let parts = text.split(&open).skip(1);
+            let part = |part: &str| part.split_once(&close).unwrap().0.to_owned();
+            parts.map(part).collect::<Vec<_>>()
+        };
+        let [snapshot] = &parts("state_snapshot")[..] else { panic!("{text}") };
+        Self { said: parts("user"), snapshot: snapshot.clone() }
+    }
+}
+
+/// Returns the model's last prompt.
+fn last_prompt(model: &Says) -> Prompt {
+    model.told.lock().unwrap().last().unwrap().clone()
+}
+
+/// The messages that the model was told last.
 fn last_told(model: &Says) -> Vec<Message> {
-    let told = model.told.lock().unwrap();
-    told.last().unwrap().messages.iter().map(|message| (**message).clone()).collect()
+    last_prompt(model).messages.iter().map(|message| (**message).clone()).collect()
 }
 
 fn user(message: &Message) -> String {

@@ -1,5 +1,6 @@
 //! Conversations that become long, or go round in circles, as each front end shows them.
 
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::server::{answer, asks, ends, shared, tool_call};
@@ -27,9 +28,19 @@ async fn the_editor_a_client_and_a_terminal_see_that_a_conversation_was_compress
         terminal.until("attached to");
     }
     let id = it.editor.prompt("/compress").await;
-    let said = Value::from(it.editor.until_answered(id, "allow").await).to_string();
-    assert!(said.contains("**Note** context compressed from "), "{said}");
-    assert!(said.contains("The newest messages are as they were"), "{said}");
+    let read = it.editor.until_answered(id, "allow").await;
+    let thoughts = read.iter().filter_map(|it| it["params"]["chunk"]["thought"].as_str());
+    let thoughts = thoughts.collect::<String>();
+    let sizes = regex::Regex::new(r"\d+k").unwrap();
+    expect![[r#"
+        **Note** Compressing the conversation of Nk tokens
+        **Note** context compressed from Nk to Nk tokens
+    "#]]
+    .assert_eq(&sizes.replace_all(&thoughts, "Nk"));
+    expect![
+        "The newest messages are as they were, and so is what you said; the rest is a summary."
+    ]
+    .assert_eq(&crate::agent::text(&read));
     let events: Vec<Value> = socket.events(ends).await;
     let notes = Value::from(events).to_string();
     assert!(notes.contains("Compressing the conversation of "), "{notes}");
@@ -52,7 +63,13 @@ async fn whoever_watches_is_asked_whether_a_model_that_repeats_itself_may_go_on(
     }
     let id = it.editor.prompt("go").await;
     let question = it.editor.call_of("requestToolCallConfirmation").await;
-    assert!(question["params"].to_string().contains("Shall it go on?"), "{question}");
+    let described = &question["params"]["confirmation"]["description"];
+    expect![[r#"
+        The model repeats itself: the same text again and again.
+        It has been told so, and has not stopped. Shall it go on?
+
+        Asked because the model has been told, and goes on [built-in rule repetition]"#]]
+    .assert_eq(described.as_str().unwrap());
     if let Some(terminal) = &terminal {
         terminal.until("Shall it go on?");
     }

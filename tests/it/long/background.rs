@@ -168,7 +168,7 @@ async fn the_turn_goes_on_and_what_comes_meanwhile_stays_as_it_is() {
     let session = model.session();
     begun(&model, &session).await;
     let before = model.told().last().unwrap().messages.clone();
-    assert!(model.last().contains("result 1:"));
+    assert_eq!(results_in(model.told().last().unwrap()).first(), Some(&1));
     model.let_go();
     model.writes(0).await;
     let events = turn(&session, "The second.").await;
@@ -176,7 +176,8 @@ async fn the_turn_goes_on_and_what_comes_meanwhile_stays_as_it_is() {
     assert!(!events.iter().any(|event| is_begun(event)));
     let after = model.told().last().unwrap().messages.clone();
     let told = model.last();
-    assert!(told.contains("It goes well.") && !told.contains("result 1:"), "{told}");
+    assert_eq!(Beginning::of(model.told().last().unwrap()).snapshot, "It goes well.");
+    assert!(!results_in(model.told().last().unwrap()).contains(&1));
     for said in ["The first.", "The second."] {
         assert_eq!(told.matches(said).count(), 1, "{told}");
     }
@@ -235,7 +236,7 @@ async fn a_conversation_that_nearly_fills_the_window_waits_and_a_cancelled_turn_
     model.let_go();
     let events = until(&mut log, is_answer).await;
     assert_eq!((compressions(&events).len(), model.asked()), (1, 1));
-    assert!(model.last().contains("It goes well."));
+    assert_eq!(Beginning::of(model.told().last().unwrap()).snapshot, "It goes well.");
     session.cancel(id);
 }
 
@@ -276,7 +277,7 @@ async fn that_it_failed_is_said_when_it_would_have_been_used() {
     let events = turn(&session, "The third.").await;
     assert!(notices(&events).is_empty(), "{events:?}");
     assert_eq!(model.asked(), 1, "not again until the conversation has grown");
-    assert!(model.last().contains("result 1:"));
+    assert_eq!(results_in(model.told().last().unwrap()).first(), Some(&1));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use expect_test::expect;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Memory, Places};
 use tandem_model::{Finish, Native};
@@ -31,8 +32,8 @@ async fn what_stays_is_the_users_words_the_record_the_snapshot_and_the_newest() 
     );
     let all: Vec<_> = told.iter().filter(|it| matches!(it, Message::User(_))).map(user).collect();
     assert_eq!(all.concat().matches("Then that.").count(), 1, "{all:?}");
-    assert!(!all_text(model.told.lock().unwrap().last().unwrap()).contains("result 1:"));
-    assert!(all_text(model.told.lock().unwrap().last().unwrap()).contains("result 6:"));
+    let results = results_in(&last_prompt(&model));
+    assert_eq!((results.contains(&1), results.last()), (false, Some(&9)), "{results:?}");
 }
 
 #[tokio::test]
@@ -66,8 +67,9 @@ async fn in_the_middle_of_a_turn_its_prompt_stays_right_before_what_is_kept() {
     assert_eq!(reason(&events), StopReason::EndTurn);
     assert!(compressions(&events).len() > 1);
     let told = last_told(&model);
-    assert!(user(&told[0]).contains("Half way."));
-    assert!(!user(&told[0]).contains("Read all of it."), "{}", user(&told[0]));
+    let beginning = Beginning::of(&last_prompt(&model));
+    assert_eq!((beginning.said, beginning.snapshot.as_str()), (vec![], "Half way."));
+    assert_eq!(user(&told[0]).matches("Read all of it.").count(), 0);
     assert_eq!(user(&told[2]), "Read all of it.");
     assert!(matches!(told[3], Message::Assistant(_)));
 }
@@ -89,9 +91,8 @@ async fn a_later_summary_is_merged_with_the_earlier_one() {
     }
     let summary = model.told().into_iter().filter(|told| told.contains("<conversation>")).nth(1);
     assert!(summary.unwrap().contains("to be above all about: the parser"));
-    let told = user(&last_told(&model)[0]);
-    assert!(told.contains("Number 2") && !told.contains("Number 1"), "{told}");
-    assert!(told.contains("<user>\none\n</user>\n"), "{told}");
+    let beginning = Beginning::of(&last_prompt(&model));
+    assert_eq!((beginning.said[0].as_str(), beginning.snapshot.as_str()), ("one", "Number 2"));
 }
 
 #[tokio::test]
@@ -140,12 +141,13 @@ async fn what_people_have_written_is_never_summed_up() {
     let home = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(home.path()).unwrap();
     fs::create_dir(root.join("sub")).unwrap();
-    fs::write(root.join("GEMINI.md"), "The rules of the project.").unwrap();
-    fs::write(root.join("sub/AGENTS.md"), "The rules for sub.").unwrap();
+    let [of_project, of_sub] = ["The rules of the project.", "The rules for sub."];
+    fs::write(root.join("GEMINI.md"), of_project).unwrap();
+    fs::write(root.join("sub/AGENTS.md"), of_sub).unwrap();
     fs::write(root.join("sub/a.rs"), "x".repeat(5000)).unwrap();
-    let model = Says::new(None, |prompt| match prompt {
+    let model = Says::new(None, move |prompt| match prompt {
         _ if is_summary(prompt) => {
-            assert!(!all_text(prompt).contains("The rules of the project."));
+            assert!(!all_text(prompt).contains(of_project));
             snapshot("Read.")
         }
         _ if goes_on(prompt) => says("Done."),
@@ -163,8 +165,8 @@ async fn what_people_have_written_is_never_summed_up() {
     }
     let told = model.told.lock().unwrap();
     let system = told.last().unwrap().system.to_string();
-    assert!(!told[0].system.contains("The rules for sub."));
-    assert!(system.contains("The rules of the project.") && system.contains("The rules for sub."));
+    assert!(!told[0].system.contains(of_sub));
+    assert!(system.contains(of_project) && system.contains(of_sub), "{system}");
 }
 
 /// A session whose model reads a file, with what the user says, and ends each turn then.
@@ -184,10 +186,14 @@ async fn what_the_user_said_stays_as_far_as_there_is_room_and_the_rest_is_in_a_f
     }
     turn(&session, "/compress").await;
     turn(&session, "The last.").await;
+    let said = Beginning::of(&last_prompt(&model)).said;
+    let firsts = said.iter().map(|said| said.split_once(". word").map_or("", |it| it.0));
+    let numbers: Vec<_> = (0..=8).map(|n| format!("Number {n}")).collect();
+    assert_eq!(firsts.collect::<Vec<_>>(), numbers);
     let told = user(&last_told(&model)[0]);
-    assert!(!told.contains("The long one"), "{told}");
-    assert!(told.contains("<user>\nNumber 8. word"), "{told}");
-    assert!(told.contains("(What they said before, "), "{told}");
+    let (before, _) = told.split_once("<user>").unwrap();
+    expect!["(What they said before, 1 times, is in the snapshot.)"]
+        .assert_eq(before.lines().last().unwrap());
     let (_, rest) = told.split_once("# All of what came before, in files that").unwrap();
     let path = rest.lines().nth(1).unwrap();
     let whole = fs::read_to_string(path).unwrap();
@@ -212,14 +218,15 @@ async fn a_long_message_of_the_users_does_not_push_out_the_others() {
 
 #[tokio::test]
 async fn what_a_provider_has_signed_stays_with_what_is_kept_and_is_nowhere_else() {
+    const SIGNATURE: &str = "signature";
     let native = |n: usize| Native {
         backend: "other".to_owned(),
         model: "other-1".to_owned(),
-        parts: vec![json!({ "signature": n })],
+        parts: vec![json!({ SIGNATURE: n })],
     };
     let model = Says::new(None, move |prompt| {
         if is_summary(prompt) {
-            assert!(!format!("{prompt:?}").contains("signature"), "{prompt:?}");
+            assert_eq!(format!("{prompt:?}").matches(SIGNATURE).count(), 0, "{prompt:?}");
             return snapshot("Short.");
         }
         let n = prompt.messages.len();
@@ -242,23 +249,36 @@ async fn what_a_provider_has_signed_stays_with_what_is_kept_and_is_nowhere_else(
     assert!(told.len() > 4);
 }
 
+/// Returns the types of the media among the users' parts of a prompt.
+fn media_in(prompt: &Prompt) -> Vec<String> {
+    let parts = prompt.messages.iter().filter_map(|message| match &**message {
+        Message::User(parts) => Some(parts),
+        _ => None,
+    });
+    let media = parts.flatten().filter_map(|part| match part {
+        Part::Media(media) => Some(media.mime_type.clone()),
+        Part::Text(_) => None,
+    });
+    media.collect()
+}
+
 #[tokio::test]
 async fn an_image_that_the_user_showed_goes_and_the_words_stay() {
     let project = tempfile::tempdir().unwrap();
     fs::write(project.path().join("a.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
     let model = model(None, 5, |prompt| {
         assert!(all_text(prompt).contains("[user]\nWhat is in @a.png?\n[1 attached]\n"));
-        assert!(!all_text(prompt).contains("image/png"));
+        assert_eq!(media_in(prompt), [""; 0]);
         snapshot("A picture.")
     });
     let host = host(project.path());
     let session = session_in(Arc::clone(&model) as _, 3000, |parts| Parts { host, ..parts });
     turn(&session, "What is in @a.png?").await;
-    assert!(all_text(&model.told.lock().unwrap()[0]).contains("image/png"));
+    assert_eq!(media_in(&last_prompt(&model)), ["image/png"]);
     turn(&session, "/compress").await;
     turn(&session, "And now?").await;
-    let told = all_text(model.told.lock().unwrap().last().unwrap());
-    assert!(!told.contains("image/png"), "{told}");
+    assert_eq!(media_in(&last_prompt(&model)), [""; 0]);
+    let told = all_text(&last_prompt(&model));
     assert!(
         told.contains("What is in @a.png?\n[The content of what is mentioned here is"),
         "{told}"
@@ -285,12 +305,21 @@ async fn what_was_changed_before_can_be_taken_back_after() {
     output(&session, "/restore turn 1").await;
     assert!(!file.exists());
     turn(&session, "Where is it?").await;
-    let told = all_text(model.told.lock().unwrap().iter().rfind(|it| !goes_on(it)).unwrap());
+    let told = model.told.lock().unwrap().iter().rfind(|it| !goes_on(it)).unwrap().clone();
+    let last = user(told.messages.last().unwrap());
+    let root = project.path().canonicalize().unwrap().display().to_string();
+    expect![[r#"
+        Where is it?
+
+        --- Since then I have taken back changes of yours ---
+        These files are as they were before the calls named with them:
+        ROOT/a.txt (your call write_file-1)"#]]
+    .assert_eq(&last.replace(&root, "ROOT"));
+    let told = all_text(&told);
     assert!(
         told.contains("# Files that your calls have changed, the last one last\na.txt\n"),
         "{told}"
     );
-    assert!(told.contains("I have taken back changes of yours"), "{told}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A model that goes round in circles.
 
+use expect_test::expect;
 use tandem_agent::session::{Answer, Scope, ToolOutcome, Upkeep};
 
 use super::*;
@@ -134,7 +135,14 @@ async fn always_is_for_the_session_and_can_be_taken_back() {
     session.cancel(TurnId(1));
     until(&mut log, is_end).await;
     let listed = output(&session, "/permissions").await;
-    assert!(listed.contains("going on when the model repeats itself"), "{listed}");
+    expect![[r#"
+        The approval mode is `default`.
+
+        **Always** (`/permissions remove N` takes it back):
+
+        1. going on when the model repeats itself, until the session ends
+    "#]]
+    .assert_eq(&listed);
     output(&session, "/permissions remove 1").await;
     turn(&session, "/clear").await;
     let events = turn_with(&session, &Answer::Reject).await;
@@ -169,7 +177,10 @@ async fn who_does_not_want_it_is_left_alone() {
 
 /// A model that says the same for ever, until it has been told so often.
 fn babbling(stops_when_told: usize) -> Arc<Says> {
-    Says::new(None, move |prompt| {
+    Says::new(Some(60_000), move |prompt| {
+        if is_summary(prompt) {
+            return snapshot("It was told.");
+        }
         let told = all_text(prompt).matches("[From the agent, not the user: What you said").count();
         if told >= stops_when_told {
             return says("I see.");
@@ -198,9 +209,14 @@ async fn a_text_that_repeats_itself_is_cut_off_and_the_model_told() {
     let what = "the same text again and again";
     assert_eq!(notices(&events), [format!("The model repeats itself ({what}), and is told so.")]);
     // What the agent says is not what the user said.
+    for _ in 0..9 {
+        turn(&session, &"And more. ".repeat(150)).await;
+    }
     turn(&session, "/compress").await;
     turn(&session, "and now").await;
-    assert!(!model.told().last().unwrap().contains("<user>\n[From the agent"));
+    let said = Beginning::of(&last_prompt(&model)).said;
+    assert_eq!(said[0], "go");
+    assert!(said[1..].iter().all(|said| said.starts_with("And more.")), "{said:?}");
 }
 
 #[tokio::test]
