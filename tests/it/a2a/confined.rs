@@ -7,6 +7,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use expect_test::expect;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -70,25 +71,47 @@ const NEVER: &[&str] = &[
     "http://0.0.0.0/",
 ];
 
+/// Returns why a server is not connected to.
+fn detail(server: &Value) -> String {
+    server["detail"].as_str().unwrap().to_owned()
+}
+
+/// Returns whether a server's address is one that a client may name.
+fn is_allowed(server: &Value) -> bool {
+    !detail(server).contains("may not be at")
+}
+
+/// Checks that no flag is offered for an address that is never allowed.
+async fn check_never(client: Client) {
+    for url in NEVER {
+        let server = named(client, url).await;
+        assert!(!is_allowed(&server) && !detail(&server).contains("--a2a"), "{url}: {server}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_may_be_only_where_everybody_gets() {
     let inside = Inside::new(|| SECRET.into_response()).await;
     let it = serve(&setup()).await;
     let localhost = inside.url.replace("127.0.0.1", "localhost");
+    let mut told = Vec::new();
     let own = ["http://10.0.0.1/", "http://192.168.0.1/", "http://[fd12::1]/", "http://[::1]/"];
     for url in own.into_iter().chain([&*inside.url, &localhost]) {
-        let server = named(it.client, url).await;
-        let detail = server["detail"].as_str().unwrap();
-        assert!(
-            detail.contains("may not be at") && detail.contains("--a2a-private-servers"),
-            "{url}: {detail}"
+        let detail = detail(&named(it.client, url).await);
+        told.push(
+            detail
+                .replace(inside.url.trim_end_matches('/'), "http://INSIDE")
+                .replace(localhost.trim_end_matches('/'), "http://localhost:PORT"),
         );
     }
-    for url in NEVER {
-        let server = named(it.client, url).await;
-        let detail = server["detail"].as_str().unwrap();
-        assert!(detail.contains("may not be at") && !detail.contains("--a2a"), "{url}: {detail}");
-    }
+    expect![[r#"
+        down: a server that a client names may not be at 10.0.0.1, a private address; `--a2a-private-servers` lets clients name such servers
+        down: a server that a client names may not be at 192.168.0.1, a private address; `--a2a-private-servers` lets clients name such servers
+        down: a server that a client names may not be at [fd12::1], a private address; `--a2a-private-servers` lets clients name such servers
+        down: a server that a client names may not be at [::1], this machine itself; `--a2a-private-servers` lets clients name such servers
+        down: a server that a client names may not be at 127.0.0.1, this machine itself; `--a2a-private-servers` lets clients name such servers
+        down: a server that a client names may not be at localhost, this machine itself; `--a2a-private-servers` lets clients name such servers"#]].assert_eq(&told.join("\n"));
+    check_never(it.client).await;
     assert_eq!(inside.asked(), 0);
 }
 
@@ -98,10 +121,7 @@ async fn a_flag_lets_them_be_on_this_machine_and_nowhere_near_a_clouds_secrets()
     let it = serve(&setup().arg("--a2a-private-servers")).await;
     named(it.client, &inside.url).await;
     assert!(inside.asked() > 0);
-    for url in NEVER {
-        let server = named(it.client, url).await;
-        assert!(server["detail"].as_str().unwrap().contains("may not be at"), "{url}: {server}");
-    }
+    check_never(it.client).await;
 }
 
 #[tokio::test]
@@ -110,10 +130,7 @@ async fn in_a_shared_session_they_may_be_on_this_machine() {
     let it = shared(&setup()).await;
     let server = named(it.client, &inside.url).await;
     assert!(inside.asked() > 0, "{server}");
-    for url in NEVER {
-        let server = named(it.client, url).await;
-        assert!(server["detail"].as_str().unwrap().contains("may not be at"), "{url}: {server}");
-    }
+    check_never(it.client).await;
 }
 
 #[tokio::test]
@@ -125,8 +142,7 @@ async fn an_acp_client_on_a_socket_is_no_editor() {
     socket.call(0, "initialize", params).await;
     let found = it.client.get("/tasks/metadata").await.json()[0]["id"].clone();
     let found = servers(it.client, found.as_str().unwrap()).await;
-    let detail = found["mcpServers"][0]["detail"].as_str().unwrap();
-    assert!(detail.contains("may not be at"), "{detail}");
+    assert!(!is_allowed(&found["mcpServers"][0]), "{found}");
 }
 
 /// This answer is not read out.

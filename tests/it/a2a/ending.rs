@@ -1,5 +1,6 @@
 //! A signal: running turns are given time, and every stream has an end.
 
+use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Child;
@@ -41,7 +42,7 @@ fn check_ended(last: &Value) {
     let status = if status.is_null() { &last["status"] } else { status };
     assert!(["canceled", "TASK_STATE_CANCELED"].contains(&status["state"].as_str().unwrap()));
     let why = status["message"]["parts"][0]["text"].as_str().unwrap_or_default();
-    assert!(why.contains("the agent ends"), "{last}");
+    assert_eq!(why, "Ended before it was done, because the agent ends.", "{last}");
 }
 
 #[tokio::test]
@@ -88,7 +89,8 @@ async fn a_turn_that_ends_in_time_ends_as_ever_and_nothing_new_begins() {
     terminate(&it.child);
     refuses(it.client).await;
     let refused = socket.call(2, "message/send", prompt("more")).await;
-    assert!(refused["error"]["message"].to_string().contains("the agent ends"), "{refused}");
+    expect!["nothing new begins, because the agent ends"]
+        .assert_eq(refused["error"]["message"].as_str().unwrap());
     let gate = it.home.path().join("workspace/gate");
     tokio::task::spawn_blocking(move || std::fs::write(gate, "now\n")).await.unwrap().unwrap();
     let events = stream.rest().await;
@@ -153,7 +155,7 @@ async fn a_notification_tells_of_the_end() {
         }
     };
     let task = timeout(HANG, canceled).await.expect("nobody is notified");
-    assert!(task["status"]["message"].to_string().contains("the agent ends"), "{task}");
+    check_ended(&task);
     timeout(HANG, it.child.wait()).await.unwrap().unwrap();
 }
 

@@ -124,6 +124,21 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
     }
 
+    /// The events of a stream, or the only response.
+    pub(super) fn frames(&self) -> Vec<Value> {
+        if self.header("content-type") != "text/event-stream" {
+            return vec![self.json()];
+        }
+        let text = self.text();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    /// The results among them.
+    pub(super) fn results(&self) -> Vec<Value> {
+        self.frames().into_iter().map(|frame| frame["result"].clone()).collect()
+    }
+
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }

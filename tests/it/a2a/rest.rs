@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Served, URI, prompt, serve, shared};
+use super::server::{Served, URI, prompt, serve, shared, states, text};
 use crate::agent::Setup;
 
 async fn server() -> Served {
@@ -174,7 +174,7 @@ async fn a_command_is_executed() {
     // One that asks the model streams.
     let init = run(json!({ "command": "init" })).await;
     assert_eq!(init.header("content-type"), "text/event-stream");
-    assert!(init.text().contains("\"state\":\"completed\""), "{}", init.text());
+    assert_eq!(states(&init.results()).last(), Some(&"completed"), "{}", init.text());
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn the_users_own_commands_are_listed_and_executed() {
     let asked = json!({ "command": "git:commit", "args": ["a", "note"] });
     let streamed = it.client.post("/executeCommand", &asked).await;
     assert_eq!(streamed.header("content-type"), "text/event-stream");
-    assert!(streamed.text().contains("written"), "{}", streamed.text());
+    assert_eq!(text(&streamed.results()), "written");
 }
 
 #[tokio::test]
@@ -224,13 +224,14 @@ async fn a_message_without_an_envelope_streams() {
         let body = json!({ "userMessage": said });
         let response = it.client.post("/message/stream", &body).await;
         assert_eq!(response.header("content-type"), "text/event-stream");
-        let text = response.text();
-        assert!(text.contains("\"id\":null") && text.contains("\"state\":\"completed\""), "{text}");
+        assert!(response.frames().iter().all(|frame| frame["id"].is_null()), "{}", response.text());
+        assert_eq!(states(&response.results()).last(), Some(&"completed"));
     }
     for wrong in [json!({}), json!({ "userMessage": "" }), json!({ "userMessage": {} }), json!([])]
     {
-        let response = it.client.post("/message/stream", &wrong).await.text();
-        assert!(response.contains("-32602") || response.contains("-32600"), "{response}");
+        let response = it.client.post("/message/stream", &wrong).await;
+        let code = response.frames()[0]["error"]["code"].as_i64();
+        assert!([Some(-32602), Some(-32600)].contains(&code), "{}", response.text());
     }
     // And with one.
     let call =

@@ -1,5 +1,6 @@
 //! The same message twice is one turn: a client that has lost the response asks again.
 
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::server::{
@@ -116,11 +117,14 @@ async fn something_else_under_the_same_id_is_refused() {
     let mut params = in_context("mine", prompt("go"));
     it.client.result("message/send", params.clone()).await;
     params["message"]["parts"][0]["text"] = json!("again");
+    let mut told = Vec::new();
     for method in ["message/send", "SendMessage"] {
         let (code, why) = it.client.error(method, params.clone()).await;
         assert_eq!(code, -32602, "{why}");
-        assert!(why.contains("messageId"), "{why}");
+        told.push(why.replace(params["message"]["messageId"].as_str().unwrap(), "ID"));
     }
+    told.dedup();
+    expect![[r#""`messageId` ID was sent before, with other content: every message needs an id of its own""#]].assert_eq(&told.join("\n"));
     let mut sse = it.client.stream("message/stream", params.clone()).await;
     assert_eq!(sse.event().await.unwrap().1["error"]["code"], -32602);
     // In another conversation it is another message.

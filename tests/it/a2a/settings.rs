@@ -53,8 +53,8 @@ async fn a_workspace_outside_of_the_root_is_refused_however_it_is_written() {
         let begin = json!({ "agentSettings": { "kind": "agent-settings", "workspacePath": path } });
         assert_eq!(it.client.post("/tasks", &begin).await.status, 400, "{}", path.display());
         let bare = json!({ "userMessage": "go", "agentSettings": { "workspacePath": path } });
-        let said = it.client.post("/message/stream", &bare).await.text();
-        assert!(said.contains("-32602"), "{said}");
+        let said = it.client.post("/message/stream", &bare).await;
+        assert_eq!(said.frames()[0]["error"]["code"], -32602, "{}", said.text());
     }
     assert_eq!(it.client.get("/tasks/metadata").await.status, 204, "a session has begun");
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::http::request;
@@ -91,6 +92,7 @@ async fn a_token_in_the_environment_counts_too_and_an_empty_one_is_an_error() {
     let header = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(status(it.client, "GET /listCommands", &header).await, 200);
 
+    let mut told = Vec::new();
     for setup in [
         Setup::default().file("token.txt", " \n"),
         Setup::default(), // no file
@@ -100,8 +102,13 @@ async fn a_token_in_the_environment_counts_too_and_an_empty_one_is_an_error() {
         let mut command = setup.arg("--a2a-token-file").arg("token.txt").command(home.path());
         let output = command.stderr(std::process::Stdio::piped()).output().await.unwrap();
         assert!(!output.status.success());
-        assert!(String::from_utf8_lossy(&output.stderr).contains("token"));
+        told.push(String::from_utf8(output.stderr).unwrap());
     }
+    expect![[r#"
+        tandem: the A2A token is empty
+        tandem: cannot read the token in token.txt: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&told.concat());
 }
 
 #[tokio::test]
