@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{Access, Limits, ToolContext, ToolError, all};
@@ -98,7 +99,11 @@ async fn one_that_fails_at_once_says_so_in_its_call() {
     let args = json!({ "command": "echo no; exit 1", "is_background": true, "delay_ms": 60_000 });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
     assert_eq!(error.kind, "shell_exit");
-    assert!(error.message.contains("has ended with exit code 1.\nOutput: no"), "{error}");
+    let (_, ended) = error.message.split_once(" has ended ").unwrap();
+    expect![[r#"
+        with exit code 1.
+        Output: no"#]]
+    .assert_eq(ended);
 }
 
 #[tokio::test]
@@ -132,7 +137,7 @@ async fn no_more_run_than_may() {
     let (pid, _) = shell.start("cat go").await;
     let args = json!({ "command": "true", "is_background": true });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
-    assert!(error.message.contains("1 commands run in the background"), "{error}");
+    expect!["The command could not be started: 1 commands run in the background, and no more may; list_background_processes names them"].assert_eq(&error.message);
     shell.go().await;
     shell.read(json!({ "pid": pid, "delay_ms": 60_000 })).await;
     shell.start("true").await;
@@ -160,7 +165,7 @@ async fn they_end_with_the_session_and_none_starts_after_it() {
     is_gone(family).await;
     let args = json!({ "command": "true", "is_background": true });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
-    assert!(error.message.contains("the session is ending"), "{error}");
+    expect!["The command could not be started: the session is ending"].assert_eq(&error.message);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
@@ -72,7 +73,8 @@ async fn a_batch_is_refused_and_says_why() {
     agent.send_line(r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"}]"#).await;
     let answer = agent.message().await;
     assert_eq!(answer["error"]["code"], -32600);
-    assert!(answer["error"]["data"]["details"].as_str().unwrap().contains("batches"), "{answer}");
+    expect!["batches are not part of this protocol: send one message a line"]
+        .assert_eq(answer["error"]["data"]["details"].as_str().unwrap());
     is_alive(&mut agent).await;
 }
 
@@ -289,7 +291,8 @@ async fn a_line_over_the_limit_is_skipped_and_the_limit_is_named() {
     agent.send_line(&"x".repeat(2000)).await;
     let answer = agent.message().await;
     assert_eq!(answer["error"]["code"], -32600);
-    assert!(answer["error"]["data"]["details"].as_str().unwrap().contains("1000 bytes"));
+    expect!["a line of more than 1000 bytes was skipped"]
+        .assert_eq(answer["error"]["data"]["details"].as_str().unwrap());
     is_alive(&mut agent).await;
 }
 
@@ -354,18 +357,24 @@ async fn piped(setup: Setup, input: &str) -> (Option<i32>, String, String) {
 
 #[tokio::test]
 async fn a_prompt_that_is_piped_in_is_no_conversation() {
+    let mut told = Vec::new();
     for input in ["why\n", "\n \nwhy does it fail?", "\u{feff}why", "Content-Length: 5\r\n\r\n{}"] {
         let (code, answers, said) = piped(Setup::default(), input).await;
         assert_eq!((code, &*answers), (Some(42), ""), "{input}");
-        assert!(said.contains("`tandem -p PROMPT`"), "{said}");
+        told.push(said);
     }
+    told.dedup();
+    expect![[r#"
+        tandem: standard input is text, and not the messages of an editor; to run a prompt, use `tandem -p PROMPT` (what comes on standard input is put before it)
+    "#]].assert_eq(&told.concat());
 }
 
 #[tokio::test]
 async fn text_is_answered_where_the_protocol_is_asked_for_or_was_spoken() {
     let (code, answers, said) = piped(Setup::default().arg("--acp"), "why\n").await;
     assert_eq!((code, &*said), (Some(0), ""));
-    assert!(answers.contains("-32700"), "{answers}");
+    let answer: Value = serde_json::from_str(&answers).unwrap();
+    assert_eq!(answer["error"]["code"], -32700);
     let (code, answers, _) = piped(Setup::default(), "{\nwhy\n").await;
     assert_eq!(code, Some(0));
     assert_eq!(answers.matches("-32700").count(), 2, "{answers}");
@@ -378,5 +387,5 @@ async fn a_mention_of_nothing_is_not_the_whole_workspace() {
     let id = agent.request("sendUserMessage", chunks).await;
     let error = &agent.answer_to(id).await["error"];
     assert_eq!(error["code"], -32602);
-    assert!(error["data"]["details"].as_str().unwrap().contains("`chunks[1].path`"), "{error}");
+    expect!["`chunks[1].path`: it is empty"].assert_eq(error["data"]["details"].as_str().unwrap());
 }

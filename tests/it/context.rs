@@ -421,5 +421,9 @@ async fn a_mention_that_names_nothing_reads_nothing() {
     }
     let (lines, notices) = read_of("file://~/r.md#L7:9").await;
     assert_eq!(notices, [""; 0]);
-    assert!(lines.concat().contains("it has 4 lines; there is no line 7"), "{lines:?}");
+    expect![[r#"
+        No files were read.
+        --- Not read ---
+        r.md: it has 4 lines; there is no line 7"#]]
+    .assert_eq(&lines.join("\n"));
 }

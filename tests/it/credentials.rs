@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use expect_test::expect;
 use serde_json::Value;
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
@@ -276,12 +277,18 @@ fn a_malformed_file_is_named_and_not_destroyed() {
         // It is not needed if there is another key.
         check(&place, &[("GEMINI_API_KEY", "key")], "API key");
     }
+    let mut told = Vec::new();
     for text in ["{\n\"gemini\": secret}", "\"secret\"", r#"{"gemini":"secret"}"#] {
         let place = Place::new().with(STORED, text);
         let error = place.credentials(&[]).store(Gemini, &Secret::new("new")).unwrap_err();
-        assert!(error.contains("credentials.json") && !error.contains("secret"), "{error}");
+        let file = place.path(STORED).display().to_string();
+        told.push(error.replace(&file, "FILE"));
         assert_eq!(place.read(STORED), text);
     }
+    expect![[r#"
+        FILE is not valid JSON (expected value at line 2 column 11): correct it, or remove it and run `tandem login`.
+        FILE is not a JSON object: correct it, or remove it and run `tandem login`.
+        `gemini` in FILE is not an object: correct that."#]].assert_eq(&told.join("\n"));
 }
 
 #[test]

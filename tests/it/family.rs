@@ -38,7 +38,7 @@ async fn with_running(command: &str) -> (Agent, u64, pipe::Receiver) {
     agent.answer(&pushed, json!({ "id": 1 })).await;
     let update = agent.call_of("updateToolCall").await;
     assert_eq!(update["params"]["status"], "running");
-    assert!(update["params"]["content"]["markdown"].as_str().unwrap().contains("started"));
+    assert_eq!(update["params"]["content"]["markdown"], "```\nstarted\n```");
     (agent, id, family)
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
+use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -61,7 +62,9 @@ async fn a_turn_that_never_ends_is_ended_when_the_time_to_drain_is_up() {
     let mut agent = say(json!([{ "hang": null }])).arg("--drain-timeout").arg("0.05").start();
     agent.prompt("hang").await;
     let (rest, status) = agent.hang_up().await;
-    assert!(rest[0].contains("This operation was aborted"), "{rest:?}");
+    let answer: Value = serde_json::from_str(&rest[0]).unwrap();
+    expect!["This operation was aborted"]
+        .assert_eq(answer["error"]["data"]["details"].as_str().unwrap());
     assert_eq!(status.code(), Some(1));
 }
 

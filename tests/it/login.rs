@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use expect_test::expect;
 use tandem_model::Error;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider::Gemini;
@@ -54,11 +55,15 @@ async fn login_asks_again_for_a_key_that_is_wrong() {
     let place = Place::new();
     let credentials = place.credentials(&[]);
     let (said, error) = log_in(&credentials, &["bad-key\n", "\n", "right-key\n"]).await;
-    assert!(said.contains("not accepted") && said.contains("is empty"), "{said}");
-    assert!(!said.contains("bad-key"), "{said}");
+    let file = place.path(STORED).display().to_string();
+    expect![[r#"
+        The key was not accepted: `…` is no key <of> mine. (You get keys at https://aistudio.google.com/apikey.)
+        The key is empty.
+        The key is good, and is stored in FILE.
+    "#]].assert_eq(&said.replace(&file, "FILE"));
     assert_eq!(error, None);
     let (_, error) = log_in(&credentials, &["bad-key"]).await;
-    assert!(error.unwrap().contains("not accepted"));
+    expect!["The key was not accepted: `…` is no key <of> mine. (You get keys at https://aistudio.google.com/apikey.)"].assert_eq(&error.unwrap());
     assert_eq!(words(&credentials.endpoint(Gemini).unwrap()), "API right-key");
 }
 
@@ -67,7 +72,8 @@ async fn login_stores_nothing_that_could_not_be_checked() {
     let place = Place::new();
     let (said, error) = log_in(&place.credentials(&[]), &["far-key", "right-key"]).await;
     let error = error.unwrap();
-    assert!(error.contains("could not be checked") && !error.contains("far-key"), "{error}");
+    expect!["The key could not be checked, so it was not stored: …: no route to host"]
+        .assert_eq(&error);
     assert_eq!(said, "");
     assert!(!place.path(STORED).exists());
 }
@@ -77,7 +83,12 @@ async fn login_says_that_another_key_wins() {
     let place = Place::new();
     let credentials = place.credentials(&[("GOOGLE_API_KEY", "mine")]);
     let (said, _) = log_in(&credentials, &["right-key"]).await;
-    assert!(said.contains("But GOOGLE_API_KEY in the environment is used instead"), "{said}");
+    let file = place.path(STORED).display().to_string();
+    expect![[r#"
+        The key is good, and is stored in FILE.
+        But GOOGLE_API_KEY in the environment is used instead, as long as it is set.
+    "#]]
+    .assert_eq(&said.replace(&file, "FILE"));
     let place = Place::new().with("home/.env", "GEMINI_API_KEY=mine");
     let (said, _) = log_in(&place.credentials(&[]), &["right-key"]).await;
     let file = place.path("home/.env").display().to_string();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, CallError, ConnectionOptions, Handler, Peer, Responder};
@@ -63,7 +64,7 @@ async fn a_peer_that_asks_and_never_reads_is_hung_up_on() {
     }
     let served = tokio::time::timeout(Duration::from_secs(100), connection.served).await;
     let why = served.expect("it waits for ever").unwrap().unwrap_err();
-    assert!(why.to_string().contains("reads nothing"), "{why}");
+    expect!["the peer sends and reads nothing: it is hung up on"].assert_eq(&why.to_string());
     let mut asked = 0;
     while connection.calls.recv().await.is_some() {
         asked += 1;

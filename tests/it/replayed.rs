@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use expect_test::expect;
 use futures::StreamExt as _;
 use futures::stream;
 use serde_json::json;
@@ -120,7 +121,11 @@ async fn a_difference_is_named_with_its_line() {
 async fn what_is_no_record_is_refused() {
     let (code, _, said) = replay(&fixture("hello.ndjson"), &[]).await;
     assert_eq!(code, Some(1));
-    assert!(said.contains("hello.ndjson:1 is not a line of a record"), "{said}");
+    let place = fixture("hello.ndjson");
+    expect![[r#"
+        tandem: PLACE:1 is no line of a record: missing field `dir` at line 1 column 83
+    "#]]
+    .assert_eq(&said.replace(&place.display().to_string(), "PLACE"));
 }
 
 #[tokio::test]

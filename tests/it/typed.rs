@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use expect_test::expect;
 use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{
@@ -42,11 +43,18 @@ async fn a_command_line_runs_unasked_and_the_model_sees_its_output_with_the_next
         Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => Some(output.text.clone()),
         _ => None,
     });
-    assert!(done.unwrap().contains("42"));
+    expect!["Output: 42"].assert_eq(&done.unwrap());
     assert!(told.lock().unwrap().is_empty(), "the model is not asked");
     turn(&session, text("what was that?")).await;
     let told = told.lock().unwrap().join("\n");
-    assert!(told.contains("user: !echo $((6 * 7))") && told.contains("42"), "{told}");
+    expect![[r#"
+        user: !echo $((6 * 7)) > /dev/stdout
+
+        --- I ran this myself; its output ---
+        Output: 42
+        user: what was that?
+
+        [Plan mode is on: only calls that read are allowed, and all others are refused. Explore, then answer with a plan of what you would change; it begins when the user ends plan mode.]"#]].assert_eq(&told);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use expect_test::expect;
 use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Event, Origin, Parts, Session};
@@ -271,7 +272,9 @@ async fn what_is_over_the_limit_is_changed_all_the_same_and_said_not_to_be_kept(
     stage.say("first").await;
     assert_eq!(stage.read("a").unwrap(), "one\n");
     let said = stage.say("/restore w1").await;
-    assert!(said.contains("its content was not kept: more than 4 bytes"), "{said}");
+    expect![[r#"
+        - `a` was left alone (`w1`): it cannot be put back: its content was not kept: more than 4 bytes would be kept (limit undo-bytes)
+    "#]].assert_eq(&said);
     assert_eq!(stage.read("a").unwrap(), "one\n");
 }
 
@@ -285,6 +288,9 @@ async fn a_directory_that_became_a_link_leads_nowhere() {
     fs::rename(stage.path("d"), &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, stage.path("d")).unwrap();
     let said = stage.say("/restore w1").await;
-    assert!(said.contains("left alone"), "{said}");
+    expect![[r#"
+        - `d/a` was left alone (`w1`): it is somewhere else by now
+    "#]]
+    .assert_eq(&said);
     assert_eq!(fs::read_to_string(elsewhere.join("a")).unwrap(), "one\n");
 }

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
@@ -154,7 +155,11 @@ async fn people_see_them_and_stop_them() {
     until_told(&stage.session).await;
     stage.turn("what is it doing?").await;
     let told = stage.told.lock().unwrap().last().unwrap().clone();
-    assert!(told.contains("was stopped: `echo hello; cat go`"), "{told}");
+    let pid = job.pid.to_string();
+    expect![[r#"
+        user: what is it doing?
+
+        [The command in the background with the PID PID was stopped: `echo hello; cat go`. read_background_output reads what it wrote.]"#]].assert_eq(&told.replace(&pid, "PID"));
 }
 
 #[tokio::test]

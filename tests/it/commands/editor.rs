@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use crate::agent::{Setup, text};
@@ -51,9 +52,11 @@ async fn commands_need_no_key_and_the_model_does() {
     let mut agent = Setup::default().arg("--model").arg("gemini-3.8-flash").start();
     let id = agent.prompt("/model set gemini-2.5-pro").await;
     let read = agent.until_answered(id, "allow").await;
-    let said = text(&read);
-    assert!(said.starts_with("The model is now `gemini-2.5-pro`."), "{said}");
-    assert!(said.contains("It cannot be asked yet: "), "{said}");
+    let home = agent.workspace().parent().unwrap().display().to_string();
+    expect![[r#"
+        The model is now `gemini-2.5-pro`.
+
+        It cannot be asked yet: There is no Gemini API key. Set GEMINI_API_KEY in the environment, or run `tandem login` in a terminal, or put a line GEMINI_API_KEY=… into HOME/.gemini/.env. You get a key at https://aistudio.google.com/apikey. A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a model of Ollama needs none (`--model ollama:MODEL`)."#]].assert_eq(&text(&read).replace(&home, "HOME"));
     let id = agent.prompt("/model show").await;
     let said = text(&agent.until_answered(id, "allow").await);
     assert!(said.contains("- `gemini-2.5-pro` (this one)\n"), "{said}");

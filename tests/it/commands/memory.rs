@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Memory, Origin, Parts, Places};
@@ -9,6 +10,20 @@ use tandem_tools as tools;
 
 use super::{Stage, calls, contains, says};
 use crate::fakes::{is_end, text, until};
+
+/// Beginning of the line before the text of each file.
+const BEGINS: &str = "--- Context from: ";
+
+/// Returns a file's part of the system instruction.
+fn block(path: &Path, text: &str) -> String {
+    let path = path.display();
+    format!("{BEGINS}{path} ---\n{text}\n--- End of Context from: {path} ---\n")
+}
+
+/// Returns the number of files whose text is in the system instruction.
+fn blocks_in(system: &str) -> usize {
+    system.lines().filter(|line| line.starts_with(BEGINS)).count()
+}
 
 #[tokio::test]
 async fn the_model_is_told_what_the_user_and_the_project_have_written() {
@@ -19,12 +34,9 @@ async fn the_model_is_told_what_the_user_and_the_project_have_written() {
     stage.turn("hello").await;
     let system = stage.system();
     let (user, project) = (stage.user_file(), stage.project("GEMINI.md"));
-    let part = |path: &std::path::Path, text: &str| {
-        let path = path.display();
-        format!("--- Context from: {path} ---\n{text}\n--- End of Context from: {path} ---\n")
-    };
-    let expected = part(&user, "Use tabs.") + &part(&project, "It is a parser.");
+    let expected = block(&user, "Use tabs.") + &block(&project, "It is a parser.");
     assert!(system.ends_with(&expected), "{system}");
+    assert_eq!(blocks_in(&system), 2);
     contains(&stage.output("/memory show").await, &["Use tabs.", "\n\n---\n\n", "It is a parser."]);
     let list = stage.output("/memory list").await;
     contains(&list, &[&user.display().to_string(), "GEMINI.md`: 15 characters"]);
@@ -34,7 +46,7 @@ async fn the_model_is_told_what_the_user_and_the_project_have_written() {
 async fn without_such_files_nothing_is_told() {
     let stage = Stage::new(vec![says("hi")]);
     stage.turn("hello").await;
-    assert!(!stage.system().contains("written down"), "{}", stage.system());
+    assert_eq!(blocks_in(&stage.system()), 0, "{}", stage.system());
     contains(&stage.output("/memory show").await, &["No memory files were found"]);
     contains(&stage.output("/memory list").await, &["No memory files were found"]);
 }
@@ -46,19 +58,18 @@ async fn a_change_is_told_with_the_next_prompt_and_the_beginning_stays() {
     fs::write(stage.project("AGENTS.md"), "stays").unwrap();
     stage.turn("one").await;
     let system = stage.system();
-    assert!(system.contains("\nold\n"));
+    assert!(system.contains(&block(&stage.project("GEMINI.md"), "old")), "{system}");
     fs::write(stage.project("GEMINI.md"), "new!").unwrap();
     contains(&stage.output("/memory show").await, &["new!"]);
     stage.turn("two").await;
     assert_eq!(stage.system(), system);
-    let path = stage.project("GEMINI.md").display().to_string();
-    let block =
-        format!("--- Context from: {path} ---\nnew!\n--- End of Context from: {path} ---\n");
+    let path = stage.project("GEMINI.md");
+    let block = block(&path, "new!");
     let note = "[What is written down for you has changed; this takes the place of what it said.]";
     assert_eq!(stage.told().last().unwrap(), &format!("user: two\n\n{note}\n{block}"));
     fs::remove_file(&path).unwrap();
     stage.turn("three").await;
-    let gone = format!("\n\n[What these said does not count any more.]\n- {path}\n");
+    let gone = format!("\n\n[What these said does not count any more.]\n- {}\n", path.display());
     assert_eq!(stage.told().last().unwrap(), &format!("user: three{gone}"));
     stage.turn("four").await;
     assert_eq!(stage.told().last().unwrap(), "user: four");
@@ -73,7 +84,8 @@ async fn refresh_puts_what_is_written_now_at_the_beginning() {
     fs::write(stage.project("GEMINI.md"), "new!").unwrap();
     contains(&stage.output("/memory refresh").await, &["GEMINI.md`: 4 characters"]);
     stage.turn("two").await;
-    assert!(stage.system().contains("\nnew!\n"));
+    let system = stage.system();
+    assert!(system.contains(&block(&stage.project("GEMINI.md"), "new!")), "{system}");
     assert_eq!(stage.told().last().unwrap(), "user: two");
 }
 
@@ -155,7 +167,7 @@ async fn not_told(stage: &Stage, why: &str) {
         _ => None,
     });
     contains(&notice.unwrap(), &["GEMINI.md is not sent to the model: ", why]);
-    assert!(!stage.system().contains("Context from"), "{}", stage.system());
+    assert_eq!(blocks_in(&stage.system()), 0, "{}", stage.system());
     contains(&stage.output("/memory list").await, &["not sent to the model", why]);
 }
 

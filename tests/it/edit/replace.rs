@@ -138,18 +138,23 @@ fn an_empty_old_text_fills_an_empty_file_and_no_other() {
 fn text_that_is_not_there_is_an_error_that_shows_what_is() {
     let before = "alpha one\nbeta two\ngamma three\ndelta four\n";
     let message = check_failing(before, "gamma six seven", "x", "edit_no_occurrence_found");
-    let expected = "Most like it are lines 1 to 4:\n     1  alpha one\n     2  beta two\n";
-    assert!(message.contains(expected), "{message}");
-    assert!(message.contains("     3  gamma three\n"), "{message}");
+    expect![[r#"
+        Nothing was changed: old_string was not found in a.txt. Most like it are lines 1 to 4:
+             1  alpha one
+             2  beta two
+             3  gamma three
+             4  delta four
+        Copy old_string from the file exactly, white space included."#]]
+    .assert_eq(&message);
     let message = check_failing(before, "omega", "x", "edit_no_occurrence_found");
-    assert!(message.contains("read_file"), "{message}");
+    expect!["Nothing was changed: old_string was not found in a.txt. Nothing in the file is like it. Read the file again with read_file."].assert_eq(&message);
 }
 
 #[test]
 fn an_edit_that_was_made_already_is_recognised() {
     let message =
         check_failing("one\nnew text\n", "old words", "new text", "edit_no_occurrence_found");
-    assert!(message.contains("new_string is there, at line 2"), "{message}");
+    expect!["Nothing was changed: old_string was not found in a.txt. But new_string is there, at line 2: was it made already? Nothing in the file is like it. Read the file again with read_file."].assert_eq(&message);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_placeholder_for_what_is_left_out_is_refused() {
     let place = Place::new(&[("a.txt", b"a\nb\n")]);
     let args = write_args("a\n// ... rest of the code ...\n");
     let message = place.check_failing("write_file", args, "omission_placeholder");
-    assert!(message.contains("line 2"), "{message}");
+    expect!["Nothing was written: line 2 stands for text that was left out (`// ... rest of the code ...`), and that text would be lost. Give the text in full. If the line is really meant to be there, word it differently."].assert_eq(&message);
 }
 
 #[test]

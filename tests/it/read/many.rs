@@ -163,7 +163,16 @@ fn what_is_not_read_says_why() {
 
         --- End of content ---"#]].assert_eq(&answer(json!({ "include": ["**"], "exclude": [".*"] })));
     let fifo = answer(json!({ "include": ["fifo"] }));
-    assert!(fifo.contains("regular file"), "{fifo}");
+    expect![[r#"
+        no_files_read:
+        No files were read.
+
+        --- Not read ---
+
+        fifo: $ROOT/fifo is no regular file (but a device, a pipe or a socket).
+
+        --- End of content ---"#]]
+    .assert_eq(&fifo);
     let all = json!({ "respect_git_ignore": false, "respect_gemini_ignore": false });
     let args = json!({ "include": ["secret", "*.log"], "file_filtering_options": all });
     check_names(&project, args, &["a.log", "secret/key"]);

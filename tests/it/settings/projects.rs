@@ -1,5 +1,6 @@
 //! Settings of projects: trusted, unjudged, and not trusted.
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 
@@ -139,9 +140,11 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     let executables: Vec<_> = settings.executables().iter().map(ToString::to_string).collect();
     assert_eq!(executables, [r#"MCP server `new`: x env={"T":"$TOKEN"}"#]);
     let remarks = settings.remarks();
-    assert_eq!(remarks.len(), 2, "{remarks:?}");
-    assert!(remarks[0].contains(":2: `mcpServers.own` is ignored: it would replace your own"));
-    assert!(remarks[1].contains(":3: `mcpServers.new.trust` is ignored"));
+    let rule = |remark: &String| remark.split_once(".json").unwrap().1.to_owned();
+    let remarks: Vec<_> = remarks.iter().map(rule).collect();
+    expect![[r#"
+        :2: `mcpServers.own` would take the place of your own, which counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
+        :3: says `mcpServers.new.trust`, which counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`)."#]].assert_eq(&remarks.join("\n"));
     // In a folder that is trusted the project's counts.
     let settings = read(&trusted(place));
     assert_eq!(settings.mcp_servers["own"].command.as_deref(), Some("evil"));

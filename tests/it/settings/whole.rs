@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use expect_test::expect_file;
+use expect_test::{expect, expect_file};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -164,7 +164,10 @@ async fn a_prompt_needs_no_flag() {
     assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap()["response"], "fine");
     let ran = run(says.arg("-i").arg("go")).await;
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(42)));
-    assert!(ran.stderr.contains("-i needs a terminal"), "{}", ran.stderr);
+    expect![[r#"
+        tandem: -i is for a terminal, and standard input or output is none; use -p
+    "#]]
+    .assert_eq(&ran.stderr);
 }
 
 #[tokio::test]
