@@ -18,15 +18,13 @@ use tandem_agent::session::{
     Answer, ClientName, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason,
     TurnId,
 };
-use tandem_model::{Call, Chunk, Error, Finish, Usage};
+use tandem_model::{Call, Chunk, Finish, Usage};
 use tandem_tools::{self as tools, Access, Kind, Tool};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
-use crate::fakes::{Fake, Spy, host, is_end, other, parts, text, until};
-
-type Chunks = Vec<Result<Chunk, Error>>;
+use crate::fakes::{Chunks, Fake, Spy, host, is_end, other, parts, says, text, until};
 
 /// A session whose model is a spy, in a project and a home of its own.
 struct Stage {
@@ -34,10 +32,6 @@ struct Stage {
     spy: Arc<Spy>,
     told: Arc<std::sync::Mutex<Vec<String>>>,
     home: TempDir,
-}
-
-fn says(text: &str) -> Chunks {
-    vec![Ok(Chunk::Text(text.to_owned()))]
 }
 
 fn calls(name: &str, args: serde_json::Value) -> Chunks {

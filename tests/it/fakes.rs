@@ -14,7 +14,7 @@ use tandem_agent::permission::{Mode, PolicySetup};
 use tandem_agent::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
-use tandem_model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
+use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
@@ -212,19 +212,30 @@ pub(crate) fn is_end(event: &Event) -> bool {
     matches!(event, Event::TurnFinished { .. })
 }
 
+/// A model's answer to a prompt.
+pub(crate) type Chunks = Vec<Result<Chunk, Error>>;
+
+/// Returns an answer that says this.
+pub(crate) fn says(text: &str) -> Chunks {
+    vec![Ok(Chunk::Text(text.to_owned()))]
+}
+
+/// Returns an answer that calls this tool.
+pub(crate) fn calls(name: &str, args: Value) -> Chunks {
+    vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
+}
+
 /// A model that keeps what it is told, and answers from a list.
 pub(crate) struct Spy {
     told: Arc<Mutex<Vec<String>>>,
     /// The last system instruction.
     pub(crate) system: Mutex<String>,
-    answers: Mutex<Vec<Vec<Result<Chunk, Error>>>>,
+    answers: Mutex<Vec<Chunks>>,
 }
 
 impl Spy {
     /// The model, and what it is told: a line a message.
-    pub(crate) fn new(
-        answers: Vec<Vec<Result<Chunk, Error>>>,
-    ) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
+    pub(crate) fn new(answers: Vec<Chunks>) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
         let told = Arc::<Mutex<Vec<String>>>::default();
         let system = Mutex::default();
         let spy = Self { told: Arc::clone(&told), system, answers: Mutex::new(answers) };

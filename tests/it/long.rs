@@ -11,24 +11,21 @@ mod trouble;
 use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use tandem_agent::session::{
     Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason, TurnId,
 };
 use tandem_content::media::Media;
 use tandem_model::history::{INTERRUPTED, harden};
 use tandem_model::replay::Replay;
-use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
+use tandem_model::{Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
 use tandem_tools::{self as tools, Tool, ToolOutput};
 
-use crate::fakes::{Fake, is_end, parts, text, until};
-
-/// A model's answer to a prompt.
-type Answer = Vec<Result<Chunk, Error>>;
+use crate::fakes::{Chunks, Fake, calls, is_end, parts, says, text, until};
 
 /// A model that answers as a function does, and keeps what it is told.
 struct Says {
-    answer: Box<dyn Fn(&Prompt) -> Answer + Send + Sync>,
+    answer: Box<dyn Fn(&Prompt) -> Chunks + Send + Sync>,
     limit: Option<u64>,
     told: Mutex<Vec<Prompt>>,
 }
@@ -36,7 +33,7 @@ struct Says {
 impl Says {
     fn new(
         limit: Option<u64>,
-        answer: impl Fn(&Prompt) -> Answer + Send + Sync + 'static,
+        answer: impl Fn(&Prompt) -> Chunks + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self { answer: Box::new(answer), limit, told: Mutex::default() })
     }
@@ -83,15 +80,7 @@ impl Model for Says {
     }
 }
 
-fn says(text: &str) -> Answer {
-    vec![Ok(Chunk::Text(text.to_owned()))]
-}
-
-fn calls(name: &str, args: Value) -> Answer {
-    vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
-}
-
-fn snapshot(text: &str) -> Answer {
+fn snapshot(text: &str) -> Chunks {
     says(&format!("<state_snapshot>\n{text}\n</state_snapshot>"))
 }
 
@@ -175,7 +164,7 @@ fn compressions(events: &[Arc<Event>]) -> Vec<Arc<Compressed>> {
 fn model(
     limit: Option<u64>,
     rounds: usize,
-    summary: impl Fn(&Prompt) -> Answer + Send + Sync + 'static,
+    summary: impl Fn(&Prompt) -> Chunks + Send + Sync + 'static,
 ) -> Arc<Says> {
     let left = Mutex::new(rounds);
     Says::new(limit, move |prompt| {

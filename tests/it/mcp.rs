@@ -15,12 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tandem_agent::session::{
     Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
 };
 use tandem_mcp::{Hub, Limits, Load, Logins, ServerConfig, ServerReach, Setup};
-use tandem_model::{Call, Chunk, Error};
 use tandem_net::{Lookup, system_lookup};
 use tandem_tools::Host;
 use tandem_tools::scratch::Scratch;
@@ -30,17 +28,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
-use crate::fakes::{Spy, is_end, logins, parts, text, until};
-
-type Chunks = Vec<Result<Chunk, Error>>;
-
-fn says(text: &str) -> Chunks {
-    vec![Ok(Chunk::Text(text.to_owned()))]
-}
-
-fn calls(name: &str, args: Value) -> Chunks {
-    vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
-}
+use crate::fakes::{Chunks, Spy, calls, is_end, logins, parts, says, text, until};
 
 /// Returns the content that people are shown of a server's text.
 fn said(text: &str) -> Option<Content> {

@@ -6,29 +6,18 @@ use std::sync::{Arc, OnceLock};
 
 use expect_test::expect;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Event, Kind, Origin, Parts, Session};
-use tandem_model::{Call, Chunk, Error};
 use tandem_tools::{Access, Tool, ToolOutput, all};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::agent::{Agent, HANG, Setup};
-use crate::fakes::{Fake, Spy, host, is_end, parts, text, until};
+use crate::fakes::{Chunks, Fake, Spy, calls, host, is_end, parts, says, text, until};
 use crate::family::{is_gone, make_fifo};
 use crate::lifecycle::signal;
-
-type Chunks = Vec<Result<Chunk, Error>>;
-
-fn says(text: &str) -> Chunks {
-    vec![Ok(Chunk::Text(text.to_owned()))]
-}
-
-fn calls(name: &str, args: Value) -> Chunks {
-    vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
-}
 
 fn starts(command: &str) -> Chunks {
     let args = json!({ "command": command, "is_background": true, "delay_ms": 1 });

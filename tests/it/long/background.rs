@@ -27,7 +27,7 @@ struct Slow {
 
 impl Slow {
     /// One that answers as a function does that knows how many summaries have been asked for.
-    fn saying(answer: impl Fn(&Prompt, usize) -> Answer + Send + Sync + 'static) -> Arc<Self> {
+    fn saying(answer: impl Fn(&Prompt, usize) -> Chunks + Send + Sync + 'static) -> Arc<Self> {
         let asked = Arc::new(AtomicUsize::new(0));
         let so_far = Arc::clone(&asked);
         let says = move |prompt: &Prompt| answer(prompt, so_far.load(Ordering::Relaxed));
@@ -41,7 +41,7 @@ impl Slow {
 
     /// One that calls `t` until a summary is asked for, so often after that, and then ends the turn.
     /// In every other turn it only answers.
-    fn new(more: usize, summary: impl Fn(&Prompt) -> Answer + Send + Sync + 'static) -> Arc<Self> {
+    fn new(more: usize, summary: impl Fn(&Prompt) -> Chunks + Send + Sync + 'static) -> Arc<Self> {
         let left = AtomicUsize::new(more);
         let is_left = move || {
             left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
@@ -129,7 +129,7 @@ impl Model for Slow {
 /// A model that calls `t` until a summary is asked for, and refuses some of what it is told then.
 fn refusing(
     refuses: impl Fn(&Prompt) -> bool + Send + Sync + 'static,
-    summary: impl Fn(&Prompt) -> Answer + Send + Sync + 'static,
+    summary: impl Fn(&Prompt) -> Chunks + Send + Sync + 'static,
 ) -> Arc<Slow> {
     Slow::saying(move |prompt, asked| match prompt {
         _ if is_summary(prompt) => summary(prompt),

@@ -103,7 +103,7 @@ impl Model for Wild {
     }
 }
 
-fn sums_up(rng: &mut fastrand::Rng, forgotten: usize) -> Answer {
+fn sums_up(rng: &mut fastrand::Rng, forgotten: usize) -> Chunks {
     match rng.u8(..10) {
         0 => says(""),
         1 => snapshot(&"much ".repeat(20_000)),
@@ -118,7 +118,7 @@ fn sums_up(rng: &mut fastrand::Rng, forgotten: usize) -> Answer {
     }
 }
 
-fn anything(rng: &mut fastrand::Rng) -> Answer {
+fn anything(rng: &mut fastrand::Rng) -> Chunks {
     let retry = |discard| {
         let (delay, reason) = (Duration::ZERO, "again".to_owned());
         Ok(Chunk::Retry(Retry { reason, delay, attempt: 2, of: 3, discard }))

@@ -294,6 +294,6 @@ async fn a_model_that_takes_less_than_is_known_is_told_less_to_sum_up() {
     assert!(rooms.windows(2).all(|pair| pair[1] < pair[0]), "{rooms:?}");
 }
 
-fn too_long() -> Answer {
+fn too_long() -> Chunks {
     vec![Err(Error::ContextTooLong("too long".to_owned()))]
 }
