@@ -86,6 +86,18 @@ impl Setup {
         command
     }
 
+    /// Runs it to its end, without standard input.
+    pub(crate) async fn run(&self) -> Ran {
+        let home = TempDir::new().unwrap();
+        let mut command = self.command(home.path());
+        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = timeout(HANG, child.wait_with_output()).await.expect("it does not end");
+        let output = output.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        Ran { stdout, stderr, code: output.status.code(), home }
+    }
+
     pub(crate) fn start(&self) -> Agent {
         self.start_with(|command| command)
     }
@@ -96,6 +108,14 @@ impl Setup {
         let child = change(&mut self.command(home.path())).spawn().unwrap();
         Agent::of(child, home)
     }
+}
+
+/// Output and exit code of a run.
+pub(crate) struct Ran {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) home: TempDir,
 }
 
 /// The agent, as an editor sees it.

@@ -97,12 +97,10 @@ async fn a_token_in_the_environment_counts_too_and_an_empty_one_is_an_error() {
         Setup::default().file("token.txt", " \n"),
         Setup::default(), // no file
     ] {
-        let home = tempfile::TempDir::new().unwrap();
         let setup = setup.arg("serve").arg("--port").arg("0");
-        let mut command = setup.arg("--a2a-token-file").arg("token.txt").command(home.path());
-        let output = command.stderr(std::process::Stdio::piped()).output().await.unwrap();
-        assert!(!output.status.success());
-        told.push(String::from_utf8(output.stderr).unwrap());
+        let ran = setup.arg("--a2a-token-file").arg("token.txt").run().await;
+        assert_ne!(ran.code, Some(0));
+        told.push(ran.stderr);
     }
     expect![[r#"
         tandem: the A2A token is empty

@@ -275,7 +275,5 @@ async fn a_command_line_ends_with_the_turn_that_is_cancelled() {
 async fn a_prompt_on_the_command_line_may_be_one() {
     let setup =
         hears("for a script").file(&format!("{USER}x.toml"), &command("{{args}} for a script"));
-    let home = tempfile::TempDir::new().unwrap();
-    let output = setup.arg("-p").arg("/x it").command(home.path()).output().await.unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "heard");
+    assert_eq!(setup.arg("-p").arg("/x it").run().await.stdout, "heard\n");
 }

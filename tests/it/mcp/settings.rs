@@ -29,10 +29,8 @@ const HELLO: &str =
 
 /// Returns the event of `-p` that has the call's result.
 async fn result(setup: Setup) -> Value {
-    let home = tempfile::TempDir::new().unwrap();
     let setup = setup.arg("-p").arg("go").arg("--output-format").arg("stream-json");
-    let output = setup.command(home.path()).output().await.unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = setup.run().await.stdout;
     let result = said.lines().find(|line| line.contains(r#""type":"tool_result""#));
     serde_json::from_str(result.unwrap_or_else(|| panic!("{said}"))).unwrap()
 }
@@ -129,9 +127,7 @@ async fn what_is_said_of_the_folder_counts_at_once() {
 async fn why_a_web_service_cannot_be_reached_is_said_once() {
     let servers = json!({ "mcpServers": { "s": { "httpUrl": "http://127.0.0.1:1/mcp" } } });
     let setup = Setup::answers(json!([[{ "text": "hi" }]])).file(USER, &servers.to_string());
-    let home = tempfile::TempDir::new().unwrap();
-    let output = setup.arg("-p").arg("go").command(home.path()).output().await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = setup.arg("-p").arg("go").run().await.stderr;
     let expected = "tandem: The MCP server `s` is down: it cannot be reached: Connection refused";
     assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
 }
@@ -139,8 +135,6 @@ async fn why_a_web_service_cannot_be_reached_is_said_once() {
 #[tokio::test]
 async fn a_run_of_nothing_but_the_list_reaches_the_servers() {
     let setup = echoes().file(USER, &settings(json!({}))).var("MODE", "plain");
-    let home = tempfile::TempDir::new().unwrap();
-    let output = setup.arg("-p").arg("/mcp").command(home.path()).output().await.unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = setup.arg("-p").arg("/mcp").run().await.stdout;
     assert!(said.starts_with("**s**: ready"), "{said}");
 }

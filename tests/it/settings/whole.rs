@@ -8,33 +8,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::agent::{HANG, Setup, text};
+use crate::agent::{HANG, Ran, Setup, text};
 
 /// Of the user, from the workspace.
 const USER: &str = "../.gemini/settings.json";
 const PROJECT: &str = ".gemini/settings.json";
 
-/// Output and exit code of a run.
-struct Ran {
-    stdout: String,
-    stderr: String,
-    code: Option<i32>,
-    home: TempDir,
-}
-
-async fn run(setup: Setup) -> Ran {
-    let home = TempDir::new().unwrap();
-    let mut command = setup.command(home.path());
-    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let output = timeout(HANG, child.wait_with_output()).await.expect("it does not end").unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    Ran { stdout, stderr, code: output.status.code(), home }
-}
-
 /// A run of one prompt.
 async fn prompt(setup: Setup) -> Ran {
-    run(setup.arg("-p").arg("go")).await
+    setup.arg("-p").arg("go").run().await
 }
 
 fn call(name: &str, args: Value) -> Value {
@@ -59,7 +41,7 @@ async fn a_gemini_cli_users_settings_work_unchanged() {
         .arg("config")
         .arg("--model")
         .arg("gemini-2.5-pro");
-    let ran = run(setup).await;
+    let ran = setup.run().await;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let home = fs::canonicalize(ran.home.path()).unwrap().display().to_string();
     let shown = ran.stdout.replace(&home, "~");
@@ -86,7 +68,7 @@ async fn config_is_there_for_programs_too_and_shows_no_secret() {
             "b": { "url": "https://user:hush-5@host.example/hush-6?key=hush-7" } },
     });
     let setup = Setup::default().file(USER, &settings.to_string()).arg("config");
-    let ran = run(setup.clone().arg("--json")).await;
+    let ran = setup.clone().arg("--json").run().await;
     let shown: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(shown["settings"]["mcpServers"]["a"]["command"], "x");
     assert_eq!(shown["origins"]["model.name"], json!(["--model"]));
@@ -94,7 +76,7 @@ async fn config_is_there_for_programs_too_and_shows_no_secret() {
     assert!(place.ends_with(".gemini/settings.json:1"), "{place}");
     let remark = shown["remarks"][0].as_str().unwrap();
     assert!(remark.ends_with("settings.json:1: `tools.exclude` must be a list."), "{remark}");
-    let text = run(setup).await.stdout;
+    let text = setup.run().await.stdout;
     assert!(text.contains("mcpServers.b = https://host.example "), "{text}");
     assert!(!ran.stdout.contains("hush") && !text.contains("hush"), "{}{text}", ran.stdout);
 }
@@ -158,11 +140,11 @@ async fn a_session_has_as_many_turns_as_the_settings_say() {
 #[tokio::test]
 async fn a_prompt_needs_no_flag() {
     let says = Setup::answers(json!([[{ "text": "fine" }]]));
-    let ran = run(says.clone().arg("two").arg("words")).await;
+    let ran = says.clone().arg("two").arg("words").run().await;
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.code), ("fine\n", "", Some(0)));
-    let json = run(says.clone().arg("go").arg("-o").arg("json")).await;
+    let json = says.clone().arg("go").arg("-o").arg("json").run().await;
     assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap()["response"], "fine");
-    let ran = run(says.arg("-i").arg("go")).await;
+    let ran = says.arg("-i").arg("go").run().await;
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(42)));
     expect![[r#"
         tandem: -i is for a terminal, and standard input or output is none; use -p
