@@ -109,6 +109,16 @@ impl Terminal {
         self.keys(&["Enter"]);
     }
 
+    /// Types a prompt while a turn runs, and takes it back into the line.
+    pub(crate) fn take_back(&self, prompt: &str) {
+        self.line(prompt);
+        self.until(&format!("queued: {prompt}"));
+        self.keys(&["Up"]);
+        self.wait("the prompt in the line", |seen| {
+            seen.contains(&format!("› {prompt}")) && !seen.contains("queued")
+        });
+    }
+
     /// The screen and the scrollback.
     pub(crate) fn seen(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-S", "-"]).stdout).into_owned()
@@ -277,12 +287,7 @@ fn a_turn_is_cancelled_a_prompt_waits_and_is_taken_back() {
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("one");
     terminal.until("More");
-    terminal.line("two words");
-    terminal.until("queued: two words");
-    terminal.keys(&["Up"]);
-    terminal.wait("the prompt in the line", |seen| {
-        seen.contains("› two words") && !seen.contains("queued")
-    });
+    terminal.take_back("two words");
     terminal.keys(&["Escape"]);
     terminal.until("Cancelled.");
     terminal.keys(&["BTab"]);

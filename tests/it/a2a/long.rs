@@ -3,9 +3,22 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use super::server::{answer, asks, ends, shared, tool_call};
+use super::server::{Client, answer, asks, ends, shared, tool_call};
+use super::socket::Socket;
 use crate::agent::Setup;
 use crate::terminal::Terminal;
+
+/// Has a client and a terminal follow the session, the latter if there is tmux.
+async fn watch(client: Client) -> (Socket, Option<Terminal>) {
+    let mut socket = client.socket().await;
+    socket.call(1, "commands/get", json!({})).await;
+    let terminal = Terminal::open();
+    if let Some(terminal) = &terminal {
+        terminal.agent("", &format!("attach {}", client.port));
+        terminal.until("attached to");
+    }
+    (socket, terminal)
+}
 
 #[tokio::test]
 async fn the_editor_a_client_and_a_terminal_see_that_a_conversation_was_compressed() {
@@ -20,13 +33,7 @@ async fn the_editor_a_client_and_a_terminal_see_that_a_conversation_was_compress
         let id = it.editor.prompt("go").await;
         it.editor.until_answered(id, "allow").await;
     }
-    let mut socket = it.client.socket().await;
-    socket.call(1, "commands/get", json!({})).await;
-    let terminal = Terminal::open();
-    if let Some(terminal) = &terminal {
-        terminal.agent("", &format!("attach {}", it.client.port));
-        terminal.until("attached to");
-    }
+    let (mut socket, terminal) = watch(it.client).await;
     let id = it.editor.prompt("/compress").await;
     let read = it.editor.until_answered(id, "allow").await;
     let thoughts = read.iter().filter_map(|it| it["params"]["chunk"]["thought"].as_str());
@@ -54,13 +61,7 @@ async fn the_editor_a_client_and_a_terminal_see_that_a_conversation_was_compress
 async fn whoever_watches_is_asked_whether_a_model_that_repeats_itself_may_go_on() {
     let babble = json!({ "repeat": { "text": "Let me look at it once more. ", "times": 1000 } });
     let mut it = shared(&Setup::answers(json!([[babble]]))).await;
-    let mut socket = it.client.socket().await;
-    socket.call(1, "commands/get", json!({})).await;
-    let terminal = Terminal::open();
-    if let Some(terminal) = &terminal {
-        terminal.agent("", &format!("attach {}", it.client.port));
-        terminal.until("attached to");
-    }
+    let (mut socket, terminal) = watch(it.client).await;
     let id = it.editor.prompt("go").await;
     let question = it.editor.call_of("requestToolCallConfirmation").await;
     let described = &question["params"]["confirmation"]["description"];
