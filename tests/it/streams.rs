@@ -141,27 +141,27 @@ fn message(line: &str) -> Value {
 }
 
 #[tokio::test]
-async fn pipes() {
+async fn pipes_lose_no_message() {
     check(input_pipe, output_pipe).await;
 }
 
 #[tokio::test]
-async fn sockets() {
+async fn sockets_lose_no_message() {
     check(socket, socket).await;
 }
 
 #[tokio::test]
-async fn a_terminal_to_read_from() {
+async fn a_terminal_as_input_loses_no_message() {
     check(terminal, output_pipe).await;
 }
 
 #[tokio::test]
-async fn a_terminal_to_write_to() {
+async fn a_terminal_as_output_loses_no_message() {
     check(input_pipe, terminal).await;
 }
 
 #[tokio::test]
-async fn one_socket_for_both() {
+async fn one_socket_may_be_input_and_output() {
     let (agent, mut editor) = UnixStream::pair().unwrap();
     agent.set_nonblocking(true).unwrap();
     let home = TempDir::new().unwrap();
@@ -183,7 +183,7 @@ async fn one_socket_for_both() {
 }
 
 #[tokio::test]
-async fn files() {
+async fn input_and_output_may_be_files() {
     let home = TempDir::new().unwrap();
     let [input, output] = ["input", "output"].map(|name| home.path().join(name));
     fs::write(&input, "{\"id\":1,\"method\":\"initialize\"}\n").unwrap();
@@ -195,7 +195,7 @@ async fn files() {
 }
 
 #[tokio::test]
-async fn nothing() {
+async fn without_input_and_output_it_ends_well() {
     let home = TempDir::new().unwrap();
     let mut command = Setup::default().command(home.path());
     ends_well(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()).await;
