@@ -5,6 +5,7 @@
 #![expect(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 #![expect(clippy::unnecessary_wraps, reason = "what goes into a list is wrapped once")]
 #![expect(clippy::format_collect, reason = "speed does not matter here")]
+#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod a2a;
 mod agent;

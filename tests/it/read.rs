@@ -1,7 +1,5 @@
 //! The tools that read, list and search, called as a session calls them.
 
-#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
-
 mod file;
 mod find;
 mod grep;
