@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-pub(super) use self::login::{Entering, step};
+use super::clock::now;
 use super::complete;
 use super::input::{Edit, Input};
 use super::item::{HistoryItem, ItemBody};
@@ -20,7 +20,8 @@ use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, LoginOffer, LoginStage, Then};
 use super::signals::{Came, Signals};
-use super::{Quit, Ui, clipboard, draw, editor, markdown, now, prompt, signals};
+use super::ui::{Quit, Ui};
+use super::{clipboard, draw, editor, markdown, prompt, signals};
 
 /// Ctrl+C twice within this time quits.
 const TWICE: Duration = Duration::from_secs(2);

@@ -5,20 +5,17 @@ mod table;
 
 use std::mem;
 
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use self::settled::{CutPoint, settled};
+use self::settled::{CutPoint, OPTIONS, settled};
 use self::table::TableBuilder;
 use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
 use super::whole::wrap_words;
 use super::wrap::{Margin, line_as_seen, lines};
 use tandem_content::visible::visible;
-
-const OPTIONS: Options =
-    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// A text, of which the beginning may be in the scrollback already.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +37,7 @@ impl Growing {
     /// Removes and returns the part that will not change any more, and whether an empty row
     /// separates the rest from it.
     pub(super) fn settle(&mut self) -> Option<(Self, bool)> {
-        let CutPoint { at, reopen, context, joined, apart } = settled(self)?;
+        let CutPoint { at, reopen, context, joined, apart } = settled(&self.text, self.context)?;
         let text = reopen + &self.text[at..];
         self.text.truncate(at);
         let rest = Self { text, context, joined, goes_on: true };

@@ -1,8 +1,7 @@
 //! The offer to log in: there is no key, or it is not accepted.
 
-use super::Login;
 use super::input::Input;
-use super::service::KeyProvider;
+use super::service::{KeyProvider, Login};
 use tandem_agent::session::Millis;
 
 /// For so long after it has come up, keys still go where they went before.

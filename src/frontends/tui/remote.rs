@@ -4,10 +4,10 @@
 //! told of, so that a connection that was lost and found again loses nothing and tells nothing
 //! twice; what was asked of the session and not answered is asked again.
 
+mod agent;
 mod link;
 mod socket;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::link::{Link, SessionRequest, open};
+pub use self::agent::LocalAgent;
+use self::link::{ENVELOPE, Link, SessionRequest, open};
 use self::socket::SocketConnection;
 use super::news::{News, Reply};
 use tandem_agent::session::{
@@ -33,26 +34,6 @@ use tandem_wire::attach::{
 
 /// Number of unread news from which on no more are requested.
 const AHEAD: usize = 2;
-
-/// Size of a request apart from its parameters, in bytes.
-const ENVELOPE: usize = 200;
-
-/// An agent of this machine.
-#[derive(Debug, Clone)]
-pub struct LocalAgent {
-    /// Address that the agent listens at.
-    pub port: u16,
-    /// Token that the agent demands, if it does.
-    pub token: Option<String>,
-    /// The longest message that is read, in bytes.
-    pub line_bytes: usize,
-}
-
-impl fmt::Display for LocalAgent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "127.0.0.1:{}", self.port)
-    }
-}
 
 /// Result of an attempt to attach.
 pub enum Attached {

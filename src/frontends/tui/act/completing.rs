@@ -1,7 +1,7 @@
 //! Candidates for the word at the cursor, and the acceptance of one.
 
-use super::super::Ui;
 use super::super::complete::{self, Completable, FileIndex};
+use super::super::ui::Ui;
 
 /// Maximum number of files to choose from.
 const FILES: usize = 20_000;

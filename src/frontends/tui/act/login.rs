@@ -1,13 +1,14 @@
 //! Login, or the demonstration in its place.
 
 use futures::FutureExt as _;
-use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio_util::task::AbortOnDropHandle;
 
+use super::super::clock::now;
 use super::super::input::Input;
 use super::super::item::{HistoryItem, ItemBody, Tone};
+use super::super::login_attempt::{LoginAttempt, LoginStep};
 use super::super::offer::{Cause, LoginChoice, LoginOffer, LoginStage, Then};
-use super::super::{Login, Ui, now};
+use super::super::service::Login;
+use super::super::ui::Ui;
 use tandem_agent::session::{Millis, ModelError, PromptPart};
 
 /// The command that changes the model.
@@ -15,31 +16,6 @@ const SET_MODEL: &str = "/model set";
 
 /// The demonstration's id.
 const DEMO: &str = "replay";
-
-/// A key that is being got hold of. Dropped, that ends.
-pub(in super::super) struct Entering {
-    steps: UnboundedReceiver<LoginStep>,
-    _task: AbortOnDropHandle<()>,
-}
-
-/// Progress of a login.
-pub(in super::super) enum LoginStep {
-    /// A page has been opened at this address.
-    Opened(String),
-    /// Note on the new key, or the reason for which there is none.
-    Done(Result<String, String>),
-}
-
-/// The next step of it, if it goes on.
-pub(in super::super) async fn step(entering: &mut Option<Entering>) -> LoginStep {
-    match entering {
-        Some(entering) => {
-            let fault = || LoginStep::Done(Err("A fault of this program has ended it.".to_owned()));
-            entering.steps.recv().await.unwrap_or_else(fault)
-        }
-        None => std::future::pending().await,
-    }
-}
 
 impl Ui {
     /// Why a prompt would come to nothing for want of a key.
@@ -138,18 +114,8 @@ impl Ui {
 
     /// Has a key checked, or asked for in the browser.
     fn enter_key(&mut self, typed: Option<String>) {
-        let Some(Login { typed: check, browser, .. }) = self.way_in() else { return };
-        let (told, steps) = mpsc::unbounded_channel();
-        let opened = told.clone();
-        // Nobody listens any more when the user has left.
-        let done = match typed {
-            Some(key) => check(key),
-            None => {
-                browser(Box::new(move |url| _ = opened.send(LoginStep::Opened(url.to_owned()))))
-            }
-        };
-        let task = tokio::spawn(async move { _ = told.send(LoginStep::Done(done.await)) });
-        self.entering = Some(Entering { steps, _task: AbortOnDropHandle::new(task) });
+        let Some(login) = self.way_in() else { return };
+        self.login_attempt = Some(LoginAttempt::start(&login, typed));
     }
 
     pub(in super::super) fn entered(&mut self, step: LoginStep) {
@@ -157,11 +123,11 @@ impl Ui {
             (LoginStep::Opened(url), Some(offer)) => offer.stage = LoginStage::Browser(Some(url)),
             (LoginStep::Opened(_), None) => {}
             (LoginStep::Done(Ok(told)), _) => {
-                self.entering = None;
+                self.login_attempt = None;
                 self.logged_in(told);
             }
             (LoginStep::Done(Err(why)), offer) => {
-                self.entering = None;
+                self.login_attempt = None;
                 if let Some(offer) = offer {
                     let typed = matches!(offer.stage, LoginStage::Checking);
                     let again = LoginStage::Typing(Input::default());
@@ -221,7 +187,7 @@ impl Ui {
 
     /// One step back, at last out of it.
     pub(super) fn leave_login(&mut self) {
-        self.entering = None;
+        self.login_attempt = None;
         let Some(offer) = &mut self.state.offer else { return };
         offer.failure = None;
         if offer.back() {

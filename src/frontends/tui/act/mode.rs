@@ -1,7 +1,7 @@
 //! Choice of the mode, which says how much is allowed without a question: the next one, or one by
 //! its name.
 
-use super::super::Ui;
+use super::super::ui::Ui;
 use tandem_agent::session::Mode;
 
 /// The modes that a key goes through. Yolo is not among them: nobody is to get there by a key too

@@ -1,8 +1,9 @@
 //! The user's answer to a question.
 
+use super::super::clock::now;
 use super::super::dialog::{DialogChoice, Scroll};
 use super::super::input::Input;
-use super::super::{Ui, now};
+use super::super::ui::Ui;
 use tandem_agent::session::{Answer, AnswerError};
 
 impl Ui {

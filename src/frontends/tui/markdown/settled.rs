@@ -1,9 +1,11 @@
 //! The part of a growing text that will not change any more: it goes into the scrollback, so that
 //! the part to draw anew is never long.
 
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
-use super::{Growing, OPTIONS};
+/// Extensions of Markdown that are read.
+pub(in super::super) const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// Bytes past which a text is cut within a block, if possible.
 const LONG: usize = 2000;
@@ -48,9 +50,10 @@ enum BlockKind {
     Other,
 }
 
-/// Returns the end of the part that will not change, whatever follows.
-pub(in super::super) fn settled(growing: &Growing) -> Option<CutPoint> {
-    let (text, shown) = (readable(&growing.text), growing.context);
+/// Returns the end of the part that will not change, whatever follows. The first `shown` bytes are
+/// only context.
+pub(in super::super) fn settled(text: &str, shown: usize) -> Option<CutPoint> {
+    let text = readable(text);
     let path = last_blocks(text);
     let cut = at_the_top(text, &path).filter(|cut| cut.at > shown);
     let begins = cut.as_ref().map_or(shown, |cut| cut.at);

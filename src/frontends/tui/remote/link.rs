@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::news::News;
-use super::LocalAgent;
+use super::agent::LocalAgent;
 use super::socket::{ConnectError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
@@ -20,6 +20,9 @@ use tandem_wire::attach::{
     self, EVENTS, EventsParams, EventsResult, OPEN, OpenParams, OpenResult, REFUSED,
 };
 use tandem_wire::rpc::{CallError, Peer};
+
+/// Size of a request apart from its parameters, in bytes.
+pub(super) const ENVELOPE: usize = 200;
 
 /// Waits before attempts to connect again.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
@@ -133,7 +136,7 @@ impl Link {
         &self,
         peer: &Peer,
     ) -> BoxFuture<'static, Result<EventsResult<Box<RawValue>>, CallError>> {
-        let bytes = self.agent.line_bytes.saturating_sub(super::ENVELOPE);
+        let bytes = self.agent.line_bytes.saturating_sub(ENVELOPE);
         peer.call(EVENTS, &EventsParams { from: self.next, bytes })
     }
 

@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::LocalAgent;
+use super::agent::LocalAgent;
 use tandem_wire::attach::PATH;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Peer, Responder};

@@ -5,7 +5,7 @@ use super::{CutPoint, settled};
 
 #[track_caller]
 fn cut(text: &str, before: Option<&str>, reopen: &str) {
-    let cut = settled(&Growing::new(text.to_owned()));
+    let cut = settled(text, 0);
     assert_eq!(cut.as_ref().map(|cut| &text[..cut.at]), before);
     assert_eq!(cut.map_or(String::new(), |CutPoint { reopen, .. }| reopen), reopen);
 }
