@@ -82,8 +82,8 @@ pub use tandem_model::{Error as ModelError, Retry, ToolDeclaration, Usage};
 use tandem_tools::background::Background;
 pub use tandem_tools::terminals::Program;
 pub use tandem_tools::{
-    Access, Content, DiffLine, FileDiff, Kind, LineDiff, Location, ServerAnswer, Side, Source,
-    Summary, Todo, TodoStatus, ToolOutput,
+    Access, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer, Side, Summary,
+    Todo, TodoStatus, ToolKind, ToolOutput, WebSource,
 };
 
 /// A live conversation, as front ends hold it.

@@ -14,7 +14,8 @@ use super::result::CollectedContent;
 use super::server::Server;
 use super::tool::failed;
 use tandem_tools::{
-    Access, Invocation, Kind, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse,
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    parse,
 };
 use tandem_tools::{one_line, shorten};
 
@@ -132,7 +133,7 @@ impl Tool for ListResources {
                     "serverName": { "type": "string", "description": "Lists only the resources of this server." }
                 }
             }),
-            kind: Kind::List,
+            kind: ToolKind::List,
         }
     }
 
@@ -216,7 +217,7 @@ impl Tool for ReadResource {
                 },
                 "required": ["uri"]
             }),
-            kind: Kind::Read,
+            kind: ToolKind::Read,
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use tandem_content::media::Media;
 use tandem_tools::plain;
-use tandem_tools::{Content, Limits, ServerAnswer};
+use tandem_tools::{ResultContent, ServerAnswer, ToolLimits};
 use tandem_tools::{one_line, shorten};
 
 /// Characters of an address or a type in a sentence.
@@ -115,10 +115,11 @@ impl CollectedContent {
     }
 
     /// For people and their programs.
-    pub(super) fn shown(&self, limits: &Limits) -> Option<Content> {
+    pub(super) fn shown(&self, limits: &ToolLimits) -> Option<ResultContent> {
         let text = shorten(&self.text, limits.output_chars).into_owned();
         let structured = self.structured.clone();
-        (!text.is_empty()).then_some(Content::Server(Box::new(ServerAnswer { text, structured })))
+        (!text.is_empty())
+            .then_some(ResultContent::Server(Box::new(ServerAnswer { text, structured })))
     }
 }
 

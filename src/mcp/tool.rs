@@ -15,7 +15,8 @@ use super::server::Server;
 use tandem_content::visible::visible_line;
 use tandem_tools::one_line;
 use tandem_tools::{
-    Access, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits, ToolOutput,
+    ToolSpec,
 };
 
 /// Characters of a name, and of a line that says what is called.
@@ -38,7 +39,7 @@ impl Tool for McpTool {
             aliases: &[],
             description: self.tool.description.clone(),
             parameters: self.tool.parameters.clone(),
-            kind: Kind::Other,
+            kind: ToolKind::Other,
         }
     }
 
@@ -148,7 +149,7 @@ fn odd(server: &Server, what: &str) -> ToolError {
 fn output(
     server: &Server,
     result: CallToolResult,
-    limits: &Limits,
+    limits: &ToolLimits,
 ) -> Result<ToolOutput, ToolError> {
     let failed = result.is_error == Some(true);
     let gathered = CollectedContent::of(result.content).with_structured(result.structured_content);

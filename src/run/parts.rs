@@ -8,13 +8,13 @@ use tandem_agent::session::{Memory, Places};
 use tandem_net::{self as net, Reach};
 use tandem_settings::{self as config, Credentials, Env, Settings, Trust};
 use tandem_tools::workspace::IgnoreSettings;
-use tandem_tools::{self as tools, Search, Tool, WebSetup};
+use tandem_tools::{self as tools, Tool, WebSearch, WebSetup};
 
 /// Returns the tools that the model may call, but for what servers offer.
 pub(super) fn tools(
     settings: &Settings,
     memory: &Memory,
-    search: impl Search + 'static,
+    search: impl WebSearch + 'static,
 ) -> Vec<Arc<dyn Tool>> {
     let mut tools = tools::all();
     tools.push(tools::web_fetch(web(settings)));

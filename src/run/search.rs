@@ -9,7 +9,7 @@ use tandem_model::gemini::Gemini;
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_settings::Credentials;
-use tandem_tools::{Search, SearchAnswer, Source};
+use tandem_tools::{SearchAnswer, WebSearch, WebSource};
 
 pub(super) struct GoogleSearch {
     credentials: Arc<Credentials>,
@@ -41,14 +41,14 @@ impl GoogleSearch {
 }
 
 #[async_trait]
-impl Search for GoogleSearch {
+impl WebSearch for GoogleSearch {
     fn is_ready(&self) -> bool {
         self.credentials.endpoint(Provider::Gemini).is_ok()
     }
 
     async fn search(&self, query: &str) -> Result<SearchAnswer, String> {
         let found = self.gemini()?.search(query).await.map_err(|error| error.to_string())?;
-        let source = |(title, url)| Source { title, url };
+        let source = |(title, url)| WebSource { title, url };
         let sources = found.sources.into_iter().map(source).collect();
         Ok(SearchAnswer { text: found.text, sources })
     }

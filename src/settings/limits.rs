@@ -20,7 +20,7 @@ pub struct Limits {
     /// Bytes of a session's log that are kept in memory.
     pub log_bytes: usize,
     /// Limits of tools.
-    pub tools: tools::Limits,
+    pub tools: tools::ToolLimits,
     /// Limits of MCP servers.
     pub mcp: mcp::Limits,
     /// Limits of the user's own commands.
@@ -80,7 +80,7 @@ impl Default for Limits {
             stdin_bytes: 8 << 20,
             rounds: 100,
             log_bytes: 16 << 20,
-            tools: tools::Limits::default(),
+            tools: tools::ToolLimits::default(),
             mcp: mcp::Limits::default(),
             commands: commands::CustomLimits::default(),
             model: model::options::RequestOptions::default(),

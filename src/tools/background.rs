@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::limits::Limits;
+use super::limits::ToolLimits;
 use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
 use parking_lot::Mutex;
@@ -85,7 +85,7 @@ struct JobStatus {
 
 impl Background {
     /// Nothing runs yet.
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &ToolLimits) -> Self {
         let ending = CancellationToken::new();
         Self {
             most: limits.background_commands,

@@ -7,9 +7,9 @@ use super::blocking::blocking;
 use super::context::ToolContext;
 use super::host::Host;
 use super::invocation::{Invocation, Summary};
-use super::limits::Limits;
+use super::limits::ToolLimits;
 use super::off_thread::{off_thread, to_the_end};
-use super::output::{Content, FileDiff, ToolError, ToolOutput};
+use super::output::{FileDiff, ResultContent, ToolError, ToolOutput};
 use super::preimages::{ContentId, FileChange, Preimage};
 use super::text::{self, TextFormat, Unencodable};
 use super::{diff, files};
@@ -78,7 +78,7 @@ impl Original {
     }
 
     /// Encodes a new text as the file is encoded.
-    fn encode(&self, new: &str, limits: &Limits) -> Result<Vec<u8>, ToolError> {
+    fn encode(&self, new: &str, limits: &ToolLimits) -> Result<Vec<u8>, ToolError> {
         let lacking = |error: Unencodable| {
             let path = self.path.display();
             let message = format!(
@@ -117,7 +117,7 @@ pub(super) struct Proposal {
 
 impl Proposal {
     /// The call that makes the change.
-    pub(super) fn into_invocation(self, mut summary: Summary, limits: &Limits) -> Invocation {
+    pub(super) fn into_invocation(self, mut summary: Summary, limits: &ToolLimits) -> Invocation {
         if let Err(error) = self.original.encode(&self.new, limits) {
             return Invocation::failing(summary, error);
         }
@@ -172,14 +172,14 @@ impl Proposal {
         Ok(Write { after: ContentId::of(&bytes), bytes, edited, before })
     }
 
-    fn output(&self, edited: Option<&Arc<str>>, limits: &Limits) -> ToolOutput {
-        let shown = Some(Content::Diff(self.diff(edited.unwrap_or(&self.new))));
+    fn output(&self, edited: Option<&Arc<str>>, limits: &ToolLimits) -> ToolOutput {
+        let shown = Some(ResultContent::Diff(self.diff(edited.unwrap_or(&self.new))));
         let text = self.report(edited.map(|edited| &**edited), limits);
         ToolOutput { text, media: Vec::new(), shown }
     }
 
     /// Returns the report to the model.
-    fn report(&self, edited: Option<&str>, limits: &Limits) -> String {
+    fn report(&self, edited: Option<&str>, limits: &ToolLimits) -> String {
         let Self { original, new, done } = self;
         if let Some(edited) = edited {
             let changes = diff::unified(new, edited, limits);

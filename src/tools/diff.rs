@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use similar::{ChangeTag, TextDiff};
 
-use super::limits::Limits;
+use super::limits::ToolLimits;
 use super::text::normalise;
 use tandem_content::visible::visible;
 
@@ -16,7 +16,7 @@ const CONTEXT: usize = 5;
 const COMPARING: Duration = Duration::from_secs(2);
 
 /// A unified diff without file names, for a model: cut to the limits. Line endings do not count.
-pub(super) fn unified(old: &str, new: &str, limits: &Limits) -> String {
+pub(super) fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
     let (old, new) = (normalise(old), normalise(new));
     let (old, new) = (split(&old), split(&new));
     let diff = compare(COMPARING, &old, &new);
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn check(old: &str, new: &str, expected: &str) {
-        let limits = Limits { line_chars: 8, output_chars: 200, ..Limits::default() };
+        let limits = ToolLimits { line_chars: 8, output_chars: 200, ..ToolLimits::default() };
         assert_eq!(unified(old, new, &limits), expected);
     }
 
@@ -279,7 +279,7 @@ mod tests {
             "@@ -0,0 +1 @@\n+12345678... [truncated]\n\\ No newline at end of file\n",
         );
         let many = "line\n".repeat(100);
-        let limits = Limits { output_chars: 100, ..Limits::default() };
+        let limits = ToolLimits { output_chars: 100, ..ToolLimits::default() };
         let shown = unified("", &many, &limits);
         assert!(shown.ends_with("+line\n[the rest of the diff is left out]\n"), "{shown}");
         assert!(shown.len() < 120);

@@ -15,13 +15,13 @@ use super::args::{self, FilterArgs, parse};
 use super::blocking::{Deadline, blocking};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::limits::Limits;
+use super::limits::ToolLimits;
 use super::output::{ToolError, ToolOutput};
 use super::pattern::GlobPattern;
 use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::{LABEL_CHARS, PathTarget};
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 
 /// Files that changed since then come first.
 const RECENT: Duration = Duration::from_hours(24);
@@ -74,7 +74,7 @@ impl Tool for Glob {
                 },
                 "required": ["pattern"],
             }),
-            kind: Kind::Find,
+            kind: ToolKind::Find,
         }
     }
 
@@ -167,7 +167,7 @@ fn report(
     label: &str,
     found: Smallest<MatchedFile>,
     timed_out: bool,
-    limits: &Limits,
+    limits: &ToolLimits,
 ) -> ToolOutput {
     let given = found.given();
     let found = found.into_sorted();

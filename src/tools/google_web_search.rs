@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::args::parse;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::output::{Content, Source, ToolError, ToolOutput};
+use super::output::{ResultContent, ToolError, ToolOutput, WebSource};
 use super::plain::plain;
 use super::shorten::one_line;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use super::web_fetch::marked;
 
 /// Characters of a query, of a title and of an address.
@@ -22,7 +22,7 @@ const ADDRESS: usize = 4096;
 
 /// A search engine.
 #[async_trait]
-pub trait Search: Send + Sync {
+pub trait WebSearch: Send + Sync {
     /// Returns whether searches can be made, as far as is known without the network.
     fn is_ready(&self) -> bool;
 
@@ -36,12 +36,12 @@ pub struct SearchAnswer {
     /// The answer, with `[1]` behind what the first source says.
     pub text: String,
     /// In the order of their numbers.
-    pub sources: Vec<Source>,
+    pub sources: Vec<WebSource>,
 }
 
 /// The tool.
 pub(super) struct GoogleWebSearch {
-    pub(super) search: Arc<dyn Search>,
+    pub(super) search: Arc<dyn WebSearch>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ impl Tool for GoogleWebSearch {
                 },
                 "required": ["query"],
             }),
-            kind: Kind::Fetch,
+            kind: ToolKind::Fetch,
         }
     }
 
@@ -92,7 +92,11 @@ impl Tool for GoogleWebSearch {
     }
 }
 
-async fn run(search: &dyn Search, query: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+async fn run(
+    search: &dyn WebSearch,
+    query: &str,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let found = cx.cancel.run_until_cancelled(search.search(query)).await;
     let Some(found) = found else { return Err(ToolError::cancelled()) };
     let SearchAnswer { text, sources } =
@@ -102,13 +106,13 @@ async fn run(search: &dyn Search, query: &str, cx: &ToolContext) -> Result<ToolO
     if !sources.is_empty() {
         told.push_str("\n\nSources:\n");
     }
-    for (number, Source { title, url }) in (1..).zip(&sources) {
+    for (number, WebSource { title, url }) in (1..).zip(&sources) {
         told.push_str(&format!("[{number}] {title} ({url})\n"));
     }
     let text = marked("Found on the web", &told);
-    Ok(ToolOutput { text, media: Vec::new(), shown: Some(Content::Sources(sources)) })
+    Ok(ToolOutput { text, media: Vec::new(), shown: Some(ResultContent::Sources(sources)) })
 }
 
-fn clean(Source { title, url }: Source) -> Source {
-    Source { title: one_line(&title, TITLE), url: one_line(&url, ADDRESS) }
+fn clean(WebSource { title, url }: WebSource) -> WebSource {
+    WebSource { title: one_line(&title, TITLE), url: one_line(&url, ADDRESS) }
 }

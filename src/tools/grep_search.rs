@@ -28,7 +28,7 @@ use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
 use super::shorten::one_line;
 use super::target::{LABEL_CHARS, PathTarget};
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use super::workspace::Respect;
 
 /// Matches, if the model does not say how many.
@@ -89,7 +89,7 @@ impl Tool for GrepSearch {
                 them when there are few. Ignored and binary files are left out."
                 .to_owned(),
             parameters: parameters(),
-            kind: Kind::Search,
+            kind: ToolKind::Search,
         }
     }
 

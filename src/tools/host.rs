@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::background::Background;
 use super::disk::Disk;
 use super::files::Files;
-use super::limits::Limits;
+use super::limits::ToolLimits;
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::outputs::Outputs;
@@ -34,7 +34,7 @@ pub struct Host {
     /// Contents of files before they were changed.
     pub preimages: Preimages,
     /// Bounds of what tools do.
-    pub limits: Limits,
+    pub limits: ToolLimits,
 }
 
 impl Host {
@@ -43,7 +43,7 @@ impl Host {
         workspace: Workspace,
         terminals: Arc<Terminals>,
         scratch: Scratch,
-        limits: Limits,
+        limits: ToolLimits,
     ) -> Self {
         let scratch = Arc::new(scratch);
         Self {

@@ -74,7 +74,7 @@ pub struct Summary {
     /// One line.
     pub label: String,
     /// The places it is about; the last is the one to look at.
-    pub locations: Vec<Location>,
+    pub locations: Vec<FileLocation>,
     /// The change it proposes.
     pub diff: Option<FileDiff>,
 }
@@ -88,14 +88,14 @@ impl Summary {
     /// Adds a place.
     #[must_use]
     pub fn at(mut self, path: &Path, line: Option<u32>) -> Self {
-        self.locations.push(Location { path: path.display().to_string(), line });
+        self.locations.push(FileLocation { path: path.display().to_string(), line });
         self
     }
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Location {
+pub struct FileLocation {
     /// Absolute.
     pub path: String,
     /// From 1.

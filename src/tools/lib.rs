@@ -56,18 +56,18 @@ use std::sync::Arc;
 pub use self::args::parse;
 pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
-pub use self::google_web_search::{Search, SearchAnswer};
+pub use self::google_web_search::{SearchAnswer, WebSearch};
 pub use self::host::Host;
-pub use self::invocation::{Access, Hints, Invocation, Location, Summary};
-pub use self::limits::Limits;
+pub use self::invocation::{Access, FileLocation, Hints, Invocation, Summary};
+pub use self::limits::ToolLimits;
 pub use self::name_list::NameList;
 pub use self::output::{
-    Content, FileDiff, ServerAnswer, Source, Todo, TodoStatus, ToolError, ToolOutput,
+    FileDiff, ResultContent, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput, WebSource,
 };
 pub use self::plain::plain;
 pub use self::read_many_files::NO_FILES_READ;
 pub use self::shorten::{one_line, shorten};
-pub use self::tool::{Kind, Tool, ToolSpec};
+pub use self::tool::{Tool, ToolKind, ToolSpec};
 pub use self::web_fetch::WebSetup;
 
 /// Every built-in tool, in the order that models are told of them.
@@ -98,7 +98,7 @@ pub fn web_fetch(setup: WebSetup) -> Arc<dyn Tool> {
 }
 
 /// The tool that searches the web.
-pub fn google_web_search(search: Arc<dyn Search>) -> Arc<dyn Tool> {
+pub fn google_web_search(search: Arc<dyn WebSearch>) -> Arc<dyn Tool> {
     Arc::new(google_web_search::GoogleWebSearch { search })
 }
 

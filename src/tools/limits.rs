@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bounds of what tools do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ToolLimits {
     /// Bytes of a file that is read or edited.
     pub file_bytes: u64,
     /// Lines of a file that are read at once.
@@ -41,7 +41,7 @@ pub struct Limits {
     pub tree_entries: usize,
 }
 
-impl Default for Limits {
+impl Default for ToolLimits {
     fn default() -> Self {
         Self {
             file_bytes: 20 << 20,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 
 /// The tool.
 pub(super) struct ListBackgroundProcesses;
@@ -21,7 +21,7 @@ impl Tool for ListBackgroundProcesses {
                 they fare."
                 .to_owned(),
             parameters: json!({ "type": "object", "properties": {}, "required": [] }),
-            kind: Kind::Read,
+            kind: ToolKind::Read,
         }
     }
 
@@ -44,7 +44,7 @@ fn list(cx: &ToolContext) -> ToolOutput {
     let lines: String = lines.collect();
     ToolOutput {
         text: lines.clone(),
-        shown: Some(super::Content::Output(lines)),
+        shown: Some(super::ResultContent::Output(lines)),
         ..ToolOutput::default()
     }
 }

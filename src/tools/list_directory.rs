@@ -13,12 +13,12 @@ use super::args::{self, FilterArgs, parse};
 use super::blocking::blocking;
 use super::context::ToolContext;
 use super::invocation::Invocation;
-use super::limits::Limits;
+use super::limits::ToolLimits;
 use super::output::{ToolError, ToolOutput};
 use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::PathTarget;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use super::workspace::Respect;
 
 /// The tool.
@@ -64,7 +64,7 @@ impl Tool for ListDirectory {
                 },
                 "required": ["dir_path"],
             }),
-            kind: Kind::List,
+            kind: ToolKind::List,
         }
     }
 
@@ -166,7 +166,7 @@ fn report(
     dir: &Path,
     entries: Smallest<(EntryKind, PathBuf)>,
     hidden: &HiddenCounts,
-    limits: &Limits,
+    limits: &ToolLimits,
 ) -> ToolOutput {
     let given = entries.given();
     let mut text = match given {

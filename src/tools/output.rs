@@ -22,19 +22,23 @@ pub struct ToolOutput {
     /// For the model to look at.
     pub media: Vec<Media>,
     /// For people; `None` when the label says it all.
-    pub shown: Option<Content>,
+    pub shown: Option<ResultContent>,
 }
 
 impl ToolOutput {
     /// Text for the model, and Markdown for people.
     pub fn new(text: impl Into<String>, shown: impl Into<String>) -> Self {
-        Self { text: text.into(), media: Vec::new(), shown: Some(Content::Markdown(shown.into())) }
+        Self {
+            text: text.into(),
+            media: Vec::new(),
+            shown: Some(ResultContent::Markdown(shown.into())),
+        }
     }
 }
 
 /// Result of a call, for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Content {
+pub enum ResultContent {
     /// A sentence or a list.
     Markdown(String),
     /// A program's output: plain text.
@@ -44,21 +48,21 @@ pub enum Content {
     /// The todo list as it is now.
     Todos(Vec<Todo>),
     /// The pages that an answer is from, by numbers.
-    Sources(Vec<Source>),
+    Sources(Vec<WebSource>),
     /// The answer of an MCP server.
     Server(Box<ServerAnswer>),
 }
 
 /// A page of the web that an answer is from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct WebSource {
     /// One line; may be empty.
     pub title: String,
     /// One line; may be empty.
     pub url: String,
 }
 
-impl Source {
+impl WebSource {
     /// Returns a numbered list of pages, in Markdown.
     pub fn list(sources: &[Self]) -> String {
         let line = |(number, Self { title, url }): (usize, &Self)| match title.as_str() {
@@ -143,7 +147,7 @@ pub struct ToolError {
     /// The reason, and what to do instead.
     pub message: String,
     /// For people, where it is not the message.
-    pub shown: Option<Content>,
+    pub shown: Option<ResultContent>,
 }
 
 impl ToolError {

@@ -13,8 +13,8 @@ use super::args::parse;
 use super::background::Job;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::output::{Content, ToolError, ToolOutput};
-use super::tool::{Kind, Tool, ToolSpec};
+use super::output::{ResultContent, ToolError, ToolOutput};
+use super::tool::{Tool, ToolKind, ToolSpec};
 
 /// Lines that are read if nothing is said.
 const LINES: usize = 100;
@@ -64,7 +64,7 @@ impl Tool for ReadBackgroundOutput {
                 },
                 "required": ["pid"],
             }),
-            kind: Kind::Read,
+            kind: ToolKind::Read,
         }
     }
 
@@ -107,7 +107,7 @@ async fn read(
     let output = output.trim_end();
     Ok(ToolOutput {
         text: format!("{state}\nOutput: {output}"),
-        shown: Some(Content::Output(format!("{output}\n{state}"))),
+        shown: Some(ResultContent::Output(format!("{output}\n{state}"))),
         ..ToolOutput::default()
     })
 }

@@ -14,10 +14,10 @@ use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
 use super::files::FileKind;
 use super::invocation::Invocation;
-use super::limits::Limits;
-use super::output::{Content, ToolError, ToolOutput};
+use super::limits::ToolLimits;
+use super::output::{ResultContent, ToolError, ToolOutput};
 use super::target::PathTarget;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use super::workspace::Respect;
 use super::{args, text};
 use tandem_content::media::Media;
@@ -94,7 +94,7 @@ impl Tool for ReadFile {
                 },
                 "required": ["file_path"],
             }),
-            kind: Kind::Read,
+            kind: ToolKind::Read,
         }
     }
 
@@ -134,7 +134,7 @@ fn output(
     target: &PathTarget,
     bytes: &[u8],
     lines: Option<LineSpan>,
-    limits: &Limits,
+    limits: &ToolLimits,
 ) -> Result<ToolOutput, ToolError> {
     let label = &target.label;
     let text = match contents(&target.path, bytes)? {
@@ -143,7 +143,7 @@ fn output(
             let kind = media.kind();
             return Ok(ToolOutput {
                 text: format!("The {kind} file {label} ({}) is attached.", media.mime_type),
-                shown: Some(Content::Markdown(format!("Read {kind} file: {label}"))),
+                shown: Some(ResultContent::Markdown(format!("Read {kind} file: {label}"))),
                 media: vec![media],
             });
         }
@@ -161,7 +161,7 @@ fn output(
     }
     let cut = if cut == 0 { String::new() } else { format!(" ({cut} long line(s) cut)") };
     let shown = format!("Read lines {first}-{last} of {total} from {label}{cut}");
-    let shown = (!excerpt.is_whole()).then_some(Content::Markdown(shown));
+    let shown = (!excerpt.is_whole()).then_some(ResultContent::Markdown(shown));
     Ok(ToolOutput { text: excerpt.into_text(limits), shown, media: Vec::new() })
 }
 
@@ -174,7 +174,7 @@ pub(super) enum Contents {
 }
 
 /// Returns how many bytes of a file are read at most.
-pub(super) fn max_bytes(path: &Path, limits: &Limits) -> u64 {
+pub(super) fn max_bytes(path: &Path, limits: &ToolLimits) -> u64 {
     let svg = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
     if svg { SVG_BYTES.min(limits.file_bytes) } else { limits.file_bytes }
 }

@@ -12,11 +12,11 @@ use super::args::{FilterArgs, parse};
 use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::output::{Content, ToolError, ToolOutput};
+use super::output::{ResultContent, ToolError, ToolOutput};
 use super::read_file::excerpt::{Excerpt, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use tandem_content::media::Media;
 
 /// Characters of the patterns in a label.
@@ -70,7 +70,7 @@ impl Tool for ReadManyFiles {
                 },
                 "required": ["include"],
             }),
-            kind: Kind::Read,
+            kind: ToolKind::Read,
         }
     }
 
@@ -220,7 +220,7 @@ impl Collector {
             let _ = write!(text, "--- Not read ---\n\n{}\n\n", skipped.join("\n"));
         }
         text += "--- End of content ---";
-        let shown = Some(Content::Markdown(shown(&read, &skipped)));
+        let shown = Some(ResultContent::Markdown(shown(&read, &skipped)));
         if read.is_empty() {
             return Err(ToolError { shown, ..ToolError::new("no_files_read", text) });
         }

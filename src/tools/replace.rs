@@ -17,7 +17,7 @@ use super::change::{Original, Proposal, created, failing};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::ToolError;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use super::{omission, text};
 
 /// Characters of the texts that a label shows.
@@ -92,7 +92,7 @@ impl Tool for Replace {
                 },
                 "required": ["file_path", "instruction", "old_string", "new_string"],
             }),
-            kind: Kind::Edit,
+            kind: ToolKind::Edit,
         }
     }
 

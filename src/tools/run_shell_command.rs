@@ -17,12 +17,12 @@ use super::args::parse;
 use super::background::JobState;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::limits::Limits;
-use super::output::{Content, ToolError, ToolOutput};
+use super::limits::ToolLimits;
+use super::output::{ResultContent, ToolError, ToolOutput};
 use super::shell_output::OutputBuffer;
 use super::shorten::shorten;
 use super::terminals::RunningCommand;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 
 /// Between two updates of the live output.
 const SHOW_EVERY: Duration = Duration::from_millis(300);
@@ -84,7 +84,7 @@ impl Tool for RunShellCommand {
                 },
                 "required": ["command"]
             }),
-            kind: Kind::Execute,
+            kind: ToolKind::Execute,
         }
     }
 
@@ -198,7 +198,11 @@ async fn leave_running(
         JobState::Ended(Some(status)) if !status.success() => {
             Err(ToolError::new("shell_exit", text))
         }
-        _ => Ok(ToolOutput { shown: Some(Content::Output(text.clone())), text, media: Vec::new() }),
+        _ => Ok(ToolOutput {
+            shown: Some(ResultContent::Output(text.clone())),
+            text,
+            media: Vec::new(),
+        }),
     }
 }
 
@@ -253,7 +257,7 @@ fn report(
     status: Option<ExitStatus>,
     output: &OutputBuffer,
     running: &RunningCommand,
-    limits: &Limits,
+    limits: &ToolLimits,
 ) -> Result<ToolOutput, ToolError> {
     let written = output.text();
     let (code, signal) = status.map_or((None, None), |it| (it.code(), it.signal()));
@@ -282,9 +286,9 @@ fn report(
     let shown = match (written.trim().is_empty(), ended.is_empty()) {
         (false, _) => {
             let output = shorten(&written, limits.output_chars);
-            Some(Content::Output(format!("{}\n{ended}", output.trim_end())))
+            Some(ResultContent::Output(format!("{}\n{ended}", output.trim_end())))
         }
-        (true, false) => Some(Content::Markdown(ended.clone())),
+        (true, false) => Some(ResultContent::Markdown(ended.clone())),
         (true, true) => None,
     };
     if ended.is_empty() {

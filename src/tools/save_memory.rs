@@ -15,7 +15,7 @@ use super::invocation::{Access, Invocation, Summary};
 use super::off_thread::off_thread;
 use super::output::{FileDiff, ToolError, ToolOutput};
 use super::shorten::one_line;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 
 /// Bytes of the file at most.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -58,7 +58,7 @@ impl Tool for SaveMemory {
                 },
                 "required": ["fact"],
             }),
-            kind: Kind::Think,
+            kind: ToolKind::Think,
         }
     }
 

@@ -44,12 +44,12 @@ pub struct ToolSpec {
     /// JSON Schema of its arguments, an object.
     pub parameters: Value,
     /// Kind of thing that it does.
-    pub kind: Kind,
+    pub kind: ToolKind,
 }
 
 /// Kind of thing that a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ToolKind {
     /// Reads files.
     Read,
     /// Lists a directory.
@@ -70,7 +70,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl ToolKind {
     /// Returns whether it leaves everything as it is, so that several may run at once.
     pub fn only_reads(self) -> bool {
         matches!(self, Self::Read | Self::List | Self::Find | Self::Search)

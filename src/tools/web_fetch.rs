@@ -22,9 +22,9 @@ use super::args::parse;
 use super::blocking::blocking;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::output::{Content, ToolError, ToolOutput};
+use super::output::{ResultContent, ToolError, ToolOutput};
 use super::shorten::one_line;
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use tandem_content::media::Media;
 
 /// Addresses of one call at most, and how many of them are read at once.
@@ -91,7 +91,7 @@ impl Tool for WebFetch {
                 },
                 "required": ["prompt"],
             }),
-            kind: Kind::Fetch,
+            kind: ToolKind::Fetch,
         }
     }
 
@@ -141,7 +141,7 @@ async fn run(
     let nothing = parts.iter().all(|part| part.read.is_err());
     let text: Vec<_> = parts.iter().map(FetchResult::told).collect();
     let shown: String = parts.iter().map(FetchResult::shown).collect();
-    let shown = Some(Content::Markdown(shown));
+    let shown = Some(ResultContent::Markdown(shown));
     if nothing {
         let (kind, message) = ("web_fetch_processing_error".to_owned(), text.join("\n\n"));
         return Err(ToolError { kind, message, shown });

@@ -10,7 +10,7 @@ use super::change::{Original, Proposal, created, failing};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
-use super::tool::{Kind, Tool, ToolSpec};
+use super::tool::{Tool, ToolKind, ToolSpec};
 use super::{omission, text};
 
 /// The tool.
@@ -48,7 +48,7 @@ impl Tool for WriteFile {
                 },
                 "required": ["file_path", "content"],
             }),
-            kind: Kind::Edit,
+            kind: ToolKind::Edit,
         }
     }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::args::parse;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::output::{Content, Todo, TodoStatus, ToolError, ToolOutput};
-use super::tool::{Kind, Tool, ToolSpec};
+use super::output::{ResultContent, Todo, TodoStatus, ToolError, ToolOutput};
+use super::tool::{Tool, ToolKind, ToolSpec};
 
 pub(super) struct WriteTodos;
 
@@ -49,7 +49,7 @@ impl Tool for WriteTodos {
                 },
                 "required": ["todos"]
             }),
-            kind: Kind::Think,
+            kind: ToolKind::Think,
         }
     }
 
@@ -88,5 +88,5 @@ fn written(todos: Vec<Todo>) -> ToolOutput {
     } else {
         format!("The todo list is now:{}", lines.collect::<String>())
     };
-    ToolOutput { text, media: Vec::new(), shown: Some(Content::Todos(todos)) }
+    ToolOutput { text, media: Vec::new(), shown: Some(ResultContent::Todos(todos)) }
 }

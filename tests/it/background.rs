@@ -9,7 +9,7 @@ use std::sync::Arc;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, Limits, ToolContext, ToolError, all};
+use tandem_tools::{Access, ToolContext, ToolError, ToolLimits, all};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -26,7 +26,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: ToolLimits) -> Self {
         let dir = TempDir::new().unwrap();
         for name in ["go", "family"] {
             make_fifo(&dir.path().join(name));
@@ -81,7 +81,7 @@ impl Shell {
 
 #[tokio::test]
 async fn a_command_runs_on_and_what_it_writes_is_read() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     let (pid, said) = shell.start("echo one; cat go; echo two; exit 3").await;
     assert!(said.contains(&format!("PID {pid} runs, for 0 s.\nOutput: ")), "{said}");
     let read = shell.read_until(pid, "one").await;
@@ -95,7 +95,7 @@ async fn a_command_runs_on_and_what_it_writes_is_read() {
 
 #[tokio::test]
 async fn one_that_fails_at_once_says_so_in_its_call() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     let args = json!({ "command": "echo no; exit 1", "is_background": true, "delay_ms": 60_000 });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
     assert_eq!(error.kind, "shell_exit");
@@ -108,7 +108,7 @@ async fn one_that_fails_at_once_says_so_in_its_call() {
 
 #[tokio::test]
 async fn all_of_them_are_listed() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     let list = async || shell.call("list_background_processes", json!({})).await.unwrap();
     assert_eq!(list().await, "No command has been started in the background.");
     let (first, _) = shell.start("true").await;
@@ -123,7 +123,7 @@ async fn all_of_them_are_listed() {
 
 #[tokio::test]
 async fn of_much_output_the_beginning_and_the_end_are_kept() {
-    let limits = Limits { background_bytes: 1000, ..Limits::default() };
+    let limits = ToolLimits { background_bytes: 1000, ..ToolLimits::default() };
     let shell = Shell::new(limits);
     let (pid, _) = shell.start("echo begin; seq 100000; echo end; cat go").await;
     shell.read_until(pid, "\nend").await;
@@ -133,7 +133,7 @@ async fn of_much_output_the_beginning_and_the_end_are_kept() {
 
 #[tokio::test]
 async fn no_more_run_than_may() {
-    let shell = Shell::new(Limits { background_commands: 1, ..Limits::default() });
+    let shell = Shell::new(ToolLimits { background_commands: 1, ..ToolLimits::default() });
     let (pid, _) = shell.start("cat go").await;
     let args = json!({ "command": "true", "is_background": true });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
@@ -145,7 +145,7 @@ async fn no_more_run_than_may() {
 
 #[tokio::test]
 async fn a_pid_that_is_no_such_commands_is_not_read() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     for args in [json!({ "pid": 1 }), json!({ "pid": u64::MAX / 2 })] {
         let error = shell.call("read_background_output", args).await.unwrap_err();
         assert_eq!(error.kind, "no_such_process");
@@ -156,7 +156,7 @@ async fn a_pid_that_is_no_such_commands_is_not_read() {
 
 #[tokio::test]
 async fn they_end_with_the_session_and_none_starts_after_it() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
     let command = "exec 3>family; (trap '' TERM; sleep 1000) & setsid sleep 1000 & echo up; wait";
     let (pid, _) = shell.start(command).await;
@@ -170,7 +170,7 @@ async fn they_end_with_the_session_and_none_starts_after_it() {
 
 #[tokio::test]
 async fn they_end_when_nobody_holds_the_session_any_more() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
     let (pid, _) = shell.start("exec 3>family; echo up; sleep 1000").await;
     shell.read_until(pid, "up").await;
@@ -181,7 +181,7 @@ async fn they_end_when_nobody_holds_the_session_any_more() {
 
 #[tokio::test]
 async fn it_is_the_same_to_the_policy_as_any_command() {
-    let shell = Shell::new(Limits::default());
+    let shell = Shell::new(ToolLimits::default());
     let tool = all().into_iter().find(|it| it.spec().name == "run_shell_command").unwrap();
     let args = json!({ "command": "npm start", "is_background": "true", "description": "Serves" });
     let call = tool.prepare(args, &shell.cx).await.unwrap();

@@ -19,7 +19,7 @@ use tandem_agent::session::{
     TurnId,
 };
 use tandem_model::{Call, Chunk, Finish, Usage};
-use tandem_tools::{self as tools, Access, Kind, Tool};
+use tandem_tools::{self as tools, Access, Tool, ToolKind};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -273,7 +273,7 @@ async fn clear_lets_the_model_forget_and_keeps_the_log() {
 
 #[tokio::test]
 async fn a_command_waits_for_the_turn_before_it() {
-    let asks = Fake::new("t", Kind::Other, other());
+    let asks = Fake::new("t", ToolKind::Other, other());
     let stage = Stage::with(vec![calls("t", json!({})), says("done")], |parts| Parts {
         tools: vec![Arc::new(asks) as Arc<dyn Tool>],
         ..parts
@@ -299,7 +299,7 @@ async fn a_command_waits_for_the_turn_before_it() {
 
 #[tokio::test]
 async fn a_command_that_waits_can_be_cancelled_and_never_starts() {
-    let asks = Fake::new("t", Kind::Other, Access::Nothing).running(|cx| async move {
+    let asks = Fake::new("t", ToolKind::Other, Access::Nothing).running(|cx| async move {
         cx.cancel.cancelled().await;
         Err(tools::ToolError::cancelled())
     });

@@ -10,7 +10,7 @@ use serde_json::json;
 use tandem_agent::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
 use tandem_model::{Call, Chunk};
 use tandem_tools::workspace::{IgnoreSettings, Workspace};
-use tandem_tools::{self as tools, Limits};
+use tandem_tools::{self as tools, ToolLimits};
 use tempfile::TempDir;
 
 use crate::fakes::{Spy, host, host_with, is_end, parts, text, until};
@@ -238,7 +238,7 @@ async fn mentioned_at(
         IgnoreSettings { more: vec!["named.ignore".into()], ..IgnoreSettings::default() };
     let workspace = Workspace::new(&root, &[]).unwrap().filtered(filtering);
     let parts = parts(spy);
-    let host = host_with(workspace, Limits::default());
+    let host = host_with(workspace, ToolLimits::default());
     let parts = Parts { tools: tools::all(), host, ..parts };
     let events = turn(&Session::new(parts), prompt(root.to_str().unwrap())).await;
     let home = home.display().to_string();

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, Content, Invocation, Limits, ToolContext, ToolError, ToolOutput, all};
+use tandem_tools::{
+    Access, Invocation, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput, all,
+};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -33,7 +35,7 @@ impl Place {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), bytes).unwrap();
         }
-        let limits = Limits { file_bytes: 1 << 20, ..Limits::default() };
+        let limits = ToolLimits { file_bytes: 1 << 20, ..ToolLimits::default() };
         let cx = context(Workspace::new(&root, &[]).unwrap(), limits);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { dir, cx, runtime }
@@ -115,7 +117,7 @@ fn report(said: &str) -> &str {
 /// Returns the texts before and after in the diff that people are shown.
 fn shown(output: &ToolOutput) -> (Option<&str>, &str) {
     match &output.shown {
-        Some(Content::Diff(diff)) => (diff.old.as_deref(), &diff.new),
+        Some(ResultContent::Diff(diff)) => (diff.old.as_deref(), &diff.new),
         other => panic!("no diff: {other:?}"),
     }
 }

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tandem_agent::session::{
-    Access, Answer, CallStarted, Caller, ClientName, Compressed, Content, Event, FORMAT, FileDiff,
-    Kind, Location, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question,
-    QuotedMessage, RuleName, Scope, ServerAnswer, Session, SessionStarted, SessionState, Source,
-    StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolOutcome, ToolOutput, TurnId,
+    Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
+    FileLocation, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question,
+    QuotedMessage, ResultContent, RuleName, Scope, ServerAnswer, Session, SessionStarted,
+    SessionState, StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolKind, ToolOutcome,
+    ToolOutput, TurnId, WebSource,
 };
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
@@ -169,26 +170,26 @@ fn answers() -> Vec<Answer> {
     all
 }
 
-fn contents() -> Vec<Content> {
+fn contents() -> Vec<ResultContent> {
     let diff = FileDiff { path: "a".to_owned(), old: Some("1\n".into()), new: "2\n".into() };
-    let source = Source { title: "a title".to_owned(), url: "https://example.org".to_owned() };
+    let source = WebSource { title: "a title".to_owned(), url: "https://example.org".to_owned() };
     let answer = ServerAnswer { text: "{}".to_owned(), structured: Some(json!({ "a": 1 })) };
     let all = vec![
-        Content::Markdown("*a*".to_owned()),
-        Content::Output("a\n".to_owned()),
-        Content::Diff(diff),
-        Content::Todos(todos()),
-        Content::Sources(vec![source]),
-        Content::Server(Box::new(answer)),
+        ResultContent::Markdown("*a*".to_owned()),
+        ResultContent::Output("a\n".to_owned()),
+        ResultContent::Diff(diff),
+        ResultContent::Todos(todos()),
+        ResultContent::Sources(vec![source]),
+        ResultContent::Server(Box::new(answer)),
     ];
     for content in &all {
         match content {
-            Content::Markdown(_)
-            | Content::Output(_)
-            | Content::Diff(_)
-            | Content::Todos(_)
-            | Content::Sources(_)
-            | Content::Server(_) => {}
+            ResultContent::Markdown(_)
+            | ResultContent::Output(_)
+            | ResultContent::Diff(_)
+            | ResultContent::Todos(_)
+            | ResultContent::Sources(_)
+            | ResultContent::Server(_) => {}
         }
     }
     all
@@ -328,9 +329,9 @@ fn call() -> Call {
     Call { id: "c1".to_owned(), name: "touch".to_owned(), args: json!({ "path": "a" }) }
 }
 
-fn started(caller: Caller, kind: Kind, access: Access, question: Option<Question>) -> Event {
+fn started(caller: Caller, kind: ToolKind, access: Access, question: Option<Question>) -> Event {
     let diff = FileDiff { path: "a".to_owned(), old: None, new: "1\n".into() };
-    let place = Location { path: "/p/a".to_owned(), line: Some(3) };
+    let place = FileLocation { path: "/p/a".to_owned(), line: Some(3) };
     let summary = Summary { label: "a".to_owned(), locations: vec![place], diff: Some(diff) };
     Event::CallStarted(Arc::new(CallStarted {
         call: call(),
@@ -344,22 +345,22 @@ fn started(caller: Caller, kind: Kind, access: Access, question: Option<Question
 
 fn calls() -> Vec<Event> {
     let kinds = [
-        Kind::Read,
-        Kind::List,
-        Kind::Find,
-        Kind::Search,
-        Kind::Edit,
-        Kind::Execute,
-        Kind::Fetch,
-        Kind::Think,
-        Kind::Other,
+        ToolKind::Read,
+        ToolKind::List,
+        ToolKind::Find,
+        ToolKind::Search,
+        ToolKind::Edit,
+        ToolKind::Execute,
+        ToolKind::Fetch,
+        ToolKind::Think,
+        ToolKind::Other,
     ];
     let of_kind = |kind| started(Caller::Model, kind, Access::Nothing, None);
     let mut all: Vec<Event> = kinds.into_iter().map(of_kind).collect();
-    let touching = |access| started(Caller::Model, Kind::Other, access, None);
+    let touching = |access| started(Caller::Model, ToolKind::Other, access, None);
     all.extend(accesses().into_iter().map(touching));
     for caller in [Caller::Prompt, Caller::Agent] {
-        all.push(started(caller, Kind::Read, Access::Read, None));
+        all.push(started(caller, ToolKind::Read, Access::Read, None));
     }
     let question = Question {
         why: "it writes".to_owned(),
@@ -371,7 +372,7 @@ fn calls() -> Vec<Event> {
         scopes: scopes(),
         can_save: true,
     };
-    all.push(started(Caller::Model, Kind::Edit, Access::Nothing, Some(question)));
+    all.push(started(Caller::Model, ToolKind::Edit, Access::Nothing, Some(question)));
     all
 }
 
@@ -584,7 +585,7 @@ fn a_clients_name_is_short_and_gives_no_orders() {
 
 /// A session that has seen a bit of everything.
 async fn lived() -> Arc<Session> {
-    let tool = || Fake::new("t", Kind::Other, other());
+    let tool = || Fake::new("t", ToolKind::Other, other());
     let call = |id: &str| json!([{ "call": { "name": "t", "id": id } }]);
     let said = json!([{ "text": "one" }, { "text": "two" }]);
     let session = session(json!([call("a"), call("b"), said]), vec![tool()]);
@@ -654,7 +655,7 @@ fn what_was_open_when_a_log_ends_is_known() {
         scopes: Vec::new(),
         can_save: false,
     };
-    state.fold(&started(Caller::Model, Kind::Edit, Access::Nothing, Some(question)));
+    state.fold(&started(Caller::Model, ToolKind::Edit, Access::Nothing, Some(question)));
     assert_eq!((state.running, &state.waiting), (Some(turn), &[TurnId(2)].into()));
     assert_eq!((state.open_calls.len(), state.open_questions.len()), (1, 1));
     let answer = Some((Answer::Once { edited: None }, Origin::Editor));

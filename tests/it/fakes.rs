@@ -19,8 +19,8 @@ use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{
-    Access, Host, Invocation, Kind, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput,
-    ToolSpec,
+    Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
+    ToolOutput, ToolSpec,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -32,14 +32,14 @@ type Run =
 #[derive(Clone)]
 pub(crate) struct Fake {
     name: &'static str,
-    kind: Kind,
+    kind: ToolKind,
     access: Access,
     run: Run,
 }
 
 impl Fake {
     /// A tool that says `ran`.
-    pub(crate) fn new(name: &'static str, kind: Kind, access: Access) -> Self {
+    pub(crate) fn new(name: &'static str, kind: ToolKind, access: Access) -> Self {
         let output = || ToolOutput::new("ran", "ran");
         Self { name, kind, access, run: Arc::new(move |_| async move { Ok(output()) }.boxed()) }
     }
@@ -105,7 +105,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
             Workspace::new(&std::env::temp_dir(), &[]).unwrap(),
             terminals,
             Scratch::new(None),
-            Limits::default(),
+            ToolLimits::default(),
         ),
         mode: Mode::Default,
         policy: PolicySetup::default(),
@@ -119,7 +119,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
 }
 
 /// Returns the context of a tool that works on these files.
-pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
+pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
     ToolContext {
         host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
@@ -132,10 +132,10 @@ pub(crate) fn context(workspace: Workspace, limits: Limits) -> ToolContext {
 
 /// A host of a session that works in this directory.
 pub(crate) fn host(root: &Path) -> Host {
-    host_with(Workspace::new(root, &[]).unwrap(), Limits::default())
+    host_with(Workspace::new(root, &[]).unwrap(), ToolLimits::default())
 }
 
-pub(crate) fn host_with(workspace: Workspace, limits: Limits) -> Host {
+pub(crate) fn host_with(workspace: Workspace, limits: ToolLimits) -> Host {
     Host::new(workspace, terminals(), Scratch::new(None), limits)
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::json;
 use tandem_agent::session::{
-    Access, Compressed, Event, Kind, Origin, Parts, Session, StopReason, TurnId,
+    Access, Compressed, Event, Origin, Parts, Session, StopReason, ToolKind, TurnId,
 };
 use tandem_content::media::Media;
 use tandem_model::history::{INTERRUPTED, harden};
@@ -135,7 +135,7 @@ fn session_in(
     change: impl FnOnce(Parts) -> Parts,
 ) -> Arc<Session> {
     let count = Arc::new(Mutex::new(0));
-    let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+    let t = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let mut count = count.lock().unwrap();
         *count += 1;
         let text = format!("result {count}: {}", "x".repeat(chars));

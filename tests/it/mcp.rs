@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_agent::session::{
-    Answer, Content, Event, Origin, Parts, Program, ServerAnswer, Session, ToolOutcome, TurnId,
+    Answer, Event, Origin, Parts, Program, ResultContent, ServerAnswer, Session, ToolOutcome,
+    TurnId,
 };
 use tandem_mcp::{Hub, Limits, Load, Logins, ServerConfig, ServerReach, Setup};
 use tandem_net::{Lookup, system_lookup};
@@ -31,9 +32,9 @@ use crate::agent::HANG;
 use crate::fakes::{Chunks, Spy, calls, is_end, logins, parts, says, text, until};
 
 /// Returns the content that people are shown of a server's text.
-fn said(text: &str) -> Option<Content> {
+fn said(text: &str) -> Option<ResultContent> {
     let answer = ServerAnswer { text: text.to_owned(), structured: None };
-    Some(Content::Server(Box::new(answer)))
+    Some(ResultContent::Server(Box::new(answer)))
 }
 
 /// The server of the fixtures, which does as `mode` says.
@@ -135,7 +136,7 @@ impl Stage {
                 workspace,
                 terminals,
                 Scratch::new(None),
-                tandem_tools::Limits::default(),
+                tandem_tools::ToolLimits::default(),
             ),
             ..parts(Arc::clone(&spy) as _)
         });

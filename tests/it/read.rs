@@ -16,7 +16,7 @@ use std::{fmt, fs};
 use serde_json::{Value, json};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{
-    Access, Content, Limits, Summary, Tool, ToolContext, ToolError, ToolOutput, all,
+    Access, ResultContent, Summary, Tool, ToolContext, ToolError, ToolLimits, ToolOutput, all,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use crate::fakes::context;
 struct Project {
     dir: TempDir,
     more: Vec<PathBuf>,
-    limits: Limits,
+    limits: ToolLimits,
     cancel: CancellationToken,
 }
 
@@ -35,7 +35,7 @@ impl Project {
     fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("work")).unwrap();
-        let (limits, cancel) = (Limits::default(), CancellationToken::new());
+        let (limits, cancel) = (ToolLimits::default(), CancellationToken::new());
         let project = Self { dir, more: Vec::new(), limits, cancel };
         for (name, text) in files {
             project.write(name, text);
@@ -152,7 +152,7 @@ impl Called {
 
     fn shown(&self) -> Option<&str> {
         match &self.result.as_ref().unwrap().shown {
-            Some(Content::Markdown(shown)) => Some(shown),
+            Some(ResultContent::Markdown(shown)) => Some(shown),
             Some(shown) => panic!("{shown:?}"),
             None => None,
         }

@@ -8,7 +8,7 @@ use tandem_agent::session::{
     Answer, AnswerError, Event, Origin, Scope, Session, StopReason, ToolOutcome, TurnId,
 };
 use tandem_model::{Chunk, Error};
-use tandem_tools::{Access, Kind, ToolOutput};
+use tandem_tools::{Access, ToolKind, ToolOutput};
 use tokio::sync::Barrier;
 
 use crate::fakes::{Fake, Spy, is_end, other, session, text, until, with_model};
@@ -73,7 +73,8 @@ fn short(event: &Event) -> Option<String> {
 
 #[tokio::test]
 async fn the_first_answer_counts_and_the_others_are_told() {
-    let session = session(calls(&[call("t", "c1")]), vec![Fake::new("t", Kind::Other, other())]);
+    let session =
+        session(calls(&[call("t", "c1")]), vec![Fake::new("t", ToolKind::Other, other())]);
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
@@ -89,7 +90,7 @@ async fn the_first_answer_counts_and_the_others_are_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_answers_at_once_exactly_one_wins() {
     let questions: Vec<Value> = (0..200).map(|n| call("t", &format!("c{n}"))).collect();
-    let session = session(calls(&questions), vec![Fake::new("t", Kind::Other, other())]);
+    let session = session(calls(&questions), vec![Fake::new("t", ToolKind::Other, other())]);
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);
     for n in 0..200 {
@@ -110,7 +111,7 @@ async fn of_many_answers_at_once_exactly_one_wins() {
 #[tokio::test]
 async fn a_late_reader_sees_the_same_as_an_early_one() {
     let session =
-        session(calls(&[call("t", "c1")]), vec![Fake::new("t", Kind::Read, Access::Read)]);
+        session(calls(&[call("t", "c1")]), vec![Fake::new("t", ToolKind::Read, Access::Read)]);
     let early = turn(&session).await;
     let late = until(&mut session.events(0), is_end).await;
     assert_eq!(early, late.iter().filter_map(|event| short(event)).collect::<Vec<_>>());
@@ -163,7 +164,7 @@ async fn a_prompt_that_waits_can_be_cancelled_and_never_starts() {
 #[tokio::test]
 async fn calls_that_only_read_run_together() {
     let both = Arc::new(Barrier::new(2));
-    let meet = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+    let meet = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let both = Arc::clone(&both);
         async move {
             both.wait().await;
@@ -177,7 +178,7 @@ async fn calls_that_only_read_run_together() {
 #[tokio::test]
 async fn calls_that_change_something_run_one_by_one_in_order() {
     let at_once = Arc::new(AtomicUsize::new(0));
-    let alone = Fake::new("t", Kind::Edit, Access::Nothing).running(move |_| {
+    let alone = Fake::new("t", ToolKind::Edit, Access::Nothing).running(move |_| {
         let at_once = Arc::clone(&at_once);
         async move {
             assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0);
@@ -193,7 +194,8 @@ async fn calls_that_change_something_run_one_by_one_in_order() {
 
 #[tokio::test]
 async fn a_panic_in_a_tool_ends_that_call_only() {
-    let panics = Fake::new("t", Kind::Edit, Access::Nothing).running(|_| async { panic!("oh no") });
+    let panics =
+        Fake::new("t", ToolKind::Edit, Access::Nothing).running(|_| async { panic!("oh no") });
     let early = json!({ "call": { "name": "t", "id": "c2", "args": { "panic": true } } });
     let session = session(calls(&[call("t", "c1"), early, call("none", "c3")]), vec![panics]);
     let events = turn(&session).await;
@@ -231,7 +233,7 @@ async fn a_panic_in_a_turn_ends_that_turn_only() {
 
 #[tokio::test]
 async fn what_is_allowed_after_the_cancel_does_not_run() {
-    let never = Fake::new("t", Kind::Other, other()).running(|_| async { panic!("it ran") });
+    let never = Fake::new("t", ToolKind::Other, other()).running(|_| async { panic!("it ran") });
     let session = session(calls(&[call("t", "c1"), call("t", "c2")]), vec![never]);
     let mut log = session.events(0);
     let turn = session.prompt(text("go"), Origin::Editor);
@@ -249,8 +251,10 @@ async fn what_is_allowed_after_the_cancel_does_not_run() {
 
 #[tokio::test]
 async fn always_is_remembered_in_the_scope_that_was_offered() {
-    let session =
-        session(calls(&[call("t", ""), call("t", "")]), vec![Fake::new("t", Kind::Other, other())]);
+    let session = session(
+        calls(&[call("t", ""), call("t", "")]),
+        vec![Fake::new("t", ToolKind::Other, other())],
+    );
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
@@ -265,7 +269,7 @@ async fn always_is_remembered_in_the_scope_that_was_offered() {
 
 #[tokio::test]
 async fn of_the_live_output_only_the_last_is_kept() {
-    let talks = Fake::new("t", Kind::Edit, Access::Nothing).running(|cx| async move {
+    let talks = Fake::new("t", ToolKind::Edit, Access::Nothing).running(|cx| async move {
         for n in 0..100 {
             (cx.progress)(format!("{n}"));
         }
@@ -283,7 +287,8 @@ async fn of_the_live_output_only_the_last_is_kept() {
 
 #[tokio::test]
 async fn a_call_that_cannot_be_shown_does_not_run() {
-    let never = Fake::new("t", Kind::Edit, Access::Nothing).running(|_| async { panic!("it ran") });
+    let never =
+        Fake::new("t", ToolKind::Edit, Access::Nothing).running(|_| async { panic!("it ran") });
     let session = session(calls(&[call("t", "c1")]), vec![never]);
     let _watching = session.watch_calls(Origin::Editor);
     let mut log = session.events(0);
@@ -297,7 +302,7 @@ async fn a_call_that_cannot_be_shown_does_not_run() {
 #[tokio::test(start_paused = true)]
 async fn a_front_end_that_says_nothing_holds_up_a_call_for_two_seconds() {
     let session =
-        session(calls(&[call("t", "c1")]), vec![Fake::new("t", Kind::Edit, Access::Nothing)]);
+        session(calls(&[call("t", "c1")]), vec![Fake::new("t", ToolKind::Edit, Access::Nothing)]);
     let _watching = session.watch_calls(Origin::Editor);
     let before = tokio::time::Instant::now();
     let events = turn(&session).await;
@@ -307,7 +312,7 @@ async fn a_front_end_that_says_nothing_holds_up_a_call_for_two_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_ignores_the_cancel_is_dropped() {
-    let deaf = Fake::new("t", Kind::Edit, Access::Nothing).running(|_| std::future::pending());
+    let deaf = Fake::new("t", ToolKind::Edit, Access::Nothing).running(|_| std::future::pending());
     let session = session(calls(&[call("t", "c1")]), vec![deaf]);
     let mut log = session.events(0);
     let turn = session.prompt(text("go"), Origin::Editor);

@@ -9,7 +9,7 @@ use tandem_agent::session::{Origin, PromptPart, TurnId};
 use tandem_agent::sessions::{
     CreateError, LoadedSession, MakeSession, SessionLimits, SessionRequest, SessionView, Sessions,
 };
-use tandem_tools::Kind;
+use tandem_tools::ToolKind;
 use tokio::time::{advance, timeout};
 
 use crate::fakes::{Fake, other, session};
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// A registry whose sessions answer so to every prompt.
 fn answering(answers: Value, loaded: usize) -> Arc<Sessions> {
-    let tool = Fake::new("t", Kind::Other, other());
+    let tool = Fake::new("t", ToolKind::Other, other());
     let make: MakeSession = Arc::new(move |_| Ok(session(answers.clone(), vec![tool.clone()])));
     Sessions::new(make, SessionLimits { loaded, idle: Some(IDLE) })
 }

@@ -9,7 +9,7 @@ use tandem_acp as acp;
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, Event, Origin, Session, ToolOutcome, TurnId,
 };
-use tandem_tools::{Access, Kind};
+use tandem_tools::{Access, ToolKind};
 use tandem_wire::rpc::ConnectionOptions;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
@@ -59,7 +59,7 @@ fn one_call() -> Value {
 }
 
 fn asking() -> Arc<Session> {
-    session(one_call(), vec![Fake::new("t", Kind::Other, other())])
+    session(one_call(), vec![Fake::new("t", ToolKind::Other, other())])
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_late_editor_is_asked_what_is_still_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_editor_does_not_hold_up_the_calls_of_others() {
-    let session = session(one_call(), vec![Fake::new("t", Kind::Read, Access::Read)]);
+    let session = session(one_call(), vec![Fake::new("t", ToolKind::Read, Access::Read)]);
     let _watching = session.watch_calls(Origin::Editor);
     let mut log = session.events(0);
     let before = tokio::time::Instant::now();
@@ -142,7 +142,7 @@ fn nothing_is_asked_after_a_cancel() {
         Access::Execute { command: "make it so".to_owned(), directory: std::env::temp_dir() };
     runtime.unwrap().block_on(async {
         let answers = json!([[{ "text": "See:" }, { "call": { "name": "t", "id": "c1" } }], []]);
-        let session = session(answers, vec![Fake::new("t", Kind::Execute, access)]);
+        let session = session(answers, vec![Fake::new("t", ToolKind::Execute, access)]);
         let mut log = session.events(0);
         let turn = session.prompt(text("go"), Origin::Editor);
         // What the model is told is read from files there too, before it is asked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Origin, StopReason};
 use tandem_model::{Call, Chunk, Error, Finish, FinishReason, Retry};
-use tandem_tools::{Access, Kind, ToolOutput};
+use tandem_tools::{Access, ToolKind, ToolOutput};
 
 use crate::fakes::{Fake, Spy, is_end, other, text, until, with_model};
 
@@ -20,7 +20,7 @@ fn says(text: &str) -> Result<Chunk, Error> {
 /// Returns the messages that the model gets with the last of these prompts.
 async fn told(answers: Vec<Vec<Result<Chunk, Error>>>, prompts: &[&str]) -> Vec<String> {
     let (spy, told) = Spy::new(answers);
-    let session = with_model(spy, vec![Fake::new("t", Kind::Read, Access::Read)]);
+    let session = with_model(spy, vec![Fake::new("t", ToolKind::Read, Access::Read)]);
     for prompt in prompts {
         let turn = session.prompt(text(prompt), Origin::Editor);
         let ended =
@@ -95,7 +95,7 @@ async fn an_answer_that_is_tried_again_is_told_once() {
 /// Returns the model's results of two calls, of which the first is asked about and answered so.
 async fn told_after(answer: Answer) -> String {
     let (spy, told) = Spy::new(vec![vec![asks("c1"), asks("c2")], vec![says("on")]]);
-    let never = Fake::new("t", Kind::Other, other()).running(|cx| async move {
+    let never = Fake::new("t", ToolKind::Other, other()).running(|cx| async move {
         cx.cancel.cancel();
         std::future::pending().await
     });
@@ -133,7 +133,7 @@ async fn too_many_rounds_end_the_turn() {
     let (spy, _) = Spy::new(answers);
     // What comes of a call is something else each time, or it would be a loop.
     let count = std::sync::atomic::AtomicUsize::new(0);
-    let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+    let t = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let n = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         async move { Ok(ToolOutput::new(n.to_string(), "")) }
     });

@@ -14,7 +14,7 @@ use tandem_agent::session::{Event, Origin, Parts, Session};
 use tandem_model::{Call, Chunk, Error};
 use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{self as tools, Host, Limits};
+use tandem_tools::{self as tools, Host, ToolLimits};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -57,7 +57,7 @@ impl Stage {
                 Workspace::new(&project, &[]).unwrap(),
                 terminals(),
                 Scratch::new(Some(dir.path().join("state"))),
-                Limits::default(),
+                ToolLimits::default(),
             ),
             mode: Mode::Yolo,
             ..parts(spy)
@@ -263,7 +263,7 @@ async fn wrong_arguments_are_said_and_nothing_is_changed() {
 #[tokio::test]
 async fn what_is_over_the_limit_is_changed_all_the_same_and_said_not_to_be_kept() {
     let stage = Stage::with(vec![writes(&[("w1", "a", "one\n")])], |mut parts| {
-        let limits = Limits { undo_bytes: 4, ..Limits::default() };
+        let limits = ToolLimits { undo_bytes: 4, ..ToolLimits::default() };
         let workspace = Workspace::new(parts.host.workspace.root(), &[]).unwrap();
         parts.host = host_with(workspace, limits);
         parts

@@ -11,7 +11,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_net::{Lookup, Reach, system_lookup};
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, Content, Limits, ToolError, ToolOutput, WebSetup, web_fetch};
+use tandem_tools::{Access, ResultContent, ToolError, ToolLimits, ToolOutput, WebSetup, web_fetch};
 use tokio::time::timeout;
 
 use crate::agent::HANG;
@@ -22,12 +22,12 @@ use crate::fakes::context;
 struct Web {
     reach: Reach,
     lookup: Lookup,
-    limits: Limits,
+    limits: ToolLimits,
 }
 
 impl Default for Web {
     fn default() -> Self {
-        let limits = Limits { web_time: Duration::from_secs(10), ..Limits::default() };
+        let limits = ToolLimits { web_time: Duration::from_secs(10), ..ToolLimits::default() };
         Self { reach: Reach::Loopback, lookup: system_lookup(), limits }
     }
 }
@@ -92,7 +92,7 @@ async fn several_addresses_are_read_in_their_order_and_one_that_fails_spoils_not
     // Both are asked for at once.
     let either = [(given("a"), failed("b")), (failed("a"), given("b"))];
     assert!(either.contains(&(first.to_owned(), second.to_owned())), "{}", output.text);
-    let Some(Content::Markdown(shown)) = output.shown else { panic!() };
+    let Some(ResultContent::Markdown(shown)) = output.shown else { panic!() };
     let mut shown: Vec<_> = shown.lines().map(|line| line.replace(at, "SERVER")).collect();
     shown.sort();
     expect![[r#"
@@ -127,7 +127,7 @@ async fn nothing_in_a_page_looks_like_its_end() {
 #[tokio::test]
 async fn the_call_says_what_it_would_read() {
     let tool = web_fetch(WebSetup { reach: Reach::Public, lookup: system_lookup() });
-    let cx = context(Workspace::new(&std::env::temp_dir(), &[]).unwrap(), Limits::default());
+    let cx = context(Workspace::new(&std::env::temp_dir(), &[]).unwrap(), ToolLimits::default());
     let prompt = "https://github.com/o/r/blob/main/a.rs and https://b.test/#x";
     let call = tool.prepare(json!({ "prompt": prompt }), &cx).await.unwrap();
     let raw = "https://raw.githubusercontent.com/o/r/main/a.rs";
@@ -154,7 +154,7 @@ async fn arguments_that_name_nothing_to_read_say_so() {
 async fn a_cancel_ends_it_and_the_connection() {
     let server = Server::start(vec![page("text/plain", "begins").then_hang()]).await;
     let tool = web_fetch(WebSetup { reach: Reach::Loopback, lookup: system_lookup() });
-    let cx = context(Workspace::new(&std::env::temp_dir(), &[]).unwrap(), Limits::default());
+    let cx = context(Workspace::new(&std::env::temp_dir(), &[]).unwrap(), ToolLimits::default());
     let args = json!({ "prompt": format!("{}/x", server.address()) });
     let call = tool.prepare(args, &cx).await.unwrap();
     let cancel = cx.cancel.clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tandem_agent::session::{Event, Origin, Parts, Session, ToolOutcome};
 use tandem_model::{Model, Models};
-use tandem_tools::{Access, Kind, Tool};
+use tandem_tools::{Access, Tool, ToolKind};
 
 use self::list::{WIRES, Wire};
 use crate::api::server::Server;
@@ -30,7 +30,7 @@ impl Models for Next {
 
 /// A session with a tool, whose model can be changed for `next`.
 fn session(model: Arc<dyn Model>, next: Arc<dyn Model>) -> Arc<Session> {
-    let tool: Arc<dyn Tool> = Arc::new(Fake::new("glob", Kind::Find, Access::Read));
+    let tool: Arc<dyn Tool> = Arc::new(Fake::new("glob", ToolKind::Find, Access::Read));
     Session::new(Parts { models: Arc::new(Next(next)), tools: vec![tool], ..parts(model) })
 }
 
@@ -127,7 +127,7 @@ fn declared(body: &serde_json::Value) -> Vec<String> {
 #[tokio::test]
 async fn every_name_is_one_that_the_api_takes_and_its_calls_come_back() {
     for wire in WIRES {
-        let tools = NAMES.map(|name| Arc::new(Fake::new(name, Kind::Other, Access::Read)) as _);
+        let tools = NAMES.map(|name| Arc::new(Fake::new(name, ToolKind::Other, Access::Read)) as _);
         let session =
             |model: Arc<dyn Model>| Session::new(Parts { tools: tools.to_vec(), ..parts(model) });
         let first = server(wire, vec![(wire.last)()]).await;

@@ -18,7 +18,9 @@ use super::log::Log;
 use crate::permission::{Checked, Environment, PolicyRequest, Verdict};
 use tandem_model::{Call, tokens};
 use tandem_tools::background::Job;
-use tandem_tools::{Access, Host, Invocation, Kind, Summary, ToolContext, ToolError, ToolOutput};
+use tandem_tools::{
+    Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput,
+};
 
 /// Time for a cancelled call to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
@@ -72,7 +74,7 @@ async fn run_one(engine: &Engine, turn: CurrentTurn<'_>, call: Call, caller: Cal
 /// A call and what would happen, or why it cannot.
 struct Ready {
     call: Call,
-    kind: Kind,
+    kind: ToolKind,
     tool: Tooling,
     invocation: Result<Invocation, ToolError>,
 }
@@ -90,7 +92,7 @@ async fn prepare(engine: &Engine, call: Call, cancel: &CancellationToken) -> Rea
         let invocation = Err(ToolError::new("tool_not_registered", message));
         let name = call.name.clone();
         let tool = Tooling { name, aliases: &[] };
-        return Ready { call, kind: Kind::Other, tool, invocation };
+        return Ready { call, kind: ToolKind::Other, tool, invocation };
     };
     let cx = context(engine, &call.id, cancel, |_| ());
     let prepared = AssertUnwindSafe(tool.prepare(call.args.clone(), &cx)).catch_unwind();
@@ -315,7 +317,7 @@ fn room_for(engine: &Engine, calls: usize) -> usize {
 async fn fit(
     host: &Host,
     tool: &str,
-    kind: Kind,
+    kind: ToolKind,
     room: usize,
     mut outcome: ToolOutcome,
 ) -> ToolOutcome {

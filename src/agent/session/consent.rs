@@ -12,7 +12,7 @@ use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::permission::consent::{ConsentStatus, Executable};
 use crate::permission::{Question, RuleName};
 use tandem_model::Call;
-use tandem_tools::{Access, Kind, Summary, ToolOutput};
+use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
 /// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
@@ -43,7 +43,7 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
     Arc::new(CallStarted {
         call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
-        kind: Kind::Other,
+        kind: ToolKind::Other,
         summary: Summary::new(format!("Use what the settings in {folder} would run")),
         access: Access::Other { description },
         question: Some(Question {

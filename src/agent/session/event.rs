@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::permission::{Mode, Question, Scope};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
 use tandem_tools::preimages::FileChange;
-use tandem_tools::{Access, Kind, Summary, ToolError, ToolOutput};
+use tandem_tools::{Access, Summary, ToolError, ToolKind, ToolOutput};
 
 pub(super) use self::compressed::tokens;
 pub use self::compressed::{Compressed, Masked, QuotedMessage};
@@ -230,7 +230,7 @@ pub struct CallStarted {
     /// The party that wants the call.
     pub caller: Caller,
     /// Kind of the tool.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// Label of the call for people.
     pub summary: Summary,
     /// Files, commands or servers that the call would touch.

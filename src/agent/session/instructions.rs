@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tandem_mcp::Hub;
 use tandem_model::tokens;
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, Invocation, Kind, Location};
+use tandem_tools::{Access, FileLocation, Invocation, ToolKind};
 
 /// Returns the current day.
 pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
@@ -201,10 +201,11 @@ impl Instructions {
 }
 
 /// The directories that a call is about.
-pub(super) fn places(kind: Kind, invocation: &Invocation) -> Vec<PathBuf> {
-    let directory = |place: &Location| {
+pub(super) fn places(kind: ToolKind, invocation: &Invocation) -> Vec<PathBuf> {
+    let directory = |place: &FileLocation| {
         let path = Path::new(&place.path);
-        let of_file = matches!(kind, Kind::Read | Kind::Edit).then(|| path.parent()).flatten();
+        let of_file =
+            matches!(kind, ToolKind::Read | ToolKind::Edit).then(|| path.parent()).flatten();
         of_file.unwrap_or(path).to_owned()
     };
     let mut places: Vec<_> = invocation.summary.locations.iter().map(directory).collect();

@@ -18,7 +18,7 @@ use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
 use crate::permission::{Question, RuleName, Scope};
 use tandem_model::Call;
-use tandem_tools::{Access, Kind, Summary, ToolOutput};
+use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
 /// Detects that the model of one turn repeats its calls or its words.
 pub(super) struct LoopDetector {
@@ -186,7 +186,7 @@ fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
     Arc::new(CallStarted {
         call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
-        kind: Kind::Other,
+        kind: ToolKind::Other,
         summary: Summary::new("Go on, although the model repeats itself"),
         access: Access::Other { description },
         question: Some(Question {

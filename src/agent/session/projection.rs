@@ -26,7 +26,7 @@ pub use self::update::{CallStep, LastAnswer, Update, UpdateKind};
 use super::event::{CallStarted, Event, ToolOutcome, TurnId};
 use super::log::{Entry, Millis};
 use tandem_model::{Retry, Usage};
-use tandem_tools::{Content, Todo, TodoStatus};
+use tandem_tools::{ResultContent, Todo, TodoStatus};
 
 /// Note in place of an event that this version does not know.
 const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";
@@ -403,7 +403,7 @@ impl Projection {
         }
         self.open.retain(|open| open != id);
         if let ToolOutcome::Done(output) = outcome
-            && let Some(Content::Todos(todos)) = &output.shown
+            && let Some(ResultContent::Todos(todos)) = &output.shown
         {
             self.todos.clone_from(todos);
         }

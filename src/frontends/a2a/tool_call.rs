@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use tandem_agent::session::{
-    Access, CallStarted, Content, FileDiff as Change, Kind, Question, Scope, ServerAnswer,
-    ToolOutcome,
+    Access, CallStarted, FileDiff as Change, Question, ResultContent, Scope, ServerAnswer,
+    ToolKind, ToolOutcome,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::Part;
@@ -147,8 +147,8 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
         ToolOutcome::Done(output) => {
             let mut call = tool_call(started, ToolCallStatus::Succeeded);
             call.output = Some(match &output.shown {
-                Some(Content::Diff(change)) => ToolOutput::Diff(file_diff(change)),
-                Some(Content::Server(answer)) => server_output(answer),
+                Some(ResultContent::Diff(change)) => ToolOutput::Diff(file_diff(change)),
+                Some(ResultContent::Server(answer)) => server_output(answer),
                 _ => ToolOutput::Text(output.text.clone()),
             });
             call
@@ -156,7 +156,7 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
         ToolOutcome::Failed(error) => {
             let mut call = tool_call(started, ToolCallStatus::Failed);
             let message = match &error.shown {
-                Some(Content::Server(answer)) => answer.text.clone(),
+                Some(ResultContent::Server(answer)) => answer.text.clone(),
                 _ => error.message.clone(),
             };
             let r#type = error.kind.clone();
@@ -196,15 +196,15 @@ fn end_of(output: &str) -> String {
     format!("[the first {} bytes are not shown]\n{end}", output.len() - end.len())
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: ToolKind) -> &'static str {
     match kind {
-        Kind::Read | Kind::List => "read",
-        Kind::Find | Kind::Search => "search",
-        Kind::Edit => "edit",
-        Kind::Execute => "execute",
-        Kind::Fetch => "fetch",
-        Kind::Think => "think",
-        Kind::Other => "other",
+        ToolKind::Read | ToolKind::List => "read",
+        ToolKind::Find | ToolKind::Search => "search",
+        ToolKind::Edit => "edit",
+        ToolKind::Execute => "execute",
+        ToolKind::Fetch => "fetch",
+        ToolKind::Think => "think",
+        ToolKind::Other => "other",
     }
 }
 

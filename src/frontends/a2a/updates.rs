@@ -4,8 +4,8 @@ use super::dialect::Dialect;
 use super::story::{Story, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
-    CallStarted, CallStep, Content, Entry, Millis, Origin, StopReason, ToolOutcome, ToolOutput,
-    TurnId, UpdateKind, explain_stop,
+    CallStarted, CallStep, Entry, Millis, Origin, ResultContent, StopReason, ToolOutcome,
+    ToolOutput, TurnId, UpdateKind, explain_stop,
 };
 use tandem_wire::a2a::{
     Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, StreamEvent, TaskState, TaskStatus,
@@ -181,7 +181,8 @@ impl Telling<'_> {
 
     /// The sources of what came of a call, as Gemini CLI's server writes them.
     fn cite(&mut self, outcome: &ToolOutcome) {
-        let ToolOutcome::Done(ToolOutput { shown: Some(Content::Sources(sources)), .. }) = outcome
+        let ToolOutcome::Done(ToolOutput { shown: Some(ResultContent::Sources(sources)), .. }) =
+            outcome
         else {
             return;
         };

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use tandem_agent::session::{
-    Access, CallStarted, Content, FileDiff, Kind, Location, Question, Source, Todo, TodoStatus,
-    ToolOutcome,
+    Access, CallStarted, FileDiff, FileLocation, Question, ResultContent, Todo, TodoStatus,
+    ToolKind, ToolOutcome, WebSource,
 };
 use tandem_content::visible::{escaped_json, visible, visible_line, visible_prose};
 use tandem_wire::acp::{
@@ -17,22 +17,22 @@ use tandem_wire::acp::{
 };
 
 /// Returns the icon of a kind of tool.
-pub(super) fn icon(kind: Kind) -> Icon {
+pub(super) fn icon(kind: ToolKind) -> Icon {
     match kind {
-        Kind::Read | Kind::Find => Icon::FileSearch,
-        Kind::List => Icon::Folder,
-        Kind::Search => Icon::Regex,
-        Kind::Edit => Icon::Pencil,
-        Kind::Execute => Icon::Terminal,
-        Kind::Fetch => Icon::Globe,
-        Kind::Think => Icon::LightBulb,
-        Kind::Other => Icon::Hammer,
+        ToolKind::Read | ToolKind::Find => Icon::FileSearch,
+        ToolKind::List => Icon::Folder,
+        ToolKind::Search => Icon::Regex,
+        ToolKind::Edit => Icon::Pencil,
+        ToolKind::Execute => Icon::Terminal,
+        ToolKind::Fetch => Icon::Globe,
+        ToolKind::Think => Icon::LightBulb,
+        ToolKind::Other => Icon::Hammer,
     }
 }
 
 /// Returns the files and lines that a call is about.
-pub(super) fn locations(locations: &[Location]) -> Vec<ToolCallLocation<'_>> {
-    let wire = |location: &'_ Location| location.line.map(|line| line.saturating_sub(1));
+pub(super) fn locations(locations: &[FileLocation]) -> Vec<ToolCallLocation<'_>> {
+    let wire = |location: &'_ FileLocation| location.line.map(|line| line.saturating_sub(1));
     locations.iter().map(|it| ToolCallLocation { path: &it.path, line: wire(it) }).collect()
 }
 
@@ -146,15 +146,17 @@ pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
     UpdatePlanParams { entries: entries.collect() }
 }
 
-fn content(content: &Content) -> ToolCallContent<'_> {
+fn content(content: &ResultContent) -> ToolCallContent<'_> {
     match content {
-        Content::Markdown(text) => markdown(visible_prose(text)),
-        Content::Output(text) => live(text),
-        Content::Diff(change) => diff(change),
-        Content::Sources(sources) => markdown(visible_prose(&Source::list(sources)).into_owned()),
-        Content::Server(answer) if answer.is_json() => live(&answer.text),
-        Content::Server(answer) => markdown(visible_prose(&answer.text)),
-        Content::Todos(todos) => markdown(todos.iter().map(todo).collect::<String>()),
+        ResultContent::Markdown(text) => markdown(visible_prose(text)),
+        ResultContent::Output(text) => live(text),
+        ResultContent::Diff(change) => diff(change),
+        ResultContent::Sources(sources) => {
+            markdown(visible_prose(&WebSource::list(sources)).into_owned())
+        }
+        ResultContent::Server(answer) if answer.is_json() => live(&answer.text),
+        ResultContent::Server(answer) => markdown(visible_prose(&answer.text)),
+        ResultContent::Todos(todos) => markdown(todos.iter().map(todo).collect::<String>()),
     }
 }
 

@@ -9,9 +9,9 @@ use super::cards::Cards;
 use super::content::plan;
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    CallStarted, CallStep, Content, Entry, Event, ModelError, Origin, Projection, Reader, Session,
-    StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Watching, explain_stop,
-    origin_label,
+    CallStarted, CallStep, Entry, Event, ModelError, Origin, Projection, Reader, ResultContent,
+    Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Watching,
+    explain_stop, origin_label,
 };
 use tandem_content::visible::visible_prose;
 use tandem_wire::acp::{
@@ -229,7 +229,7 @@ impl EditorView {
         let Some(at) = self.todos.iter().position(|todos| todos == call) else { return };
         self.todos.swap_remove(at);
         if let ToolOutcome::Done(output) = outcome
-            && let Some(Content::Todos(todos)) = &output.shown
+            && let Some(ResultContent::Todos(todos)) = &output.shown
         {
             self.peer.send(UPDATE_PLAN, &plan(todos));
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use tandem_agent::session::{
-    Answer, CallStep, Content, Decision, LineDiff, Millis, Projection, StopReason, ToolOutcome,
-    Update, UpdateKind, Usage,
+    Answer, CallStep, Decision, LineDiff, Millis, Projection, ResultContent, StopReason,
+    ToolOutcome, Update, UpdateKind, Usage,
 };
 
 /// Counts of requests, tokens, calls and lines.
@@ -135,7 +135,7 @@ impl Stats {
             return;
         };
         calls.done += 1;
-        if let Some(Content::Diff(change)) = &output.shown {
+        if let Some(ResultContent::Diff(change)) = &output.shown {
             let LineDiff { added, removed, .. } = change.lines();
             self.lines_added += added;
             self.lines_removed += removed;

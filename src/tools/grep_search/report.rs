@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::hunt::Hits;
 use super::lines::{FileLine, FileMatches};
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::output::ToolOutput;
 use crate::shorten::one_line;
 use crate::target::LABEL_CHARS;
@@ -24,7 +24,7 @@ pub(super) fn report(
     search: &SearchSummary,
     hits: &Hits,
     workspace: &Workspace,
-    limits: &Limits,
+    limits: &ToolLimits,
 ) -> ToolOutput {
     let found = count(search, hits);
     let filter = search.include.as_ref().map(|glob| format!(" (filter: \"{glob}\")"));
@@ -91,7 +91,7 @@ fn begin(section: &str, room: usize) -> &str {
 }
 
 /// Returns what is missing, and why.
-fn notes(hits: &Hits, left_out: usize, search: &SearchSummary, limits: &Limits) -> Vec<String> {
+fn notes(hits: &Hits, left_out: usize, search: &SearchSummary, limits: &ToolLimits) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {
         notes.push(format!(

@@ -2,7 +2,7 @@
 
 use memchr::memchr_iter;
 
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 
 /// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";
@@ -36,7 +36,7 @@ pub(crate) struct Excerpt {
 impl Excerpt {
     /// The lines that are wanted, as far as the limits let them through and they are together
     /// at most `max_chars` characters.
-    pub(crate) fn new(text: &str, lines: LineSpan, limits: &Limits, max_chars: usize) -> Self {
+    pub(crate) fn new(text: &str, lines: LineSpan, limits: &ToolLimits, max_chars: usize) -> Self {
         let first = lines.first.max(1);
         let mut excerpt =
             Self { text: String::new(), first, last: first - 1, total: count(text), cut: 0 };
@@ -74,7 +74,7 @@ impl Excerpt {
     }
 
     /// The text; if something is missing, with a heading that says what, and how to go on.
-    pub(crate) fn into_text(self, limits: &Limits) -> String {
+    pub(crate) fn into_text(self, limits: &ToolLimits) -> String {
         if self.is_whole() {
             return self.text;
         }
@@ -119,10 +119,10 @@ fn count(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Excerpt, LineSpan};
-    use crate::Limits;
+    use crate::ToolLimits;
 
     fn check(text: &str, lines: (usize, Option<usize>), expected: (&str, usize, usize, usize)) {
-        let limits = Limits { read_lines: 3, line_chars: 4, ..Limits::default() };
+        let limits = ToolLimits { read_lines: 3, line_chars: 4, ..ToolLimits::default() };
         let (first, last) = lines;
         let found = Excerpt::new(text, LineSpan { first, last }, &limits, 12);
         assert_eq!((&*found.text, found.first, found.last, found.total), expected);

@@ -11,7 +11,7 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
 use super::pace::Pace;
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use tandem_net::{self as net, Lookup, Reach};
 
 /// Content types in the order of preference.
@@ -67,7 +67,7 @@ impl WebClient {
         &self,
         url: Url,
         max_bytes: usize,
-        limits: &Limits,
+        limits: &ToolLimits,
     ) -> Result<Download, String> {
         let (host, most) = (url.host_str().unwrap_or_default(), limits.web_requests);
         self.pace.ask(host, most, Instant::now()).map_err(|wait| {

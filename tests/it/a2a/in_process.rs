@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
 use tandem_agent::session::Session;
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
-use tandem_tools::Kind;
+use tandem_tools::ToolKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -136,7 +136,7 @@ fn loaded(session: Arc<Session>) -> Arc<LoadedSession> {
 }
 
 fn asking(answers: Value) -> Arc<Session> {
-    session(answers, vec![Fake::new("t", Kind::Other, other())])
+    session(answers, vec![Fake::new("t", ToolKind::Other, other())])
 }
 
 fn said() -> Value {
@@ -396,7 +396,7 @@ async fn abandoned_questions_make_room_for_others() {
 async fn a_word_for_two_questions_must_say_for_which() {
     let both =
         json!([[{ "call": { "name": "t" } }, { "call": { "name": "t" } }], [{ "text": "done" }]]);
-    let session = session(both, vec![Fake::new("t", Kind::Read, other())]);
+    let session = session(both, vec![Fake::new("t", ToolKind::Read, other())]);
     let server = Server::of(ServedSessions::Shared(loaded(Arc::clone(&session)))).await;
     let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
     let mut log = session.events(0);

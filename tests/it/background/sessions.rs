@@ -8,7 +8,7 @@ use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::json;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{Event, Kind, Origin, Parts, Session};
+use tandem_agent::session::{Event, Origin, Parts, Session, ToolKind};
 use tandem_tools::{Access, Tool, ToolOutput, all};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
@@ -106,7 +106,7 @@ async fn people_are_told_that_one_has_ended_and_the_model_is_with_the_next_promp
 async fn in_the_middle_of_a_turn_the_model_is_told_with_the_results_of_calls() {
     let slot = Arc::new(OnceLock::<Arc<Session>>::new());
     let seen = Arc::clone(&slot);
-    let wait = Fake::new("wait", Kind::Other, Access::Nothing).running(move |_| {
+    let wait = Fake::new("wait", ToolKind::Other, Access::Nothing).running(move |_| {
         let session = Arc::clone(seen.get().unwrap());
         async move {
             go(session.roots()[0].join("go")).await;

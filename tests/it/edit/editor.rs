@@ -80,7 +80,7 @@ fn in_editor() -> (Place, Arc<Editor>) {
     editor.buffers.lock().unwrap().insert(place.path("a.txt"), b"unsaved\n".to_vec());
     let workspace = Workspace::new(place.cx.host.workspace.root(), &[]).unwrap();
     let files = Arc::clone(&editor);
-    place.cx.host = Arc::new(Host { files, ..host_with(workspace, Limits::default()) });
+    place.cx.host = Arc::new(Host { files, ..host_with(workspace, ToolLimits::default()) });
     (place, editor)
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_tools::preimages::{ContentId, FileChange, Preimage};
-use tandem_tools::{Content, ToolError, ToolOutput};
+use tandem_tools::{ResultContent, ToolError, ToolOutput};
 
 use super::{Place, replace_args, report, shown, write_args};
 
@@ -21,7 +21,7 @@ fn what_was_proposed_and_what_was_written_are_one_text_in_memory() {
         let place = Place::new(&[("a.txt", b"a")]);
         let call = place.prepare("write_file", write_args("b")).unwrap();
         let proposed = call.summary.diff.clone().unwrap();
-        let Some(Content::Diff(written)) = place.run(call, edited).unwrap().shown else {
+        let Some(ResultContent::Diff(written)) = place.run(call, edited).unwrap().shown else {
             panic!("no diff")
         };
         assert!(Arc::ptr_eq(proposed.old.as_ref().unwrap(), written.old.as_ref().unwrap()));

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_tools::{Access, Location};
+use tandem_tools::{Access, FileLocation};
 
 use super::{Place, replace_args, report, shown};
 
@@ -28,7 +28,7 @@ fn an_edit_is_proposed_with_the_line_of_the_first_change() {
     let path = place.path("a.txt");
     assert_eq!(call.access, Access::Edit { path: path.clone() });
     assert_eq!(call.summary.label, "a.txt: one... => one...");
-    let location = Location { path: path.display().to_string(), line: Some(2) };
+    let location = FileLocation { path: path.display().to_string(), line: Some(2) };
     assert_eq!(call.summary.locations, [location]);
     let diff = call.summary.diff.as_ref().unwrap();
     assert_eq!(diff.old.as_deref(), Some("one\ntwo\nthree\n"));

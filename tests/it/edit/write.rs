@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_tools::{Access, Location};
+use tandem_tools::{Access, FileLocation};
 
 use super::{Place, shown, write_args};
 
@@ -14,7 +14,7 @@ fn a_new_file_is_proposed_and_then_written() {
     assert!(!path.exists());
     assert_eq!(call.access, Access::Edit { path: path.clone() });
     assert_eq!(call.summary.label, "Writing to a.txt");
-    let location = Location { path: path.display().to_string(), line: None };
+    let location = FileLocation { path: path.display().to_string(), line: None };
     assert_eq!(call.summary.locations, [location]);
     let diff = call.summary.diff.as_ref().unwrap();
     assert_eq!((&diff.old, &*diff.new), (&None, "one\ntwo\n"));

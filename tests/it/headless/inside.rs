@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tandem_agent::session::Session;
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_model::{Call, Chunk, Error, Finish, Usage};
-use tandem_tools::{Access, Kind, ToolError};
+use tandem_tools::{Access, ToolError, ToolKind};
 
 use crate::fakes::{Fake, Spy, other, session, text, with_model};
 
@@ -34,7 +34,7 @@ async fn the_model_is_told_that_nobody_can_be_asked() {
     let answers: Vec<Vec<Result<Chunk, Error>>> =
         vec![vec![Ok(Chunk::Call(call))], vec![Ok(Chunk::Text("on".to_owned()))]];
     let (spy, told) = Spy::new(answers);
-    let session = with_model(spy, vec![Fake::new("t", Kind::Other, other())]);
+    let session = with_model(spy, vec![Fake::new("t", ToolKind::Other, other())]);
     let (answer, ..) = shown(&session, false).await;
     assert_eq!(answer, "on\n");
     assert_eq!(
@@ -54,9 +54,9 @@ async fn who_watches_is_told_what_goes_on() {
             { "call": { "name": "ask" } }],
         [{ "text": "red: \u{1b}[31m" }, { "finish": "max_tokens" }],
     ]);
-    let look = Fake::new("look", Kind::Read, Access::Read)
+    let look = Fake::new("look", ToolKind::Read, Access::Read)
         .running(|_| async { Err(ToolError::new("gone", "not\nthere \u{7}")) });
-    let tools = vec![look, Fake::new("ask", Kind::Other, other())];
+    let tools = vec![look, Fake::new("ask", ToolKind::Other, other())];
     let (answer, notes, failure) = shown(&session(answers, tools), true).await;
     let interrupted = "*The answer was interrupted (empty answer) and starts again from here.*";
     assert_eq!(answer, format!("half\n\n{interrupted}\n\nwhole\nred: ␛[31m\n"));
@@ -81,7 +81,7 @@ async fn tokens_are_counted_as_gemini_cli_does() {
             vec![Ok(Chunk::Call(call.clone())), finish()],
             vec![Ok(Chunk::Text("on".to_owned())), finish()],
         ];
-        with_model(Spy::new(answers).0, vec![Fake::new("t", Kind::Read, Access::Read)])
+        with_model(Spy::new(answers).0, vec![Fake::new("t", ToolKind::Read, Access::Read)])
     };
     let (json, ..) = written(&session(), Format::Json, false).await;
     let json: Value = serde_json::from_str(&json).unwrap();

@@ -16,7 +16,7 @@ fn stubborn(
         if told >= stops_when_told { says("I see.") } else { calls("look", json!({ "at": "it" })) }
     });
     let count = Mutex::new(0);
-    let look = Fake::new("look", Kind::Read, Access::Read).running(move |_| {
+    let look = Fake::new("look", ToolKind::Read, Access::Read).running(move |_| {
         let mut count = count.lock().unwrap();
         *count += 1;
         let text = result(*count);
@@ -158,7 +158,7 @@ async fn what_the_user_says_instead_the_model_is_told() {
             calls("look", json!({}))
         }
     });
-    let look = Fake::new("look", Kind::Read, Access::Read);
+    let look = Fake::new("look", ToolKind::Read, Access::Read);
     let session = Session::new(Parts { tools: vec![Arc::new(look)], ..parts(model) });
     let events = turn_with(&session, &Answer::RejectSaying("read the manual".to_owned())).await;
     assert_eq!((counts(&events), reason(&events)), ((10, 1), StopReason::EndTurn));
@@ -167,7 +167,7 @@ async fn what_the_user_says_instead_the_model_is_told() {
 #[tokio::test]
 async fn who_does_not_want_it_is_left_alone() {
     let (model, _) = stubborn(1, |_| String::new());
-    let look = Fake::new("look", Kind::Read, Access::Read);
+    let look = Fake::new("look", ToolKind::Read, Access::Read);
     let upkeep = Upkeep { detect_loops: false, ..Upkeep::default() };
     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(look)];
     let session = Session::new(Parts { tools, upkeep, max_rounds: 50, ..parts(model) });

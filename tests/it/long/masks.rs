@@ -59,7 +59,7 @@ async fn what_the_model_was_told_stays_as_it_was_until_it_has_to_be_shorter() {
 #[tokio::test]
 async fn images_are_let_go_with_the_results_that_they_came_with() {
     let count = Arc::new(Mutex::new(0));
-    let look = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+    let look = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let mut count = count.lock().unwrap();
         *count += 1;
         let text = format!("picture {count}");

@@ -7,7 +7,7 @@ use tandem_agent::permission::Mode;
 use tandem_agent::session::ToolOutcome;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Host, Limits};
+use tandem_tools::{Host, ToolLimits};
 use tempfile::TempDir;
 
 use super::*;
@@ -36,7 +36,7 @@ fn in_yolo_mode(model: &Arc<Says>, state: &Path) -> (Arc<Session>, TempDir) {
             Workspace::new(workspace.path(), &[]).unwrap(),
             terminals(),
             Scratch::new(Some(state.to_owned())),
-            Limits::default(),
+            ToolLimits::default(),
         ),
         ..parts(Arc::clone(model) as _)
     };

@@ -173,7 +173,7 @@ fn wild_session(rng: &mut fastrand::Rng) -> (Arc<Wild>, Arc<Session>) {
         asked: watch::Sender::default(),
     });
     let tool_rng = Mutex::new(rng.fork());
-    let t = Fake::new("t", Kind::Read, Access::Read).running(move |_| {
+    let t = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let mut rng = tool_rng.lock().unwrap();
         let size = [10, 200, 3000, 12_000, 90_000][rng.usize(..5)];
         let text = format!("{}: {}", rng.u8(..4), "y".repeat(rng.usize(..size)));

@@ -6,7 +6,7 @@ use expect_test::expect;
 use serde_json::json;
 use tandem_agent::permission::Scope;
 use tandem_agent::session::{
-    Answer, Content, Event, Origin, ServerAnswer, StopReason, ToolOutcome,
+    Answer, Event, Origin, ResultContent, ServerAnswer, StopReason, ToolOutcome,
 };
 use tandem_mcp::Limits;
 use tandem_tools::{Access, Hints};
@@ -91,7 +91,7 @@ async fn a_trusted_server_is_not_asked_about() {
     let text = "{\n  \"answer\": 42\n}".to_owned();
     let structured = Some(json!({ "answer": 42 }));
     let answer = Box::new(ServerAnswer { text, structured });
-    assert_eq!(output.shown, Some(Content::Server(answer)));
+    assert_eq!(output.shown, Some(ResultContent::Server(answer)));
 }
 
 #[tokio::test]

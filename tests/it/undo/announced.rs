@@ -63,7 +63,7 @@ async fn stage(content: &str) -> Stage {
     let answers = vec![writes(&[("w1", "a", "one\n")]), writes(&[("w2", "a", content)])];
     let stage = Stage::with(answers, |mut parts| {
         let workspace = Workspace::new(parts.host.workspace.root(), &[]).unwrap();
-        let host = host_with(workspace, Limits::default());
+        let host = host_with(workspace, ToolLimits::default());
         parts.host = Host { files: Arc::new(FaultyDisk), ..host };
         parts
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::session::event::{CallStarted, Compressed, Event, ToolOutcome};
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, Content, Kind, Todo, ToolOutput};
+use tandem_tools::{Access, ResultContent, Todo, ToolKind, ToolOutput};
 
 /// Files that are named, of each kind.
 const FILES: usize = 100;
@@ -46,12 +46,12 @@ impl WorkRecord {
 
     /// Notes what a call has done.
     fn note(&mut self, started: &CallStarted, output: &ToolOutput) {
-        if let Some(Content::Todos(todos)) = &output.shown {
+        if let Some(ResultContent::Todos(todos)) = &output.shown {
             self.todos.clone_from(todos);
         }
         if let Access::Edit { path } = &started.access {
             touch(&mut self.changed, path);
-        } else if started.kind == Kind::Read {
+        } else if started.kind == ToolKind::Read {
             for place in &started.summary.locations {
                 touch(&mut self.read, Path::new(&place.path));
             }

@@ -12,7 +12,7 @@ use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, cut, played, width, width_of};
 use super::diff;
 use tandem_agent::session::{
-    Access, CallStarted, CallStatus, Content, Decision, Source, ToolOutcome,
+    Access, CallStarted, CallStatus, Decision, ResultContent, ToolOutcome, WebSource,
 };
 
 /// Rows of output that are shown while it grows, and when it has ended.
@@ -36,29 +36,29 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
         None if card.status == CallStatus::AwaitingAnswer => ItemRows::default(),
         None => output(&card.output),
         Some(ToolOutcome::Done(done)) => match &done.shown {
-            Some(Content::Output(text)) => output(text),
-            Some(Content::Diff(change)) => {
+            Some(ResultContent::Output(text)) => output(text),
+            Some(ResultContent::Diff(change)) => {
                 let lines = change.lines();
                 counts = diff::counts(change, &lines);
                 limited(diff::rows(change, &lines, columns), all(CHANGE))
             }
-            Some(Content::Markdown(text)) => text_rows(text, all(TEXT), columns),
-            Some(Content::Sources(sources)) => {
-                text_rows(&Source::list(sources), all(TEXT), columns)
+            Some(ResultContent::Markdown(text)) => text_rows(text, all(TEXT), columns),
+            Some(ResultContent::Sources(sources)) => {
+                text_rows(&WebSource::list(sources), all(TEXT), columns)
             }
-            Some(Content::Todos(todos)) => {
+            Some(ResultContent::Todos(todos)) => {
                 let margin = columns.saturating_sub(2);
                 ItemRows::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
-            Some(Content::Server(answer)) if answer.is_json() => output(&answer.text),
-            Some(Content::Server(answer)) => text_rows(&answer.text, all(TEXT), columns),
+            Some(ResultContent::Server(answer)) if answer.is_json() => output(&answer.text),
+            Some(ResultContent::Server(answer)) => text_rows(&answer.text, all(TEXT), columns),
             None => ItemRows::default(),
         },
         Some(ToolOutcome::Failed(error)) => match &error.shown {
-            Some(Content::Server(answer)) => {
+            Some(ResultContent::Server(answer)) => {
                 limited(super::plain(&answer.text, &bar(), BAD, columns), all(TEXT * 2))
             }
-            Some(Content::Output(text)) => output(text),
+            Some(ResultContent::Output(text)) => output(text),
             _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
         },
         Some(ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted) => {
