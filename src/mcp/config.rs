@@ -128,7 +128,7 @@ fn without_secrets(url: &str) -> String {
 
 /// Limits of MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct McpLimits {
     /// Bytes of one message of a server.
     pub message_bytes: usize,
     /// Maximum time for a server to become ready.
@@ -149,7 +149,7 @@ pub struct Limits {
     pub again: Duration,
 }
 
-impl Default for Limits {
+impl Default for McpLimits {
     fn default() -> Self {
         Self {
             message_bytes: 16 << 20,

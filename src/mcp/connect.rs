@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::auth;
 use super::config::{ServerConfig, ServerReach, has_token};
-use super::connection::{Connection, Notifications};
+use super::connection::{Notifications, ServerConnection};
 use super::context::HubContext;
 use super::error_text::{NO_MESSAGE, causes, discreet, unreachable};
 use super::http::{self, Headers, OLD, SessionAwareClient, is_old};
@@ -54,7 +54,7 @@ const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::f
 
 /// A server that is ready.
 pub(super) struct LiveConnection {
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<ServerConnection>,
     /// Ends the connection when dropped.
     pub(super) service: RunningService<RoleClient, Listener>,
     pub(super) body: ServerProcess,
@@ -70,7 +70,7 @@ pub(super) struct ServerProcess {
 
 /// Cause that keeps a server from being ready.
 #[derive(Debug)]
-pub(super) enum ConnectError {
+pub(super) enum ReachError {
     /// A retry may help.
     Passing(String),
     /// A retry does not help.
@@ -88,7 +88,7 @@ pub(super) async fn connect(
     context: &HubContext,
     changes: &watch::Sender<ListChanges>,
     discover: bool,
-) -> Result<LiveConnection, ConnectError> {
+) -> Result<LiveConnection, ReachError> {
     let hearing = Arc::<Notifications>::default();
     let listener = Listener {
         server: config.name.clone(),
@@ -103,26 +103,26 @@ pub(super) async fn connect(
         is_confined: config.confined.is_some(),
     };
     match &config.reach {
-        ServerReach::Wrong(why) => Err(ConnectError::Lasting(why.clone())),
+        ServerReach::Wrong(why) => Err(ReachError::Lasting(why.clone())),
         ServerReach::Stdio(program) => {
             context.terminals.find_programs().await;
             let (transport, mut body) = start(program, config, context, &hearing)?;
             let shook = shake_hands(listener, transport, how).await;
             match shook {
                 Ok(live) => Ok(LiveConnection { body, ..live }),
-                Err(ConnectError::Passing(why)) => Err(ConnectError::Passing(body.end(&why).await)),
+                Err(ReachError::Passing(why)) => Err(ReachError::Passing(body.end(&why).await)),
                 Err(trouble) => Err(trouble),
             }
         }
         ServerReach::Http { url, headers } => {
             let network = context.network(config);
-            let client = http::client(url, &network).map_err(ConnectError::Lasting)?;
+            let client = http::client(url, &network).map_err(ReachError::Lasting)?;
             let known = if has_token(headers) {
                 None
             } else {
-                auth::manager(url, &context.logins, &network).await.map_err(ConnectError::Login)?
+                auth::manager(url, &context.logins, &network).await.map_err(ReachError::Login)?
             };
-            let headers = sent(headers).map_err(ConnectError::Lasting)?;
+            let headers = sent(headers).map_err(ReachError::Lasting)?;
             let web = SessionAwareClient(client.clone());
             let shook = if let Some(tokens) = known {
                 let client = AuthClient::new(web, tokens);
@@ -132,10 +132,9 @@ pub(super) async fn connect(
                 let transport = over_http(web, url, headers.clone(), context);
                 shake_hands(listener, transport, how).await
             };
-            if matches!(shook, Err(ConnectError::Passing(_)))
-                && is_old(&client, url, &headers).await
+            if matches!(shook, Err(ReachError::Passing(_))) && is_old(&client, url, &headers).await
             {
-                return Err(ConnectError::Lasting(OLD.to_owned()));
+                return Err(ReachError::Lasting(OLD.to_owned()));
             }
             shook
         }
@@ -147,17 +146,18 @@ fn start(
     config: &ServerConfig,
     context: &HubContext,
     hearing: &Arc<Notifications>,
-) -> Result<(impl Transport<RoleClient> + 'static, ServerProcess), ConnectError> {
+) -> Result<(impl Transport<RoleClient> + 'static, ServerProcess), ReachError> {
     let serving = context.terminals.serve(program).map_err(|err| {
         let command = one_line(&program.command, TOLD);
         match err.kind() {
             io::ErrorKind::NotFound if program.directory.is_dir() => {
-                ConnectError::Lasting(format!("there is no program `{command}`"))
+                ReachError::Lasting(format!("there is no program `{command}`"))
             }
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ConnectError::Lasting(
-                format!("there is no directory {} to start it in", program.directory.display()),
-            ),
-            _ => ConnectError::Lasting(format!("`{command}` cannot be started: {err}")),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReachError::Lasting(format!(
+                "there is no directory {} to start it in",
+                program.directory.display()
+            )),
+            _ => ReachError::Lasting(format!("`{command}` cannot be started: {err}")),
         }
     })?;
     let said = Arc::<Mutex<Vec<u8>>>::default();
@@ -249,7 +249,7 @@ async fn shake_hands(
     listener: Listener,
     transport: impl Transport<RoleClient> + 'static,
     how: Handshake,
-) -> Result<LiveConnection, ConnectError> {
+) -> Result<LiveConnection, ReachError> {
     let Handshake { patience, discover, is_confined } = how;
     let (name, hearing) = (listener.server.clone(), Arc::clone(&listener.hearing));
     let way = if discover {
@@ -261,7 +261,7 @@ async fn shake_hands(
     let service = begun.map_err(|error| trouble(&error, how))?;
     let info = service.peer().peer_info();
     let instructions = info.as_ref().and_then(|info| info.instructions.clone());
-    let connection = Connection {
+    let connection = ServerConnection {
         name,
         peer: service.peer().clone(),
         capabilities: info.map(|info| info.capabilities.clone()).unwrap_or_default(),
@@ -281,9 +281,9 @@ fn about_us() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-fn trouble(error: &ClientInitializeError, how: Handshake) -> ConnectError {
+fn trouble(error: &ClientInitializeError, how: Handshake) -> ReachError {
     if error.is_authorization_required() {
-        return ConnectError::Login("requires a login".to_owned());
+        return ReachError::Login("requires a login".to_owned());
     }
     match error {
         ClientInitializeError::JsonRpcError(said)
@@ -291,15 +291,13 @@ fn trouble(error: &ClientInitializeError, how: Handshake) -> ConnectError {
                 && [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION]
                     .contains(&said.code) =>
         {
-            ConnectError::OtherWay
+            ReachError::OtherWay
         }
-        ClientInitializeError::ConnectionClosed(_) => {
-            ConnectError::Passing("it hung up".to_owned())
-        }
+        ClientInitializeError::ConnectionClosed(_) => ReachError::Passing("it hung up".to_owned()),
         // Not all that want a login say how.
         other => match in_short(other, how.is_confined) {
-            why if why.contains("HTTP 401") => ConnectError::Login("requires a login".to_owned()),
-            why => ConnectError::Passing(why),
+            why if why.contains("HTTP 401") => ReachError::Login("requires a login".to_owned()),
+            why => ReachError::Passing(why),
         },
     }
 }

@@ -32,7 +32,7 @@ const GOOD_BYE: Duration = Duration::from_millis(300);
 const PROGRESS: usize = 500;
 
 /// Connection to a server that is ready.
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     /// The server's name.
     pub(super) name: String,
     pub(super) peer: Peer<RoleClient>,
@@ -108,7 +108,7 @@ fn in_words(said: &ProgressNotificationParam) -> String {
     }
 }
 
-impl Connection {
+impl ServerConnection {
     /// Sends a request and waits for the answer, as long as the server is not silent for too long.
     pub(super) async fn ask(
         &self,
@@ -158,7 +158,7 @@ impl Connection {
     }
 }
 
-impl Connection {
+impl ServerConnection {
     /// A web service may break off one answer, and be there all the same.
     fn broke_off(&self, failure: RequestError) -> RequestError {
         if matches!(failure, RequestError::Gone) && !self.peer.is_transport_closed() {
@@ -207,7 +207,7 @@ fn wants_login(error: &(dyn Error + 'static)) -> bool {
 /// Guard of a running request. If dropped before the answer, as with a cancelled command, it tells
 /// the server that the request is cancelled.
 struct RequestGuard<'a> {
-    connection: &'a Connection,
+    connection: &'a ServerConnection,
     token: ProgressToken,
     /// Request id, until the answer is there.
     id: Option<RequestId>,

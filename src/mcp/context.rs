@@ -9,7 +9,7 @@ use tandem_tools::terminals::Terminals;
 use tokio::sync::watch;
 
 use super::auth::Logins;
-use super::config::{Limits, ServerConfig};
+use super::config::{McpLimits, ServerConfig};
 use super::http::NetworkPolicy;
 
 /// Parts that all servers of a session share.
@@ -17,7 +17,7 @@ pub(super) struct HubContext {
     pub(super) terminals: Arc<Terminals>,
     /// The directories of the workspace.
     pub(super) roots: Vec<PathBuf>,
-    pub(super) limits: Limits,
+    pub(super) limits: McpLimits,
     pub(super) logins: Logins,
     pub(super) lookup: Lookup,
     /// Number that changes with every change of the offers.

@@ -17,14 +17,14 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Logins, blocking};
-use super::config::{Limits, ServerConfig, ServerReach};
+use super::config::{McpLimits, ServerConfig, ServerReach};
 use super::connection::RequestOptions;
 use super::context::HubContext;
 use super::login::{self, Callback, PendingLogin};
-use super::name::{self, Names};
+use super::name::{self, ToolNames};
 use super::offer::Offer;
 use super::prompt::{self, NamedPrompt, PromptText};
-use super::registry::{Entry, Registry, unknown};
+use super::registry::{ServerEntry, ServerRegistry, unknown};
 use super::resources;
 use super::server::Phase;
 use super::tool::{McpTool, failed};
@@ -34,19 +34,19 @@ pub struct Hub {
     context: Arc<HubContext>,
     /// Reads again what the settings name.
     load: Load,
-    registry: Arc<Registry>,
+    registry: Arc<ServerRegistry>,
     /// The logins that users have begun last, by the servers' names.
     logins: Mutex<BTreeMap<String, Arc<PendingLogin>>>,
 }
 
 /// Parts that a hub is built from.
-pub struct Setup {
+pub struct HubSetup {
     /// Starts programs.
     pub terminals: Arc<Terminals>,
     /// The directories of the workspace.
     pub roots: Vec<PathBuf>,
     /// Limits of servers.
-    pub limits: Limits,
+    pub limits: McpLimits,
     /// Reads again which servers the settings name. May block.
     pub load: Load,
     /// Interfaces that logging in needs.
@@ -81,13 +81,13 @@ pub struct ServerStatus {
 
 impl Hub {
     /// The servers that the settings name. Reaches none of them yet.
-    pub fn new(servers: Vec<ServerConfig>, setup: Setup) -> Arc<Self> {
-        let Setup { terminals, roots, limits, load, logins, lookup } = setup;
+    pub fn new(servers: Vec<ServerConfig>, setup: HubSetup) -> Arc<Self> {
+        let HubSetup { terminals, roots, limits, load, logins, lookup } = setup;
         let (version, tell) = (watch::Sender::default(), Mutex::default());
         let context =
             Arc::new(HubContext { terminals, roots, limits, logins, lookup, version, tell });
-        let entry = |config| Entry::new(config, true, &context);
-        let registry = Arc::new(Registry::new(servers.into_iter().map(entry)));
+        let entry = |config| ServerEntry::new(config, true, &context);
+        let registry = Arc::new(ServerRegistry::new(servers.into_iter().map(entry)));
         Arc::new(Self { context, load, registry, logins: Mutex::default() })
     }
 
@@ -98,18 +98,18 @@ impl Hub {
 
     /// Begins to reach all servers that have not been wanted yet, and waits for none.
     pub fn start(&self) {
-        self.registry.lock().values_mut().for_each(Entry::start);
+        self.registry.lock().values_mut().for_each(ServerEntry::start);
     }
 
     /// Returns `true` if a server waits for the user's consent.
     pub fn holds(&self) -> bool {
-        let held = |entry: &Entry| matches!(entry.server.state().phase, Phase::Held(_));
+        let held = |entry: &ServerEntry| matches!(entry.server.state().phase, Phase::Held(_));
         self.registry.lock().values().any(held)
     }
 
     /// Returns `true` if a server has not been started yet.
     pub fn idles(&self) -> bool {
-        let idle = |entry: &Entry| matches!(entry.server.state().phase, Phase::Idle);
+        let idle = |entry: &ServerEntry| matches!(entry.server.state().phase, Phase::Idle);
         self.registry.lock().values().any(idle)
     }
 
@@ -139,7 +139,7 @@ impl Hub {
             if known.get(&config.name).is_some_and(|entry| entry.server.config == config) {
                 continue;
             }
-            let mut entry = Entry::new(config, false, &self.context);
+            let mut entry = ServerEntry::new(config, false, &self.context);
             entry.start();
             known.insert(entry.server.config.name.clone(), entry);
         }
@@ -149,19 +149,19 @@ impl Hub {
     /// The servers that a prompt should wait for, by name.
     pub fn pending(&self) -> Vec<String> {
         let now = tokio::time::Instant::now();
-        let pending = |entry: &Entry| match entry.server.state().phase {
+        let pending = |entry: &ServerEntry| match entry.server.state().phase {
             Phase::Connecting(until) => until > now,
             _ => false,
         };
         let servers = self.registry.lock();
-        servers.values().filter(|entry| pending(entry)).map(Entry::name).collect()
+        servers.values().filter(|entry| pending(entry)).map(ServerEntry::name).collect()
     }
 
     /// The servers that are still getting ready and are not waited for any more, by name.
     pub fn late(&self) -> Vec<String> {
         let connecting =
-            |entry: &&Entry| matches!(entry.server.state().phase, Phase::Connecting(_));
-        self.registry.lock().values().filter(connecting).map(Entry::name).collect()
+            |entry: &&ServerEntry| matches!(entry.server.state().phase, Phase::Connecting(_));
+        self.registry.lock().values().filter(connecting).map(ServerEntry::name).collect()
     }
 
     /// Waits until each server is ready, or will not be soon.
@@ -183,7 +183,7 @@ impl Hub {
 
     /// Returns the tools of all servers, the servers in the order of their names.
     pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         let mut tools = resources::tools(&self.registry);
         for entry in self.registry.lock().values() {
             let server = &entry.server;
@@ -208,9 +208,9 @@ impl Hub {
 
     /// Returns the status of each server, in the order of their names.
     pub fn status(&self) -> Vec<ServerStatus> {
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         let servers = self.registry.lock();
-        let status = |entry: &Entry| {
+        let status = |entry: &ServerEntry| {
             let config = &entry.server.config;
             let state = entry.server.state();
             let tools = state.offer.tools.iter();
@@ -248,14 +248,14 @@ impl Hub {
             return Err(unknown(name, &servers));
         }
         let is_it = |name: &str| only.is_none_or(|only| only == name);
-        let gone = |name: &String, entry: &mut Entry| {
+        let gone = |name: &String, entry: &mut ServerEntry| {
             entry.in_settings && is_it(name) && !named.iter().any(|config| config.name == *name)
         };
         servers.extract_if(.., gone).for_each(drop);
         for config in named.iter().filter(|config| is_it(&config.name)) {
             let brought = servers.get(&config.name).is_some_and(|entry| !entry.in_settings);
             if !brought {
-                let entry = Entry::new(config.clone(), true, &self.context);
+                let entry = ServerEntry::new(config.clone(), true, &self.context);
                 servers.insert(config.name.clone(), entry);
             }
         }

@@ -28,8 +28,8 @@ mod server;
 mod tool;
 
 pub use self::auth::{Logins, OAuth, TokenStore};
-pub use self::config::{Limits, ServerConfig, ServerReach};
-pub use self::hub::{Hub, Load, ServerStatus, Setup};
+pub use self::config::{McpLimits, ServerConfig, ServerReach};
+pub use self::hub::{Hub, HubSetup, Load, ServerStatus};
 pub use self::offer::{Offer, PromptArgument, ServerPrompt, ServerResource, ServerTool};
 pub use self::prompt::{NamedPrompt, PromptText};
 pub use self::resources::READ_RESOURCE;

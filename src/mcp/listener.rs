@@ -16,7 +16,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::connection::{Connection, Notifications};
+use super::connection::{Notifications, ServerConnection};
 
 /// Delay before a subscription that the server has ended is renewed.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ impl Listener {
 
 /// Notes what a server says of its lists that says so only to those who listen, as in the protocol's
 /// versions since 2026. Never ends.
-pub(super) async fn listen(connection: &Connection, changes: &watch::Sender<ListChanges>) {
+pub(super) async fn listen(connection: &ServerConnection, changes: &watch::Sender<ListChanges>) {
     let info = connection.peer.peer_info();
     let modern = info.is_some_and(|it| it.protocol_version >= ProtocolVersion::V_2026_07_28);
     let can = &connection.capabilities;

@@ -14,9 +14,9 @@ pub(super) const PREFIX: &str = "mcp_";
 
 /// Gives names, each once.
 #[derive(Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct ToolNames(HashSet<String>);
 
-impl Names {
+impl ToolNames {
     /// The name of a tool.
     pub(super) fn tool(&mut self, server: &str, tool: &str) -> String {
         let whole = format!("{}{}", of_server(server), plain(tool));
@@ -57,7 +57,7 @@ mod tests {
 
     #[track_caller]
     fn check(server: &str, tool: &str, expected: &str) {
-        assert_eq!(Names::default().tool(server, tool), expected);
+        assert_eq!(ToolNames::default().tool(server, tool), expected);
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn no_name_is_given_twice() {
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         assert_eq!(names.tool("s", "a.b"), "mcp_s_a_b");
         assert_eq!(names.tool("s", "a b"), "mcp_s_a_b_2");
         assert_eq!(names.tool("s", "a-b"), "mcp_s_a-b");

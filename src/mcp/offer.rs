@@ -9,8 +9,8 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::config::{Limits, ServerConfig};
-use super::connection::{Connection, RequestError, RequestOptions};
+use super::config::{McpLimits, ServerConfig};
+use super::connection::{RequestError, RequestOptions, ServerConnection};
 use super::schema;
 use tandem_tools::Hints;
 use tandem_tools::plain;
@@ -94,9 +94,9 @@ impl Offer {
     /// Asks a server for its whole offer. A list that the server does not give counts as empty;
     /// `None` if the server has gone.
     pub(super) async fn read(
-        connection: &Connection,
+        connection: &ServerConnection,
         config: &ServerConfig,
-        limits: &Limits,
+        limits: &McpLimits,
     ) -> Option<Self> {
         let most = limits.tools;
         let can = &connection.capabilities;
@@ -134,7 +134,7 @@ impl Offer {
 }
 
 async fn resources(
-    connection: &Connection,
+    connection: &ServerConnection,
     most: usize,
 ) -> Option<(Vec<ServerResource>, Vec<ServerResource>)> {
     if connection.capabilities.resources.is_none() {
@@ -168,7 +168,7 @@ async fn resources(
 /// All items of a list, as far as they can be read; those of the first pages, if it has no end.
 /// `None` if the server has gone.
 async fn list<T: DeserializeOwned>(
-    connection: &Connection,
+    connection: &ServerConnection,
     what: &str,
     most: usize,
     request: &(dyn Fn(PaginatedRequestParams) -> ClientRequest + Sync),
@@ -220,7 +220,7 @@ fn items_of(page: ServerResult, what: &str) -> (Vec<Value>, Option<String>) {
     }
 }
 
-fn tool(tool: Tool, config: &ServerConfig, limits: &Limits) -> ServerTool {
+fn tool(tool: Tool, config: &ServerConfig, limits: &McpLimits) -> ServerTool {
     let said = tool.annotations.unwrap_or_default();
     let description = plain(tool.description.unwrap_or_default().as_bytes());
     let mut description = shorten(&description, limits.tool_chars).into_owned();

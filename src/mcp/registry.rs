@@ -8,17 +8,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::config::ServerConfig;
 use super::context::HubContext;
-use super::server::{Phase, Server};
+use super::server::{Phase, ServerHandle};
 
 /// Servers of one session, by name.
 #[derive(Default)]
-pub(super) struct Registry {
-    entries: Mutex<BTreeMap<String, Entry>>,
+pub(super) struct ServerRegistry {
+    entries: Mutex<BTreeMap<String, ServerEntry>>,
 }
 
 /// A server, and the task that keeps it ready.
-pub(super) struct Entry {
-    pub(super) server: Arc<Server>,
+pub(super) struct ServerEntry {
+    pub(super) server: Arc<ServerHandle>,
     pub(super) keeping: Option<AbortOnDropHandle<()>>,
     /// The settings name it.
     pub(super) in_settings: bool,
@@ -26,9 +26,9 @@ pub(super) struct Entry {
     pub(super) agreed: bool,
 }
 
-impl Entry {
+impl ServerEntry {
     pub(super) fn new(config: ServerConfig, in_settings: bool, context: &Arc<HubContext>) -> Self {
-        let server = Server::new(config, false, context);
+        let server = ServerHandle::new(config, false, context);
         Self { server, keeping: None, in_settings, agreed: false }
     }
 
@@ -39,7 +39,7 @@ impl Entry {
 
     /// The same, now that the user has agreed to it, or no longer does.
     pub(super) fn agreed(&self, agreed: bool, context: &Arc<HubContext>) -> Self {
-        let server = Server::new(self.server.config.clone(), agreed, context);
+        let server = ServerHandle::new(self.server.config.clone(), agreed, context);
         Self { server, keeping: None, in_settings: self.in_settings, agreed }
     }
 
@@ -58,25 +58,25 @@ impl Entry {
     }
 }
 
-impl Registry {
+impl ServerRegistry {
     /// Returns a registry of these servers, none of which is being connected to yet.
-    pub(super) fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub(super) fn new(entries: impl IntoIterator<Item = ServerEntry>) -> Self {
         let entries = entries.into_iter().map(|entry| (entry.name(), entry));
         Self { entries: Mutex::new(entries.collect()) }
     }
 
     /// Locks the servers. Never held across `.await`.
-    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ServerEntry>> {
         self.entries.lock()
     }
 
     /// Returns all servers, in the order of their names.
-    pub(super) fn all(&self) -> Vec<Arc<Server>> {
+    pub(super) fn all(&self) -> Vec<Arc<ServerHandle>> {
         self.lock().values().map(|entry| Arc::clone(&entry.server)).collect()
     }
 
     /// Returns the server of this name, or a message that names the servers there are.
-    pub(super) fn find(&self, name: &str) -> Result<Arc<Server>, String> {
+    pub(super) fn find(&self, name: &str) -> Result<Arc<ServerHandle>, String> {
         let servers = self.lock();
         let found = servers.get(name).map(|entry| Arc::clone(&entry.server));
         found.ok_or_else(|| unknown(name, &servers))
@@ -84,7 +84,7 @@ impl Registry {
 }
 
 /// Returns the message that there is no server of this name.
-pub(super) fn unknown(name: &str, servers: &BTreeMap<String, Entry>) -> String {
+pub(super) fn unknown(name: &str, servers: &BTreeMap<String, ServerEntry>) -> String {
     let names: Vec<_> = servers.keys().map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
         return format!("Unknown MCP server `{name}`: no servers are configured.");

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::connection::RequestOptions;
 use super::offer::ServerResource;
-use super::registry::Registry;
+use super::registry::ServerRegistry;
 use super::result::CollectedContent;
-use super::server::Server;
+use super::server::ServerHandle;
 use super::tool::failed;
 use tandem_tools::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
@@ -26,7 +26,7 @@ pub const READ_RESOURCE: &str = "read_mcp_resource";
 const LABEL: usize = 160;
 
 /// The tools that list and read resources, if there is anything to read.
-pub(super) fn tools(registry: &Arc<Registry>) -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools(registry: &Arc<ServerRegistry>) -> Vec<Arc<dyn Tool>> {
     if !registry.all().iter().any(has_resources) {
         return Vec::new();
     }
@@ -37,7 +37,7 @@ pub(super) fn tools(registry: &Arc<Registry>) -> Vec<Arc<dyn Tool>> {
 }
 
 /// The resources that are listed, as a prompt mentions them: `server:uri`.
-pub(super) fn mentionable(registry: &Registry) -> Vec<String> {
+pub(super) fn mentionable(registry: &ServerRegistry) -> Vec<String> {
     let mut names = Vec::new();
     for server in registry.all() {
         let name = &server.config.name;
@@ -48,8 +48,8 @@ pub(super) fn mentionable(registry: &Registry) -> Vec<String> {
 }
 
 /// Returns `true` if a word may name a resource: it begins with a server's name, or is an address.
-pub(super) fn may_name(registry: &Registry, word: &str) -> bool {
-    let of_server = |server: &Arc<Server>| rest(word, &server.config.name).is_some();
+pub(super) fn may_name(registry: &ServerRegistry, word: &str) -> bool {
+    let of_server = |server: &Arc<ServerHandle>| rest(word, &server.config.name).is_some();
     let is_address = word.contains("://") && !word.starts_with("file:");
     let servers = registry.all();
     !servers.is_empty() && (is_address || servers.iter().any(of_server))
@@ -57,12 +57,12 @@ pub(super) fn may_name(registry: &Registry, word: &str) -> bool {
 
 /// The resource that a word names: its server and its address. `server:uri`, `server://uri`, or
 /// the address of one that is listed.
-pub(super) fn resolve(registry: &Registry, word: &str) -> Option<(String, String)> {
+pub(super) fn resolve(registry: &ServerRegistry, word: &str) -> Option<(String, String)> {
     let servers = registry.all();
-    let lists = |server: &Arc<Server>, uri: &str| {
+    let lists = |server: &Arc<ServerHandle>, uri: &str| {
         server.state().offer.resources.iter().any(|resource| resource.uri == uri)
     };
-    let name = |server: &Arc<Server>| server.config.name.clone();
+    let name = |server: &Arc<ServerHandle>| server.config.name.clone();
     if let Some(server) = servers.iter().find(|server| lists(server, word)) {
         return Some((name(server), word.to_owned()));
     }
@@ -79,10 +79,10 @@ pub(super) fn resolve(registry: &Registry, word: &str) -> Option<(String, String
 
 /// The server that is asked for a resource.
 fn server_of(
-    registry: &Registry,
+    registry: &ServerRegistry,
     server: Option<&str>,
     uri: &str,
-) -> Result<(Arc<Server>, String), String> {
+) -> Result<(Arc<ServerHandle>, String), String> {
     if let Some(server) = server {
         return Ok((registry.find(server)?, uri.to_owned()));
     }
@@ -98,7 +98,7 @@ fn server_of(
     Err(format!("Set `serverName` to the resource's server, one of {}.", names.join(", ")))
 }
 
-fn has_resources(server: &Arc<Server>) -> bool {
+fn has_resources(server: &Arc<ServerHandle>) -> bool {
     let offer = server.state().offer;
     !offer.resources.is_empty() || !offer.templates.is_empty()
 }
@@ -108,7 +108,7 @@ fn rest<'a>(word: &'a str, server: &str) -> Option<&'a str> {
     word.strip_prefix(server)?.strip_prefix(':').filter(|rest| !rest.is_empty())
 }
 
-struct ListResources(Arc<Registry>);
+struct ListResources(Arc<ServerRegistry>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -151,7 +151,7 @@ impl Tool for ListResources {
 }
 
 fn list(
-    registry: &Registry,
+    registry: &ServerRegistry,
     only: Option<&str>,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
@@ -188,7 +188,7 @@ fn line(resource: &ServerResource) -> String {
     line + "\n"
 }
 
-struct ReadResource(Arc<Registry>);
+struct ReadResource(Arc<ServerRegistry>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -240,7 +240,11 @@ impl Tool for ReadResource {
     }
 }
 
-async fn read(server: &Server, uri: String, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+async fn read(
+    server: &ServerHandle,
+    uri: String,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let down = |why| ToolError::new("mcp_server_down", why);
     let connection = server.connection(&cx.cancel).await.map_err(down)?;
     let params = ReadResourceRequestParams::new(uri);

@@ -21,7 +21,7 @@ const LEFT_OUT: [&str; 6] = ["$schema", "$id", "$anchor", "$comment", "$defs", "
 
 /// Returns a tool's parameters for the model; `None` if they would be more than `most` bytes.
 pub(super) fn parameters(schema: &Map<String, Value>, most: usize) -> Option<Value> {
-    let mut reader = Reader { whole: schema, open: Vec::new(), left: VALUES };
+    let mut reader = SchemaFlattener { whole: schema, open: Vec::new(), left: VALUES };
     let mut flat = reader.object(schema, 0);
     if flat.get("type").and_then(Value::as_str) != Some("object") {
         flat.insert("type".to_owned(), json!("object"));
@@ -31,7 +31,7 @@ pub(super) fn parameters(schema: &Map<String, Value>, most: usize) -> Option<Val
     (flat.to_string().len() <= most).then_some(flat)
 }
 
-struct Reader<'a> {
+struct SchemaFlattener<'a> {
     whole: &'a Map<String, Value>,
     /// The references that are being followed.
     open: Vec<&'a str>,
@@ -39,7 +39,7 @@ struct Reader<'a> {
     left: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaFlattener<'a> {
     fn schema(&mut self, schema: &'a Value, depth: usize) -> Value {
         if self.left == 0 || depth > DEEPEST {
             return json!({});

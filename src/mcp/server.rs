@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{ServerConfig, ServerReach, has_token};
-use super::connect::{ConnectError, LiveConnection, connect};
-use super::connection::Connection;
+use super::connect::{LiveConnection, ReachError, connect};
+use super::connection::ServerConnection;
 use super::context::HubContext;
 use super::listener::{ListChanges, listen};
 use super::offer::Offer;
@@ -29,10 +29,10 @@ const SOON: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A server, reached or not.
-pub(super) struct Server {
+pub(super) struct ServerHandle {
     pub(super) config: ServerConfig,
     context: Arc<HubContext>,
-    state: watch::Sender<State>,
+    state: watch::Sender<ServerState>,
     changes: watch::Sender<ListChanges>,
     /// Notified when the server is needed now.
     wanted: Notify,
@@ -40,7 +40,7 @@ pub(super) struct Server {
 
 /// State of a server.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct ServerState {
     pub(super) phase: Phase,
     /// Offer of the server; kept while the server is restarted, so that the model's tools stay the
     /// same.
@@ -54,7 +54,7 @@ pub(super) enum Phase {
     Idle,
     /// Connecting; prompts wait until this time.
     Connecting(Instant),
-    Ready(Arc<Connection>),
+    Ready(Arc<ServerConnection>),
     /// Cause; and the time of the next retry, if there is one.
     Down(String, Option<Instant>),
     /// The user must log in first.
@@ -95,12 +95,12 @@ impl fmt::Display for Phase {
     }
 }
 
-impl Server {
+impl ServerHandle {
     /// `agreed` says that the user allows it, should that be needed.
     pub(super) fn new(config: ServerConfig, agreed: bool, context: &Arc<HubContext>) -> Arc<Self> {
         let held = config.held.clone().filter(|_| !agreed);
         let phase = held.map_or(Phase::Idle, Phase::Held);
-        let state = State { phase, offer: Arc::default() };
+        let state = ServerState { phase, offer: Arc::default() };
         Arc::new(Self {
             config,
             context: Arc::clone(context),
@@ -110,7 +110,7 @@ impl Server {
         })
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
@@ -118,7 +118,7 @@ impl Server {
     pub(super) async fn connection(
         &self,
         cancel: &CancellationToken,
-    ) -> Result<Arc<Connection>, String> {
+    ) -> Result<Arc<ServerConnection>, String> {
         let mut state = self.state.subscribe();
         if !matches!(state.borrow().phase, Phase::Ready(_)) {
             self.wanted.notify_one();
@@ -177,7 +177,7 @@ impl Server {
             self.set_connecting();
             let reached = timeout(limits.start, self.reach(discover)).await;
             let late = || format!("it was not ready after {} s", limits.start.as_secs_f64());
-            let trouble = match reached.unwrap_or_else(|_| Err(ConnectError::Passing(late()))) {
+            let trouble = match reached.unwrap_or_else(|_| Err(ReachError::Passing(late()))) {
                 Ok((live, offer)) => {
                     let since = Instant::now();
                     self.set_phase(
@@ -191,22 +191,22 @@ impl Server {
                     if since.elapsed() > STEADY {
                         failures = 0;
                     }
-                    ConnectError::Passing(why)
+                    ReachError::Passing(why)
                 }
                 Err(trouble) => trouble,
             };
             match trouble {
-                ConnectError::OtherWay => discover = true,
-                ConnectError::Passing(why) if failures < RETRIES => {
+                ReachError::OtherWay => discover = true,
+                ReachError::Passing(why) if failures < RETRIES => {
                     let why = self.config.concealed(&why);
                     failures += 1;
                     self.pause(why, backoff.delay(failures), failures == 1).await;
                 }
-                ConnectError::Passing(why) | ConnectError::Lasting(why) => {
+                ReachError::Passing(why) | ReachError::Lasting(why) => {
                     failures = 0;
                     self.stop(Phase::Down(self.config.concealed(&why), None)).await;
                 }
-                ConnectError::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
+                ReachError::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
             }
         }
     }
@@ -258,11 +258,11 @@ impl Server {
     }
 
     /// Connects to the server and reads its offer.
-    async fn reach(&self, discover: bool) -> Result<(LiveConnection, Offer), ConnectError> {
+    async fn reach(&self, discover: bool) -> Result<(LiveConnection, Offer), ReachError> {
         let mut live = connect(&self.config, &self.context, &self.changes, discover).await?;
         match Offer::read(&live.connection, &self.config, &self.context.limits).await {
             Some(offer) => Ok((live, offer)),
-            None => Err(ConnectError::Passing(live.body.end("it hung up").await)),
+            None => Err(ReachError::Passing(live.body.end("it hung up").await)),
         }
     }
 

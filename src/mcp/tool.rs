@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::connection::{RequestError, RequestOptions};
 use super::offer::ServerTool;
 use super::result::CollectedContent;
-use super::server::Server;
+use super::server::ServerHandle;
 use tandem_content::visible::visible_line;
 use tandem_tools::one_line;
 use tandem_tools::{
@@ -27,7 +27,7 @@ const LABEL: usize = 160;
 pub(super) struct McpTool {
     /// Name that the model calls the tool by.
     pub(super) name: String,
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<ServerHandle>,
     pub(super) tool: ServerTool,
 }
 
@@ -93,7 +93,7 @@ fn brief(args: &Map<String, Value>) -> String {
 }
 
 async fn call(
-    server: &Server,
+    server: &ServerHandle,
     name: String,
     args: Map<String, Value>,
     cx: &ToolContext,
@@ -117,7 +117,7 @@ async fn call(
 }
 
 /// Returns the error of a failed request, for the model.
-pub(super) fn failed(server: &Server, failure: RequestError) -> ToolError {
+pub(super) fn failed(server: &ServerHandle, failure: RequestError) -> ToolError {
     let name = &server.config.name;
     match failure {
         RequestError::Cancelled => ToolError::cancelled(),
@@ -141,13 +141,13 @@ pub(super) fn failed(server: &Server, failure: RequestError) -> ToolError {
     }
 }
 
-fn odd(server: &Server, what: &str) -> ToolError {
+fn odd(server: &ServerHandle, what: &str) -> ToolError {
     let name = &server.config.name;
     ToolError::new("mcp_tool_error", format!("The MCP server `{name}` {what}."))
 }
 
 fn output(
-    server: &Server,
+    server: &ServerHandle,
     result: CallToolResult,
     limits: &ToolLimits,
 ) -> Result<ToolOutput, ToolError> {

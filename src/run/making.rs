@@ -127,7 +127,7 @@ impl Making {
         let directory = workspace.root().to_owned();
         let servers = Hub::new(
             servers::of(settings, &directory),
-            mcp::Setup {
+            mcp::HubSetup {
                 terminals: Arc::clone(&terminals),
                 roots: workspace.roots().to_owned(),
                 limits: limits.mcp,

@@ -22,7 +22,7 @@ pub struct Limits {
     /// Limits of tools.
     pub tools: tools::ToolLimits,
     /// Limits of MCP servers.
-    pub mcp: mcp::Limits,
+    pub mcp: mcp::McpLimits,
     /// Limits of the user's own commands.
     pub commands: commands::CustomLimits,
     /// Options of requests to the model.
@@ -81,7 +81,7 @@ impl Default for Limits {
             rounds: 100,
             log_bytes: 16 << 20,
             tools: tools::ToolLimits::default(),
-            mcp: mcp::Limits::default(),
+            mcp: mcp::McpLimits::default(),
             commands: commands::CustomLimits::default(),
             model: model::options::RequestOptions::default(),
             a2a: A2aLimits::default(),

@@ -145,11 +145,11 @@ pub(crate) fn terminals() -> Arc<Terminals> {
 }
 
 /// Returns the setup of servers that a session without any has.
-pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::Setup {
-    mcp::Setup {
+pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::HubSetup {
+    mcp::HubSetup {
         terminals: Arc::clone(terminals),
         roots: Vec::new(),
-        limits: mcp::Limits::default(),
+        limits: mcp::McpLimits::default(),
         load: Arc::new(Vec::new),
         logins: logins(),
         lookup: tandem_net::system_lookup(),

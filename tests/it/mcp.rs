@@ -19,7 +19,7 @@ use tandem_agent::session::{
     Answer, Event, Origin, Parts, Program, ResultContent, ServerAnswer, Session, ToolOutcome,
     TurnId,
 };
-use tandem_mcp::{Hub, Limits, Load, Logins, ServerConfig, ServerReach, Setup};
+use tandem_mcp::{Hub, HubSetup, Load, Logins, McpLimits, ServerConfig, ServerReach};
 use tandem_net::{Lookup, system_lookup};
 use tandem_tools::Host;
 use tandem_tools::scratch::Scratch;
@@ -43,8 +43,8 @@ fn fixture() -> PathBuf {
 }
 
 /// Returns the limits of these tests: a server is started again at once.
-fn limits() -> Limits {
-    Limits { again: Duration::from_millis(20), ..Limits::default() }
+fn limits() -> McpLimits {
+    McpLimits { again: Duration::from_millis(20), ..McpLimits::default() }
 }
 
 /// A session with servers, in a directory of its own.
@@ -76,7 +76,7 @@ impl Stage {
 
     fn with(
         answers: Vec<Chunks>,
-        limits: Limits,
+        limits: McpLimits,
         servers: impl FnOnce(&Path) -> Vec<ServerConfig>,
     ) -> Self {
         let home = TempDir::new().unwrap();
@@ -87,7 +87,7 @@ impl Stage {
     /// These servers, of a user who logs in so.
     fn known(
         answers: Vec<Chunks>,
-        limits: Limits,
+        limits: McpLimits,
         servers: Vec<ServerConfig>,
         logins: Logins,
     ) -> Self {
@@ -106,7 +106,7 @@ impl Stage {
     fn in_home(
         home: TempDir,
         answers: Vec<Chunks>,
-        limits: Limits,
+        limits: McpLimits,
         load: Load,
         logins: Logins,
     ) -> Self {
@@ -117,7 +117,7 @@ impl Stage {
     fn looking_up(
         home: TempDir,
         answers: Vec<Chunks>,
-        limits: Limits,
+        limits: McpLimits,
         load: Load,
         (logins, lookup): (Logins, Lookup),
     ) -> Self {
@@ -129,7 +129,7 @@ impl Stage {
         let servers = load();
         let roots = workspace.roots().to_owned();
         let setup =
-            Setup { terminals: Arc::clone(&terminals), roots, limits, load, logins, lookup };
+            HubSetup { terminals: Arc::clone(&terminals), roots, limits, load, logins, lookup };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
             host: Host::new(

@@ -77,7 +77,7 @@ impl Landing {
         let (told, mut outcome) = mpsc::channel(1);
         let ending = CancellationToken::new();
         let _end_on_drop = ending.clone().drop_guard();
-        let page = Arc::new(Page { path: self.path, state, finish, told });
+        let page = Arc::new(LandingPage { path: self.path, state, finish, told });
         let router = Router::new().fallback(move |method: Method, uri: Uri| {
             let page = Arc::clone(&page);
             async move { page.answer(&method, &uri).await }
@@ -114,7 +114,7 @@ impl Callback {
     }
 }
 
-struct Page {
+struct LandingPage {
     path: String,
     /// The state of the login that is waited for.
     state: String,
@@ -122,7 +122,7 @@ struct Page {
     told: mpsc::Sender<Result<(), String>>,
 }
 
-impl Page {
+impl LandingPage {
     async fn answer(&self, method: &Method, uri: &Uri) -> Response {
         if method != Method::GET || uri.path() != self.path {
             return page(StatusCode::NOT_FOUND, "There is nothing here.");

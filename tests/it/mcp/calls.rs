@@ -8,7 +8,7 @@ use tandem_agent::permission::Scope;
 use tandem_agent::session::{
     Answer, Event, Origin, ResultContent, ServerAnswer, StopReason, ToolOutcome,
 };
-use tandem_mcp::Limits;
+use tandem_mcp::McpLimits;
 use tandem_tools::{Access, Hints};
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
@@ -165,7 +165,7 @@ async fn a_cancel_is_passed_on() {
 
 #[tokio::test]
 async fn a_server_that_never_answers_is_given_up() {
-    let short = Limits { call: Duration::from_millis(300), ..limits() };
+    let short = McpLimits { call: Duration::from_millis(300), ..limits() };
     let answers = vec![calls("mcp_s_slow", json!({})), says("done")];
     let stage = Stage::with(answers, short, |home| vec![server(home, "s", "plain")]);
     let error = error(&stage.turn().await);

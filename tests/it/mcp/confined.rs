@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use reqwest::Url;
 use serde_json::json;
 use tandem_agent::session::ServerReach;
-use tandem_mcp::{Limits, ServerConfig};
+use tandem_mcp::{McpLimits, ServerConfig};
 use tandem_net::{Lookup, Reach};
 use tempfile::TempDir;
 use tokio_util::task::AbortOnDropHandle;
@@ -39,7 +39,7 @@ fn stage(
         let address = lead(&name).parse().unwrap();
         std::future::ready(Ok(vec![address])).boxed()
     });
-    let limits = Limits { again: Duration::from_mins(1), ..limits() };
+    let limits = McpLimits { again: Duration::from_mins(1), ..limits() };
     let servers = Arc::new(move || vec![config.clone()]);
     Stage::looking_up(TempDir::new().unwrap(), answers, limits, servers, (logins(), lookup))
 }

@@ -12,7 +12,7 @@ use axum::routing::any;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_agent::session::{ServerReach, ToolOutcome};
-use tandem_mcp::{Limits, ServerConfig};
+use tandem_mcp::{McpLimits, ServerConfig};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says};
@@ -57,7 +57,7 @@ impl Service {
     }
 
     /// A session with it.
-    fn stage(&self, answers: Vec<super::Chunks>, limits: Limits) -> Stage {
+    fn stage(&self, answers: Vec<super::Chunks>, limits: McpLimits) -> Stage {
         let config = self.config(&[("X-Key", "0123456789")]);
         Stage::with(answers, limits, |_| vec![config])
     }
@@ -151,7 +151,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
     let mut told = Vec::new();
     for stream in [true, false] {
         let answers = vec![calls("mcp_web_t", json!({ "stream": stream })), says("done")];
-        let short = Limits { call: Duration::from_secs(10), ..limits() };
+        let short = McpLimits { call: Duration::from_secs(10), ..limits() };
         let stage = service.stage(answers, short);
         told.push(error(&stage.turn().await));
     }
@@ -180,7 +180,7 @@ async fn what_goes_wrong_is_said_without_secrets() {
         Some((StatusCode::NOT_FOUND, "nothing for 0123456789 at key=a-secret").into_response())
     })
     .await;
-    let slow = Limits { again: Duration::from_mins(1), ..limits() };
+    let slow = McpLimits { again: Duration::from_mins(1), ..limits() };
     let stage = service.stage(vec![says("hi")], slow.clone());
     let told = notices(&stage.turn().await);
     let [told] = &told[..] else { panic!("{told:?}") };
@@ -208,7 +208,7 @@ async fn one_that_has_forgotten_the_session_is_begun_with_anew() {
         _ => result(message, says_text("known again")),
     })
     .await;
-    let short = Limits { call: Duration::from_secs(20), ..limits() };
+    let short = McpLimits { call: Duration::from_secs(20), ..limits() };
     let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], short);
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
     assert_eq!(output.shown, said("known again"));

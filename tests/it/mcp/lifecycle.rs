@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Program, ServerReach, ToolOutcome};
-use tandem_mcp::{Limits, ServerConfig};
+use tandem_mcp::{McpLimits, ServerConfig};
 use tokio::time::timeout;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
@@ -56,7 +56,7 @@ async fn a_prompt_waits_for_a_server_that_is_nearly_ready() {
 
 #[tokio::test]
 async fn a_prompt_does_not_wait_for_ever_nor_twice() {
-    let short = Limits { wait: Duration::from_secs(1), ..limits() };
+    let short = McpLimits { wait: Duration::from_secs(1), ..limits() };
     let stage = Stage::with(vec![says("one"), says("two"), says("three")], short, |home| {
         vec![server(home, "quick", "plain"), server(home, "s", "waits")]
     });
@@ -82,7 +82,7 @@ async fn a_prompt_does_not_wait_for_ever_nor_twice() {
 #[tokio::test]
 async fn a_server_that_says_nothing_is_down_after_a_while() {
     let short =
-        Limits { start: Duration::from_millis(200), again: Duration::from_mins(1), ..limits() };
+        McpLimits { start: Duration::from_millis(200), again: Duration::from_mins(1), ..limits() };
     let stage = Stage::with(vec![says("hi")], short, |home| vec![server(home, "s", "silent")]);
     let told = notices(&stage.turn().await);
     assert_eq!(

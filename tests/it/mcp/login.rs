@@ -10,7 +10,7 @@ use expect_test::expect;
 use reqwest::Url;
 use serde_json::{Value, json};
 use tandem_agent::session::{Event, Origin, ServerReach, ToolOutcome};
-use tandem_mcp::{Limits, Logins, OAuth, ServerConfig};
+use tandem_mcp::{Logins, McpLimits, OAuth, ServerConfig};
 use tandem_settings::{Credentials, Env, mcp_logins};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -57,7 +57,7 @@ impl User {
     fn stage(&self, authority: &Authority, oauth: OAuth, answers: Vec<Chunks>) -> Stage {
         let reach = ServerReach::Http { url: authority.mcp(), headers: Vec::new() };
         let config = ServerConfig { oauth, ..ServerConfig::new("web", reach, "a test") };
-        let limits = Limits { again: Duration::from_mins(1), ..limits() };
+        let limits = McpLimits { again: Duration::from_mins(1), ..limits() };
         Stage::known(answers, limits, vec![config], self.logins())
     }
 

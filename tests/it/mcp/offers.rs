@@ -6,7 +6,7 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Origin, PromptPart, ToolOutcome};
-use tandem_mcp::Limits;
+use tandem_mcp::McpLimits;
 
 use super::{Stage, calls, limits, outcome, says, server};
 use crate::fakes::text;
@@ -128,7 +128,7 @@ async fn a_prompt_mentions_resources() {
 #[tokio::test]
 async fn servers_are_listed_with_all_that_they_offer() {
     // What is said of the server that is down must not change while it is read.
-    let slow = Limits { again: Duration::from_mins(1), ..limits() };
+    let slow = McpLimits { again: Duration::from_mins(1), ..limits() };
     let stage = Stage::with(vec![says("hi")], slow, |home| {
         let mut config = server(home, "s", "plain");
         config.description = Some("for tests".to_owned());
@@ -312,7 +312,7 @@ async fn what_a_server_says_about_itself_is_at_the_end_of_the_beginning() {
 
 #[tokio::test]
 async fn of_a_server_that_is_late_it_is_told_with_the_next_prompt_and_once() {
-    let short = Limits { wait: Duration::from_millis(1), instructions_chars: 10, ..limits() };
+    let short = McpLimits { wait: Duration::from_millis(1), instructions_chars: 10, ..limits() };
     let stage = Stage::with(vec![says("one"), says("two"), says("three")], short, |home| {
         vec![server(home, "s", "instructs-late")]
     });
