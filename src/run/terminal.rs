@@ -35,7 +35,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     if let Some(prompt) = agent.first_prompt() {
         session.prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
-    let service = tui::Service {
+    let service = tui::TerminalSetup {
         a2a: joined.place(),
         login: Some(Box::new(login(&making.credentials))),
         providers: providers(&making, &settings),
@@ -70,15 +70,15 @@ pub(super) fn service(
     directory: &Path,
     credentials: &Credentials,
     settings: &Settings,
-) -> tui::Service {
+) -> tui::TerminalSetup {
     let env = credentials.env();
     let editor = env.var("VISUAL").or(env.var("EDITOR")).unwrap_or("vi").to_owned();
-    tui::Service {
+    tui::TerminalSetup {
         session,
         workspace: below_home(directory, env),
         a2a: None,
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
-        editor: tui::Editor { command: editor, without: credentials.secret_variables() },
+        editor: tui::ExternalEditor { command: editor, without: credentials.secret_variables() },
         colour: env.var("NO_COLOR").is_none(),
         notifies: settings.general.enable_notifications,
         in_tmux: env.var("TMUX").is_some(),

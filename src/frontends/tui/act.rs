@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use super::clock::now;
 use super::complete;
-use super::input::{Edit, Input};
+use super::input::{Edit, TextInput};
 use super::item::{HistoryItem, ItemBody};
 use super::keyboard::KeyPress;
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, LoginOffer, LoginStage, Then};
-use super::signals::{Came, Signals};
+use super::signals::{Came, TerminalSignals};
 use super::ui::{Quit, Ui};
 use super::{clipboard, draw, editor, markdown, prompt, signals};
 
@@ -151,7 +151,7 @@ impl Ui {
             }
             Focus::Saying => {
                 let saying = self.state.dialogs.front_mut().and_then(|it| it.saying.as_mut());
-                if !saying.is_some_and(Input::continue_line) {
+                if !saying.is_some_and(TextInput::continue_line) {
                     self.say();
                 }
             }
@@ -375,7 +375,7 @@ impl Ui {
         self.leave();
         let edited = self.until_edited(text, suffix).await;
         // What the terminal sent meanwhile was for the editor.
-        self.signals = Signals::listen()?;
+        self.signals = TerminalSignals::listen()?;
         self.come_back()?;
         match edited {
             Ok(text) => Ok(Some(text)),

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::input::Input;
+use super::input::TextInput;
 use super::local::LOCAL;
 use tandem_agent::commands::{Command, Registry};
 use tandem_agent::session::SessionCommand;
@@ -51,7 +51,7 @@ impl Completion {
     }
 
     /// Puts in what is marked. False if it was there already.
-    pub(super) fn accept(&self, input: &mut Input) -> bool {
+    pub(super) fn accept(&self, input: &mut TextInput) -> bool {
         let Some(candidate) = self.candidates.get(self.selected) else { return false };
         let there = input.text()[self.from..].trim_end() == candidate.text.trim_end();
         if !there {
@@ -63,7 +63,7 @@ impl Completion {
 }
 
 /// Returns the text at the cursor that can be completed.
-pub(super) fn wanted(input: &Input) -> Option<Completable<'_>> {
+pub(super) fn wanted(input: &TextInput) -> Option<Completable<'_>> {
     let before = &input.text()[..input.cursor()];
     if before.starts_with('/') && !before.contains('\n') {
         return Some(Completable::Command(before));
@@ -187,8 +187,8 @@ pub(super) fn history(typed: &str, history: &[String]) -> Option<Completion> {
 mod tests {
     use super::*;
 
-    fn typed(text: &str) -> Input {
-        let mut input = Input::default();
+    fn typed(text: &str) -> TextInput {
+        let mut input = TextInput::default();
         input.set(text);
         input
     }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::input::Input;
+use super::input::TextInput;
 use super::layout::QuestionRows;
 use super::memo::Memo;
 use tandem_agent::session::{Access, Answer, CallStarted, Millis, Question};
@@ -32,7 +32,7 @@ pub(super) struct Dialog {
     /// `true` if the question has the whole screen.
     pub(super) reading: bool,
     /// The sentence that goes with a rejection, while it is typed.
-    pub(super) saying: Option<Input>,
+    pub(super) saying: Option<TextInput>,
 }
 
 /// Numbers of rows of what is asked about: those shown, and all.

@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 /// The user's editor.
 #[derive(Debug, Clone, Default)]
-pub struct Editor {
+pub struct ExternalEditor {
     /// The command line that edits the file whose name follows.
     pub command: String,
     /// The environment variables that it is not given: commands can read its environment.
@@ -16,8 +16,12 @@ pub struct Editor {
 }
 
 /// The text as the editor leaves it. The terminal must have been given back.
-pub(super) async fn edit(editor: &Editor, text: &str, suffix: &str) -> anyhow::Result<String> {
-    let Editor { command: editor, without } = editor;
+pub(super) async fn edit(
+    editor: &ExternalEditor,
+    text: &str,
+    suffix: &str,
+) -> anyhow::Result<String> {
+    let ExternalEditor { command: editor, without } = editor;
     let mut file = tempfile::Builder::new().prefix("tandem-").suffix(suffix).tempfile()?;
     file.write_all(text.as_bytes())?;
     file.flush()?;

@@ -33,7 +33,7 @@ pub(super) enum Edit {
 
 /// A text and a place in it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Input {
+pub(super) struct TextInput {
     text: String,
     /// A byte, between two graphemes.
     cursor: usize,
@@ -51,7 +51,7 @@ pub(super) struct Rows {
     pub(super) from_the_start: bool,
 }
 
-impl Input {
+impl TextInput {
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -274,7 +274,7 @@ mod tests {
     fn check(text: &str, edits: &[Edit], expected: &str) {
         let cursor = text.find('|').unwrap();
         let text = text.replace('|', "");
-        let mut input = Input { text, cursor, killed: String::new() };
+        let mut input = TextInput { text, cursor, killed: String::new() };
         for edit in edits {
             input.edit(edit);
         }
@@ -321,7 +321,7 @@ mod tests {
             ("\\ |", "\\ |"),
             ("|", "|"),
         ] {
-            let mut input = Input { cursor: text.find('|').unwrap(), ..Input::default() };
+            let mut input = TextInput { cursor: text.find('|').unwrap(), ..TextInput::default() };
             input.text = text.replace('|', "");
             assert_eq!(input.continue_line(), text != expected, "{text}");
             input.text.insert(input.cursor, '|');
@@ -336,8 +336,11 @@ mod tests {
 
     #[test]
     fn long_lines_go_on_in_the_next_row() {
-        let input =
-            |text: &str| Input { cursor: text.len(), text: text.to_owned(), ..Input::default() };
+        let input = |text: &str| TextInput {
+            cursor: text.len(),
+            text: text.to_owned(),
+            ..TextInput::default()
+        };
         assert_eq!(input("abcd").rows(3, 9).texts, ["abc", "d"]);
         assert_eq!(input("abcd").rows(3, 9).cursor, (1, 1));
         assert_eq!(input("abc").rows(3, 9).texts, ["abc", ""]);
@@ -348,7 +351,7 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_seen_and_stay_in_the_text() {
-        let mut input = Input::default();
+        let mut input = TextInput::default();
         input.set("a\rb\u{200b}\tc\r\nd");
         assert_eq!(input.rows(40, 9).texts, ["a␍b<U+200B>    c", "d"]);
         assert_eq!(input.text(), "a\rb\u{200b}\tc\nd");
@@ -356,7 +359,7 @@ mod tests {
 
     #[test]
     fn of_a_long_text_the_rows_around_the_cursor_are_shown() {
-        let mut input = Input::default();
+        let mut input = TextInput::default();
         input.set("a\nb\nc\nd\ne");
         assert_eq!(input.rows(9, 3).texts, ["c", "d", "e"]);
         assert!(!input.rows(9, 3).from_the_start);

@@ -30,7 +30,7 @@ mod offer;
 mod prompt;
 mod remote;
 mod screen;
-mod service;
+mod setup;
 mod signals;
 mod state;
 mod terminal;
@@ -51,7 +51,7 @@ use tokio::time::Instant;
 
 use self::clock::{now, until};
 pub use self::conversation::Conversation;
-pub use self::editor::Editor;
+pub use self::editor::ExternalEditor;
 use self::history::History;
 use self::keyboard::{Keyboard, TerminalInput};
 use self::news::News;
@@ -59,8 +59,10 @@ use self::notify::Alert;
 use self::offer::{Cause, Then};
 pub use self::remote::{Attached, LocalAgent, Remote, attach};
 use self::screen::Screen;
-pub use self::service::{GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, Opened, Service};
-use self::signals::{Came, Signals};
+pub use self::setup::{
+    GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, Opened, TerminalSetup,
+};
+use self::signals::{Came, TerminalSignals};
 use self::state::{Elsewhere, LongTurn, ScreenState, StatusInfo};
 use self::terminal::{RawTerminal, size};
 use self::ui::{Quit, Ui};
@@ -73,39 +75,39 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns; an
 /// error says why it ended by itself. The terminal is given back even if this is dropped, or panics.
-pub async fn run(service: Service) -> anyhow::Result<Option<i32>> {
-    let ran = AssertUnwindSafe(show(service)).catch_unwind().await;
+pub async fn run(setup: TerminalSetup) -> anyhow::Result<Option<i32>> {
+    let ran = AssertUnwindSafe(show(setup)).catch_unwind().await;
     ran.unwrap_or_else(|panic| Err(anyhow!("a fault in the screen ended it: {}", words(&*panic))))
 }
 
-async fn show(service: Service) -> anyhow::Result<Option<i32>> {
+async fn show(setup: TerminalSetup) -> anyhow::Result<Option<i32>> {
     anyhow::ensure!(
         terminal::kind() != "dumb",
         "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
          PROMPT` does without"
     );
-    let signals = Signals::listen()?;
-    let terminal = RawTerminal::take(service.notifies).context("the terminal cannot be used")?;
+    let signals = TerminalSignals::listen()?;
+    let terminal = RawTerminal::take(setup.notifies).context("the terminal cannot be used")?;
     let (columns, rows) = size();
     let about = StatusInfo {
-        model: service.session.model(),
-        mode: service.session.mode(),
-        workspace: service.workspace.clone(),
-        a2a: service.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
-        elsewhere: service.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
+        model: setup.session.model(),
+        mode: setup.session.mode(),
+        workspace: setup.workspace.clone(),
+        a2a: setup.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
+        elsewhere: setup.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
         input_limit: None,
     };
     let mut ui = Ui {
         screen: Screen::new(
             columns,
-            service.colour,
+            setup.colour,
             terminal::reflows(|name| std::env::var(name).ok()),
         ),
-        history: History::open(service.history),
-        clients: service.a2a.map(|(_, clients)| clients),
-        state: ScreenState::new(about, service.session.me()),
-        session: service.session,
-        editor: service.editor,
+        history: History::open(setup.history),
+        clients: setup.a2a.map(|(_, clients)| clients),
+        state: ScreenState::new(about, setup.session.me()),
+        session: setup.session,
+        editor: setup.editor,
         keyboard: Some(Keyboard::listen().context("the keyboard cannot be read")?),
         terminal,
         signals,
@@ -114,16 +116,16 @@ async fn show(service: Service) -> anyhow::Result<Option<i32>> {
         finding: false,
         prompts: Vec::new(),
         replies: FuturesUnordered::new(),
-        login: service.login,
-        providers: service.providers,
-        ollama: service.ollama,
+        login: setup.login,
+        providers: setup.providers,
+        ollama: setup.ollama,
         look_for_ollama: false,
         login_attempt: None,
         before_demo: None,
         due: Some(Instant::now()),
         last_drawn: Instant::now(),
-        title: service.notifies.then(String::new),
-        in_tmux: service.in_tmux,
+        title: setup.notifies.then(String::new),
+        in_tmux: setup.in_tmux,
         interrupted: None,
         confirming: None,
         quits: None,

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::service::Login;
+use super::setup::Login;
 
 /// A key that is being got hold of. Dropped, that ends.
 pub(super) struct LoginAttempt {

@@ -1,7 +1,7 @@
 //! The offer to log in: there is no key, or it is not accepted.
 
-use super::input::Input;
-use super::service::{KeyProvider, Login};
+use super::input::TextInput;
+use super::setup::{KeyProvider, Login};
 use tandem_agent::session::Millis;
 
 /// For so long after it has come up, keys still go where they went before.
@@ -50,7 +50,7 @@ pub(super) enum LoginStage {
     /// The user is choosing how to give the key.
     Choosing,
     /// The key is being typed.
-    Typing(Input),
+    Typing(TextInput),
     /// The key is being checked.
     Checking,
     /// A page in the browser asks for it; its address, once it is known.
@@ -192,7 +192,7 @@ impl LoginOffer {
     }
 
     /// Returns the line in which the key is typed.
-    pub(super) fn typing(&mut self) -> Option<&mut Input> {
+    pub(super) fn typing(&mut self) -> Option<&mut TextInput> {
         match &mut self.stage {
             LoginStage::Typing(input) => Some(input),
             _ => None,

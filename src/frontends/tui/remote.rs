@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::agent::LocalAgent;
-use self::link::{ENVELOPE, Link, SessionRequest, open};
+use self::link::{ENVELOPE, Link, PendingRequest, open};
 use self::socket::SocketConnection;
 use super::news::{News, Reply};
 use tandem_agent::session::{
@@ -78,7 +78,7 @@ pub struct Remote {
     opened: OpenedSession,
     /// Name of this terminal.
     terminal: String,
-    asks: mpsc::UnboundedSender<SessionRequest>,
+    asks: mpsc::UnboundedSender<PendingRequest>,
     news: mpsc::Receiver<News>,
     /// Number of prompts so far.
     prompts: AtomicU64,
@@ -161,7 +161,7 @@ impl Remote {
         let (reply, answered) = oneshot::channel();
         let asked = self.within(params).map(|params| {
             // If nobody is left to ask, the reply says so.
-            let _ = self.asks.send(SessionRequest { method, params, reply });
+            let _ = self.asks.send(PendingRequest { method, params, reply });
         });
         async move {
             asked?;

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::complete;
 use super::draw;
-use super::input::Input;
+use super::input::TextInput;
 use super::screen::Screen;
 use super::state::{LONG_TURN_MILLIS, LongTurn, ScreenState, StatusInfo};
 use super::whole;
@@ -302,7 +302,7 @@ fn questions() {
     stage.check("question_command.txt");
     let tool = Stage::new().turn("go").see(asked_tool("1")).wait(1000);
     tool.check("question_mcp.txt");
-    let mut saying = Input::default();
+    let mut saying = TextInput::default();
     saying.set("use make instead");
     stage.state.dialogs[0].saying = Some(saying);
     stage.check("question_saying.txt");

@@ -7,7 +7,7 @@ use rustix::process::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Those that are listened for.
-pub(super) struct Signals {
+pub(super) struct TerminalSignals {
     stop: Signal,
     interrupt: Signal,
     quit: Signal,
@@ -25,7 +25,7 @@ pub(super) enum Came {
     Resized,
 }
 
-impl Signals {
+impl TerminalSignals {
     /// Listens. What has come before is forgotten.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");

@@ -11,7 +11,7 @@ pub(super) use self::about::{Elsewhere, StatusInfo};
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
-use super::input::Input;
+use super::input::TextInput;
 use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::markdown::Growing;
 use super::offer::{LoginOffer, Then};
@@ -64,7 +64,7 @@ pub(super) struct ScreenState {
     pub(super) offer: Option<LoginOffer>,
     /// A turn has ended because the key was refused: when, and what follows when there is another.
     pub(super) refused: Option<(Millis, Then)>,
-    pub(super) input: Input,
+    pub(super) input: TextInput,
     pub(super) completion: Option<Completion>,
     /// `true` if everything is shown in full.
     pub(super) unfolded: bool,

@@ -14,15 +14,15 @@ use super::clock::now;
 use super::complete::FileIndex;
 use super::conversation::Conversation;
 use super::draw;
-use super::editor::Editor;
+use super::editor::ExternalEditor;
 use super::history::History;
 use super::keyboard::Keyboard;
 use super::login_attempt::LoginAttempt;
 use super::news::Reply;
 use super::notify::{self, Alert};
 use super::screen::Screen;
-use super::service::{KeyProviders, LogIn, Ollama};
-use super::signals::{self, Signals};
+use super::setup::{KeyProviders, LogIn, Ollama};
+use super::signals::{self, TerminalSignals};
 use super::state::ScreenState;
 use super::terminal::{self, RawTerminal, size};
 use tandem_agent::session::{SessionCommand, TurnId};
@@ -40,8 +40,8 @@ pub(super) struct Ui {
     pub(super) keyboard: Option<Keyboard>,
     pub(super) history: History,
     pub(super) clients: Option<watch::Receiver<usize>>,
-    pub(super) signals: Signals,
-    pub(super) editor: Editor,
+    pub(super) signals: TerminalSignals,
+    pub(super) editor: ExternalEditor,
     pub(super) height: usize,
     /// The files of the workspace, once they have been asked for.
     pub(super) files: Option<FileIndex>,

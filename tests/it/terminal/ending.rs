@@ -83,12 +83,12 @@ fn a_screen_with_a_fault() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ended = runtime.block_on(async {
         let session = fakes::session(hanging(), Vec::new());
-        tui::run(tui::Service {
+        tui::run(tui::TerminalSetup {
             session: tui::Conversation::here(session),
             workspace: "project".to_owned(),
             a2a: None,
             history: None,
-            editor: tui::Editor::default(),
+            editor: tui::ExternalEditor::default(),
             colour: true,
             notifies: true,
             in_tmux: true,

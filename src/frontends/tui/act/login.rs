@@ -3,11 +3,11 @@
 use futures::FutureExt as _;
 
 use super::super::clock::now;
-use super::super::input::Input;
+use super::super::input::TextInput;
 use super::super::item::{HistoryItem, ItemBody, Tone};
 use super::super::login_attempt::{LoginAttempt, LoginStep};
 use super::super::offer::{Cause, LoginChoice, LoginOffer, LoginStage, Then};
-use super::super::service::Login;
+use super::super::setup::Login;
 use super::super::ui::Ui;
 use tandem_agent::session::{Millis, ModelError, PromptPart};
 
@@ -92,7 +92,7 @@ impl Ui {
                 offer.failure = Some(why.to_owned());
                 self.look_for_ollama = true;
             }
-            LoginChoice::Paste => offer.stage = LoginStage::Typing(Input::default()),
+            LoginChoice::Paste => offer.stage = LoginStage::Typing(TextInput::default()),
             LoginChoice::Browser => {
                 offer.stage = LoginStage::Browser(None);
                 self.enter_key(None);
@@ -130,7 +130,7 @@ impl Ui {
                 self.login_attempt = None;
                 if let Some(offer) = offer {
                     let typed = matches!(offer.stage, LoginStage::Checking);
-                    let again = LoginStage::Typing(Input::default());
+                    let again = LoginStage::Typing(TextInput::default());
                     offer.stage = if typed { again } else { LoginStage::Choosing };
                     offer.failure = Some(why);
                 }

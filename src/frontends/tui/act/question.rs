@@ -2,7 +2,7 @@
 
 use super::super::clock::now;
 use super::super::dialog::{DialogChoice, Scroll};
-use super::super::input::Input;
+use super::super::input::TextInput;
 use super::super::ui::Ui;
 use tandem_agent::session::{Answer, AnswerError};
 
@@ -18,7 +18,7 @@ impl Ui {
     /// Rejects, with what is typed.
     pub(super) fn say(&mut self) {
         let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
-        let why = saying.map(Input::into_text).unwrap_or_default();
+        let why = saying.map(TextInput::into_text).unwrap_or_default();
         let why = why.trim();
         self.answer(match why {
             "" => Answer::Reject,
@@ -32,7 +32,7 @@ impl Ui {
             DialogChoice::Say => {
                 if let Some(dialog) = self.state.dialogs.front_mut() {
                     dialog.reading = false;
-                    dialog.saying = Some(Input::default());
+                    dialog.saying = Some(TextInput::default());
                 }
             }
             DialogChoice::Edit => return self.edit_proposal().await,

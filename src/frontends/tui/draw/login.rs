@@ -3,7 +3,7 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
-use super::super::input::Input;
+use super::super::input::TextInput;
 use super::super::offer::{Cause, LoginOffer, LoginRow, LoginStage, Then};
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::whole::broken;
@@ -123,7 +123,7 @@ fn mark(offer: &LoginOffer, at: usize, key: char) -> (Margin, Style) {
 }
 
 /// Returns a row that shows the length of the typed key, but not the key.
-fn typed(input: &Input, columns: usize) -> (Line<'static>, usize) {
+fn typed(input: &TextInput, columns: usize) -> (Line<'static>, usize) {
     let label = "Key: ";
     let room = columns.saturating_sub(label.len() + 1);
     let length = input.text().chars().count().min(room);

@@ -4,7 +4,7 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use super::super::dialog::{Dialog, VisibleRows};
-use super::super::input::Input;
+use super::super::input::TextInput;
 use super::super::layout::QuestionRows;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, width, width_of, wrap};
@@ -267,7 +267,7 @@ fn answers(dialog: &Dialog) -> String {
 }
 
 /// The sentence that goes with a "no", as far as it is typed, and where the cursor is in it.
-fn said(saying: &Input, columns: usize, most: usize) -> (Vec<Line<'static>>, (usize, usize)) {
+fn said(saying: &TextInput, columns: usize, most: usize) -> (Vec<Line<'static>>, (usize, usize)) {
     let shown = saying.rows(columns.saturating_sub(5), most);
     let lines = shown.texts.iter().enumerate().map(|(at, line)| {
         let mark = if at == 0 && shown.from_the_start { "No: " } else { "    " };

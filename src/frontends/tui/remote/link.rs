@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::news::News;
 use super::agent::LocalAgent;
-use super::socket::{ConnectError, SocketConnection};
+use super::socket::{AttachError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
 use tandem_wire::attach::{
@@ -28,7 +28,7 @@ pub(super) const ENVELOPE: usize = 200;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Something that is asked of the session. It may be asked again if the answer was lost.
-pub(super) struct SessionRequest {
+pub(super) struct PendingRequest {
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
     /// Takes the answer; the error is for the person.
@@ -46,7 +46,7 @@ pub(super) struct Link {
     /// The index of the entry that is to be told next.
     next: usize,
     /// Requests without an answer, in order.
-    asks: BTreeMap<u64, SessionRequest>,
+    asks: BTreeMap<u64, PendingRequest>,
     /// Number of requests so far.
     count: u64,
 }
@@ -56,12 +56,12 @@ pub(super) async fn open(
     connection: &SocketConnection,
     agent: &LocalAgent,
     ask: &OpenParams,
-) -> Result<OpenResult, ConnectError> {
+) -> Result<OpenResult, AttachError> {
     connection.peer.call(OPEN, ask).await.map_err(|error| match error {
-        CallError::Gone => ConnectError::ForNow(format!("{agent} has hung up")),
-        CallError::Refused(error) => ConnectError::Final(for_people(&error)),
+        CallError::Gone => AttachError::ForNow(format!("{agent} has hung up")),
+        CallError::Refused(error) => AttachError::Final(for_people(&error)),
         CallError::Unreadable(err) => {
-            ConnectError::Final(format!("the agent on {agent} is another version of tandem: {err}"))
+            AttachError::Final(format!("the agent on {agent} is another version of tandem: {err}"))
         }
     })
 }
@@ -80,7 +80,7 @@ impl Link {
     pub(super) async fn run(
         mut self,
         mut connection: SocketConnection,
-        mut asked: mpsc::UnboundedReceiver<SessionRequest>,
+        mut asked: mpsc::UnboundedReceiver<PendingRequest>,
     ) {
         let why = loop {
             if let Err(fault) = self.follow(&connection.peer, &mut asked).await {
@@ -104,7 +104,7 @@ impl Link {
     async fn follow(
         &mut self,
         peer: &Peer,
-        asked: &mut mpsc::UnboundedReceiver<SessionRequest>,
+        asked: &mut mpsc::UnboundedReceiver<PendingRequest>,
     ) -> Result<(), String> {
         let again = self.asks.iter().map(|(number, ask)| call(peer, *number, ask));
         let mut answers: FuturesUnordered<_> = again.collect();
@@ -179,27 +179,27 @@ impl Link {
             tokio::time::sleep(BACKOFF.delay(failures)).await;
             match self.connect().await {
                 Ok(connection) => return Ok(connection),
-                Err(ConnectError::Nobody) => {
+                Err(AttachError::Nobody) => {
                     return Err(format!("the agent on {} has ended", self.agent));
                 }
-                Err(ConnectError::Final(why)) => return Err(why),
-                Err(ConnectError::ForNow(why)) => tracing::debug!("not connected again: {why}"),
+                Err(AttachError::Final(why)) => return Err(why),
+                Err(AttachError::ForNow(why)) => tracing::debug!("not connected again: {why}"),
             }
         }
     }
 
-    async fn connect(&self) -> Result<SocketConnection, ConnectError> {
+    async fn connect(&self) -> Result<SocketConnection, AttachError> {
         let connection = SocketConnection::open(&self.agent).await?;
         match open(&connection, &self.agent, &self.open).await? {
             OpenResult::Opened(_) => Ok(connection),
             OpenResult::Choose(_) => {
-                Err(ConnectError::Final(format!("the session on {} has ended", self.agent)))
+                Err(AttachError::Final(format!("the session on {} has ended", self.agent)))
             }
         }
     }
 }
 
-fn call(peer: &Peer, number: u64, ask: &SessionRequest) -> BoxFuture<'static, (u64, Answer)> {
+fn call(peer: &Peer, number: u64, ask: &PendingRequest) -> BoxFuture<'static, (u64, Answer)> {
     peer.call(ask.method, &ask.params).map(move |answer| (number, answer)).boxed()
 }
 

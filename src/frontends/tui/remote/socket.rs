@@ -32,7 +32,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum ConnectError {
+pub(super) enum AttachError {
     /// Nobody listens there.
     Nobody,
     /// There will be none; why.
@@ -41,7 +41,7 @@ pub(super) enum ConnectError {
     ForNow(String),
 }
 
-impl ConnectError {
+impl AttachError {
     /// For people.
     pub(super) fn why(self, agent: &LocalAgent) -> String {
         match self {
@@ -61,7 +61,7 @@ pub(super) struct SocketConnection {
 
 impl SocketConnection {
     /// Connects to an agent of this machine.
-    pub(super) async fn open(agent: &LocalAgent) -> Result<Self, ConnectError> {
+    pub(super) async fn open(agent: &LocalAgent) -> Result<Self, AttachError> {
         let opening = async {
             let address = (Ipv4Addr::LOCALHOST, agent.port);
             let stream =
@@ -74,7 +74,7 @@ impl SocketConnection {
             opened.map_err(|err| refused(&err, agent))
         };
         let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
-            ConnectError::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
+            AttachError::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
         })??;
         let (mut ours, theirs) = tokio::io::duplex(BUFFER);
         let (told, peer) = oneshot::channel();
@@ -100,7 +100,7 @@ impl SocketConnection {
             let _ = tokio::join!(served, tokio::io::copy(&mut ours, &mut nobody));
             ended
         });
-        let gone = |_| ConnectError::ForNow(format!("{agent} has hung up"));
+        let gone = |_| AttachError::ForNow(format!("{agent} has hung up"));
         let peer = peer.await.map_err(gone)?;
         Ok(Self { peer, carrying: AbortOnDropHandle::new(carrying) })
     }
@@ -111,29 +111,29 @@ impl SocketConnection {
     }
 }
 
-fn request(agent: &LocalAgent) -> Result<Request<()>, ConnectError> {
+fn request(agent: &LocalAgent) -> Result<Request<()>, AttachError> {
     let url = format!("ws://127.0.0.1:{}{PATH}", agent.port);
     let mut request =
-        url.into_client_request().map_err(|err| ConnectError::Final(err.to_string()))?;
+        url.into_client_request().map_err(|err| AttachError::Final(err.to_string()))?;
     if let Some(token) = &agent.token {
         let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
         let bearer = bearer.map_err(|_| {
-            ConnectError::Final("the A2A token has characters that cannot be sent".to_owned())
+            AttachError::Final("the A2A token has characters that cannot be sent".to_owned())
         })?;
         request.headers_mut().insert(AUTHORIZATION, bearer);
     }
     Ok(request)
 }
 
-fn unreachable(err: &io::Error, agent: &LocalAgent) -> ConnectError {
+fn unreachable(err: &io::Error, agent: &LocalAgent) -> AttachError {
     if err.kind() == io::ErrorKind::ConnectionRefused {
-        return ConnectError::Nobody;
+        return AttachError::Nobody;
     }
-    ConnectError::ForNow(format!("{agent} cannot be reached: {err}"))
+    AttachError::ForNow(format!("{agent} cannot be reached: {err}"))
 }
 
 /// Interprets the failure of the first request.
-fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> ConnectError {
+fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> AttachError {
     let tungstenite::Error::Http(response) = err else {
         // An agent that is ending closes the connection within the handshake.
         let other = match err {
@@ -142,17 +142,17 @@ fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> ConnectError {
             _ => false,
         };
         let why = format!("{agent} does not answer as an agent does: {err}");
-        return if other { ConnectError::Final(why) } else { ConnectError::ForNow(why) };
+        return if other { AttachError::Final(why) } else { AttachError::ForNow(why) };
     };
     match response.status() {
         StatusCode::UNAUTHORIZED if agent.token.is_some() => {
-            ConnectError::Final(format!("the agent on {agent} does not know this token"))
+            AttachError::Final(format!("the agent on {agent} does not know this token"))
         }
-        StatusCode::UNAUTHORIZED => ConnectError::Final(format!(
+        StatusCode::UNAUTHORIZED => AttachError::Final(format!(
             "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
         )),
-        StatusCode::SERVICE_UNAVAILABLE => ConnectError::ForNow(format!("{agent} is busy")),
-        status => ConnectError::Final(format!(
+        StatusCode::SERVICE_UNAVAILABLE => AttachError::ForNow(format!("{agent} is busy")),
+        status => AttachError::Final(format!(
             "what listens on {agent} lets no terminal attach ({status}): is it a tandem of this \
              version?"
         )),
@@ -214,7 +214,7 @@ mod tests {
     fn check(error: ProtocolError, is_final: bool) {
         let agent = LocalAgent { port: 1, token: None, line_bytes: 1 };
         let failure = refused(&tungstenite::Error::Protocol(error), &agent);
-        assert_eq!(matches!(failure, ConnectError::Final(_)), is_final);
+        assert_eq!(matches!(failure, AttachError::Final(_)), is_final);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::super::Login;
-use super::super::input::Input;
+use super::super::input::TextInput;
 use super::super::item::{HistoryItem, ItemBody};
 use super::super::local;
 use super::super::offer::{self, Cause, LoginChoice, LoginOffer, Then};
-use super::super::service::KeyProvider;
+use super::super::setup::KeyProvider;
 use super::{Stage, drawn};
 
 /// The offer to log in, at a stage.
@@ -95,7 +95,7 @@ fn the_offer_to_log_in() {
     use offer::LoginStage::{Browser, Checking, Choosing, Typing};
     offered(Cause::Missing, Then::Nothing, Choosing).check("login.txt");
     offered(Cause::Missing, Then::Say("hi".to_owned()), Choosing).check("login_waits.txt");
-    let mut key = Input::default();
+    let mut key = TextInput::default();
     key.set("AIza-secret");
     let mut typing = offered(Cause::Wanted, Then::Nothing, Typing(key));
     typing.state.offer.as_mut().unwrap().failure = Some("The key was not accepted.".to_owned());

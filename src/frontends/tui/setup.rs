@@ -6,10 +6,10 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::conversation::Conversation;
-use super::editor::Editor;
+use super::editor::ExternalEditor;
 
 /// Session and services of a terminal.
-pub struct Service {
+pub struct TerminalSetup {
     /// The conversation.
     pub session: Conversation,
     /// The working directory, as people write it.
@@ -19,7 +19,7 @@ pub struct Service {
     /// File of earlier prompts.
     pub history: Option<PathBuf>,
     /// Editor that the user edits texts with.
-    pub editor: Editor,
+    pub editor: ExternalEditor,
     /// `true` if colours are wanted.
     pub colour: bool,
     /// `true` if the user is called when they are wanted: by a bell, a notification, the title.
