@@ -134,10 +134,7 @@ impl Proposal {
     ) -> Result<ToolOutput, ToolError> {
         let Self { original, .. } = &*self;
         let path = &original.path;
-        // A directory on the way may have become a link to elsewhere.
-        if cx.host.resolve(&original.asked).await? != *path {
-            return Err(files::changed(path));
-        }
+        self.check_place(&cx).await?;
         let (proposal, host) = (Arc::clone(&self), Arc::clone(&cx.host));
         let (write, output) = off_thread(move || {
             let write = proposal.encode(edited, &host)?;
@@ -154,10 +151,19 @@ impl Proposal {
             let after = write.after;
             // First, so that a change which a crash cuts off can still be undone.
             (cx.announce)(FileChange { path: path.clone(), before, after, directories }).await?;
+            // Announcing takes its time.
+            self.check_place(&cx).await?;
             files.write(path, original.bytes.as_deref(), &write.bytes, &cx.cancel).await?;
         }
         // Nothing can fail after the write: a failed call has left the file as it was.
         Ok(output)
+    }
+
+    /// Checks that the path still leads to the file: a directory on the way may have become a link
+    /// to elsewhere.
+    async fn check_place(&self, cx: &ToolContext) -> Result<(), ToolError> {
+        let Original { asked, path, .. } = &self.original;
+        if cx.host.resolve(asked).await? == *path { Ok(()) } else { Err(files::changed(path)) }
     }
 
     /// Works out what is to be written, and keeps what is there before.

@@ -69,6 +69,15 @@ pub(super) fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
     ToolError::new("file_too_large", message)
 }
 
+/// Returns the error for a file that is somewhere else by now.
+pub(super) fn moved(path: &Path) -> ToolError {
+    let message = format!(
+        "{} is behind a link that was not there when this call began; it was not read. Try again.",
+        path.display()
+    );
+    ToolError::new("file_changed", message)
+}
+
 /// Returns the error for a file that is not what the change was made for.
 pub(super) fn changed(path: &Path) -> ToolError {
     let message = format!(

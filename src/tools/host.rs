@@ -1,12 +1,11 @@
 //! The host of a session: its files, commands and limits.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use std::path::PathBuf;
 
 use super::background::Background;
 use super::disk::Disk;
-use super::files::Files;
+use super::files::{self, Files};
 use super::limits::ToolLimits;
 use super::off_thread::off_thread;
 use super::output::ToolError;
@@ -63,5 +62,14 @@ impl Host {
     pub async fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
         let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
         off_thread(move || workspace.resolve(&path)).await
+    }
+
+    /// Returns all bytes of a file of at most `max` bytes, at a path that was resolved earlier.
+    pub(super) async fn read(&self, real: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
+        let (workspace, path) = (Arc::clone(&self.workspace), real.to_owned());
+        // What was allowed is the path that the call was prepared with, and a command may run
+        // meanwhile.
+        let has_moved = off_thread(move || Ok::<_, ToolError>(workspace.has_moved(&path))).await?;
+        if has_moved { Err(files::moved(real)) } else { self.files.read(real, max).await }
     }
 }

@@ -142,7 +142,7 @@ async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         let max = max_bytes(&file.path, &cx.host.limits);
         let bytes = match Media::type_of(&file.path).filter(|_| !file.media) {
             Some(mime_type) => Err(format!("{mime_type}: name it to have it attached")),
-            None => cx.host.files.read(&file.path, max).await.map_err(|error| error.message),
+            None => cx.host.read(&file.path, max).await.map_err(|error| error.message),
         };
         let add = move |cx: &ToolContext| {
             match bytes.and_then(|bytes| reading.add(cx, &file, &name, &bytes)) {

@@ -128,6 +128,12 @@ impl Workspace {
         Err(format!("{shown} is not a directory in {}", roots.join(", ")))
     }
 
+    /// Returns whether a path that was real when it was resolved is not any more: a link has come up
+    /// on the way. Of what is outside, nothing is known.
+    pub(super) fn has_moved(&self, real: &Path) -> bool {
+        self.contains(real) && !real_path(real).is_ok_and(|now| now == real)
+    }
+
     /// Returns whether a real path is inside.
     pub fn contains(&self, real: &Path) -> bool {
         contains(&self.roots, real)

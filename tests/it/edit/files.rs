@@ -173,6 +173,19 @@ fn a_directory_that_became_a_link_meanwhile_is_not_followed() {
 }
 
 #[test]
+fn a_directory_that_becomes_a_link_while_a_change_is_announced_is_not_followed() {
+    let mut place = Place::new(&[]);
+    let (link, outside) = (place.path("sub"), place.dir.path().to_owned());
+    place.cx.announce = Arc::new(move |_| {
+        symlink(&outside, &link).unwrap();
+        Box::pin(std::future::ready(Ok(())))
+    });
+    let result = place.call("write_file", json!({ "file_path": "sub/x.txt", "content": "new" }));
+    assert_eq!(result.unwrap_err().kind, "path_not_in_workspace");
+    assert!(!place.dir.path().join("x.txt").exists());
+}
+
+#[test]
 fn a_change_by_somebody_else_meanwhile_is_not_lost() {
     let place = Place::new(&[("a.txt", b"one\n")]);
     for tool in ["write_file", "replace"] {

@@ -1,9 +1,11 @@
 //! `read_file`.
 
+use std::fs;
+
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use super::Project;
+use super::{Called, Project, tool_named};
 
 /// Text of a file in most of these projects.
 const FOUR: &str = "one\ntwo\nthree\nfour\n";
@@ -36,6 +38,34 @@ fn a_whole_file_is_read_as_it_is() {
     let text = |path: &str| project.call("read_file", json!({ "file_path": path })).text();
     assert_eq!(text("void"), "void is empty.");
     assert_eq!(text("crlf.txt"), "a\r\nb");
+}
+
+#[test]
+fn a_file_that_becomes_a_link_before_it_is_read_is_not_followed() {
+    for (tool, args) in [
+        ("read_file", json!({ "file_path": "sub/a" })),
+        ("read_many_files", json!({ "include": ["sub/a"] })),
+        ("read_many_files", json!({ "include": ["sub"] })),
+    ] {
+        for link in ["sub", "sub/a"] {
+            let project = Project::new(&[("sub/a", "inside\n")]);
+            fs::create_dir(project.outside()).unwrap();
+            fs::write(project.outside().join("a"), "secret\n").unwrap();
+            let cx = project.context();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let call = runtime.block_on(tool_named(tool).prepare(args.clone(), &cx)).unwrap();
+            fs::remove_dir_all(project.root().join("sub")).unwrap();
+            let target =
+                if link == "sub" { project.outside() } else { project.outside().join("a") };
+            if link != "sub" {
+                fs::create_dir(project.root().join("sub")).unwrap();
+            }
+            project.link(link, target);
+            let result = runtime.block_on(call.run(cx, None));
+            let told = Called { summary: None, result }.told();
+            assert!(!told.contains("secret") && told.contains("link"), "{tool}: {told}");
+        }
+    }
 }
 
 #[test]
