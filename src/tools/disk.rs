@@ -125,13 +125,28 @@ fn missing_directories(path: &Path) -> Vec<PathBuf> {
     above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
 
-/// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made).
-/// Blocks.
+/// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made, and
+/// removed if the write fails). Blocks.
 ///
 /// Nobody sees half of it: a new file is written and then takes the place of the old one. Only
 /// what a new file could not be (one of several hard links, somebody else's, one with an access
 /// list, in a directory that takes no new files) is written in place.
 pub fn write(
+    path: &Path,
+    old: Option<&[u8]>,
+    new: &[u8],
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let made = if old.is_none() { missing_directories(path) } else { Vec::new() };
+    write_whole(path, old, new, cancel).inspect_err(|_| {
+        for directory in made {
+            // It may not have been made yet, or hold what somebody else has put there.
+            let _ = fs::remove_dir(directory);
+        }
+    })
+}
+
+fn write_whole(
     path: &Path,
     old: Option<&[u8]>,
     new: &[u8],

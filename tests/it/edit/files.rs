@@ -186,6 +186,18 @@ fn a_directory_that_becomes_a_link_while_a_change_is_announced_is_not_followed()
 }
 
 #[test]
+fn directories_that_a_failed_write_has_made_are_removed() {
+    let place = Place::new(&[("mine/a.txt", b"")]);
+    for above in ["x/y", "mine/y"] {
+        let path = format!("{above}/{}", "n".repeat(300));
+        let result = place.call("write_file", json!({ "file_path": path, "content": "new" }));
+        assert_eq!(result.unwrap_err().kind, "file_write_failure");
+    }
+    assert!(!place.path("x").exists() && !place.path("mine/y").exists());
+    assert!(place.path("mine/a.txt").exists());
+}
+
+#[test]
 fn a_change_by_somebody_else_meanwhile_is_not_lost() {
     let place = Place::new(&[("a.txt", b"one\n")]);
     for tool in ["write_file", "replace"] {
