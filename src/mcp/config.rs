@@ -27,7 +27,7 @@ pub struct ServerConfig {
     pub timeout: Option<Duration>,
     /// Settings for logging in.
     pub oauth: OAuth,
-    /// Why it may not be reached, and what to do about it.
+    /// Reason for which it may not be reached, and what to do about it.
     pub held: Option<String>,
     /// Reach of requests to the server, if not the user but a peer on a port has named it. Such a
     /// server could be any service: nobody is shown what it answers instead of MCP messages.

@@ -52,7 +52,7 @@ fn unconnected(error: &reqwest::Error) -> String {
     format!("it cannot be reached: {why}")
 }
 
-/// Why a web service cannot be asked at all. rmcp's own error says only that it cannot.
+/// Returns the reason for which a web service cannot be asked at all. rmcp's own error says only that it cannot.
 pub(super) fn unreachable(mut error: &(dyn Error + 'static)) -> Option<String> {
     loop {
         let failure = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();

@@ -16,7 +16,7 @@ const GRACE: Millis = 600;
 #[derive(Debug, Clone)]
 pub(super) struct Dialog {
     pub(super) started: Arc<CallStarted>,
-    /// When it came up.
+    /// Time at which it came up.
     opened: Millis,
     /// End of what "always" means, for people.
     until: &'static str,

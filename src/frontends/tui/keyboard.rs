@@ -26,7 +26,7 @@ pub(super) struct Keyboard {
     bytes: UnboundedReceiver<Vec<u8>>,
     decoder: Decoder,
     ready: VecDeque<TerminalInput>,
-    /// When the rest of what has begun is no longer waited for.
+    /// Time from which on the rest of what has begun is no longer waited for.
     until: Option<Instant>,
     _reader: KeyReader,
 }

@@ -10,7 +10,7 @@ const GRACE: Millis = 600;
 /// The offer, and how far the user has got with it.
 #[derive(Debug, Clone)]
 pub(super) struct LoginOffer {
-    /// Why it is made.
+    /// Reason for which it is made.
     pub(super) cause: Cause,
     /// Provider whose key is wanted, and address where such keys are made.
     pub(super) whose: &'static str,
@@ -21,17 +21,17 @@ pub(super) struct LoginOffer {
     pub(super) model: Option<String>,
     /// The models of the Ollama that runs on this machine.
     pub(super) ollama: Vec<String>,
-    /// When it came up; none if the user asked for it.
+    /// Time at which it came up; none if the user asked for it.
     opened: Option<Millis>,
     pub(super) stage: LoginStage,
     /// Index of the marked choice.
     pub(super) selected: usize,
-    /// Why the last attempt failed.
+    /// Reason for which the last attempt failed.
     pub(super) failure: Option<String>,
     pub(super) then: Then,
 }
 
-/// Why it is made.
+/// Reason for which a login is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// There is no key.

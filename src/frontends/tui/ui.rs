@@ -30,7 +30,7 @@ use tandem_agent::session::{SessionCommand, TurnId};
 /// Minimum time between two drawings of what comes by itself.
 const FRAME: Duration = Duration::from_millis(30);
 
-/// All of it.
+/// State of a terminal that shows a session, and all that it works with.
 pub(super) struct Ui {
     pub(super) session: Conversation,
     pub(super) state: ScreenState,
@@ -60,22 +60,22 @@ pub(super) struct Ui {
     pub(super) login_attempt: Option<LoginAttempt>,
     /// The model that answered before the demonstration was chosen.
     pub(super) before_demo: Option<String>,
-    /// When the screen is to be drawn, if anything has changed.
+    /// Time at which the screen is to be drawn, if anything has changed.
     pub(super) due: Option<Instant>,
     pub(super) last_drawn: Instant,
     /// The window's title, as far as it has been set; none if the person is not to be called when
     /// they are wanted.
     pub(super) title: Option<String>,
     pub(super) in_tmux: bool,
-    /// When Ctrl+C was pressed last.
+    /// Time at which Ctrl+C was pressed last.
     pub(super) interrupted: Option<Instant>,
     /// Somebody else's turn, and when it was asked whether it is to be cancelled.
     pub(super) confirming: Option<(TurnId, Instant)>,
-    /// It ends, and why.
+    /// Reason for which it is to end, if it is.
     pub(super) quits: Option<Quit>,
 }
 
-/// Why it ends.
+/// Reason for which the terminal's session ends.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Quit {
     /// The user wants it.

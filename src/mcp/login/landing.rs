@@ -30,7 +30,7 @@ pub(crate) struct Callback {
     pub(super) code: Option<String>,
     pub(crate) state: String,
     pub(super) issuer: Option<String>,
-    /// Why the service has refused.
+    /// Reason for which the service has refused.
     pub(super) refused: Option<String>,
 }
 

@@ -18,7 +18,7 @@ const SET_MODEL: &str = "/model set";
 const DEMO: &str = "replay";
 
 impl Ui {
-    /// Why a prompt would come to nothing for want of a key.
+    /// Returns whether a prompt would come to nothing for want of a key.
     pub(in super::super) fn no_key(&self, prompt: &[PromptPart]) -> bool {
         let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
             return false;

@@ -35,7 +35,7 @@ pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> QuestionRo
     page.content
 }
 
-/// Why it is asked.
+/// Rows of the reason for which a question is asked.
 pub(super) fn reason(started: &CallStarted) -> Option<String> {
     let question = started.question.as_ref()?;
     let mut why = format!("Asked because {}", question.reason());

@@ -218,7 +218,7 @@ fn window(
     rows
 }
 
-/// Why it is asked, and the choices.
+/// Rows of the reason for which a question is asked, and of the choices.
 /// `others`: how many more choices there is room for, where only the marked one is shown.
 fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> QuestionPart {
     let mut foot = QuestionPart { columns, ..QuestionPart::default() };

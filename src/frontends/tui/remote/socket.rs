@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes on their way between the socket and the calls.
 const BUFFER: usize = 64 << 10;
 
-/// Why there is no connection.
+/// Reason for which there is no connection.
 #[derive(Debug)]
 pub(super) enum AttachError {
     /// Nobody listens there.
