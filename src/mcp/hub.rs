@@ -366,11 +366,12 @@ impl Hub {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            came = login::wait(landing, &begun, store) => came?,
+            came = login::wait(landing, &begun, store) => came.map_err(|why| again(name, &why))?,
             () = opening => {}
             () = sleep(self.context.limits.login) => {
                 let minutes = self.context.limits.login.as_secs_f64() / 60.0;
-                return Err(format!("The login to `{name}` timed out after {minutes} minutes. Run `/mcp auth {name}` to try again."));
+                let why = format!("The login to `{name}` timed out after {minutes} minutes.");
+                return Err(again(name, &why));
             }
         }
         self.logged_in(name).await
@@ -383,16 +384,18 @@ impl Hub {
         let begun = begun.ok_or_else(|| {
             format!("No login to `{name}` has begun: run `/mcp auth {name}` first.")
         })?;
-        let not_one = "That is no address that a browser ends up at after a login: it has neither \
-            `code` nor `error` in it, and `state`.";
+        let not_one = "That is no address that a browser ends up at after a login: it lacks \
+            `state`, or both `code` and `error`. Copy the whole address of the last page.";
         let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::of);
         let callback = callback.ok_or_else(|| not_one.to_owned())?;
         if callback.state != begun.state() {
             return Err(format!(
-                "That address is of another login than the last that was begun for `{name}`."
+                "That address is of another login than the last that was begun for `{name}`. Run \
+                 `/mcp auth {name}` to begin another, and use the address of its page."
             ));
         }
-        begun.finish(callback, &self.context.logins.store).await?;
+        let finished = begun.finish(callback, &self.context.logins.store).await;
+        finished.map_err(|why| again(name, &why))?;
         self.logged_in(name).await
     }
 
@@ -449,4 +452,9 @@ impl Hub {
             entry.server.disable();
         }
     }
+}
+
+/// Returns the message of a login that failed, with what to do.
+fn again(name: &str, why: &str) -> String {
+    format!("{why} Run `/mcp auth {name}` to try again.")
 }

@@ -87,7 +87,10 @@ impl ServerRegistry {
 pub(super) fn unknown(name: &str, servers: &BTreeMap<String, ServerEntry>) -> String {
     let names: Vec<_> = servers.keys().map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
-        return format!("Unknown MCP server `{name}`: no servers are configured.");
+        return format!(
+            "Unknown MCP server `{name}`. No MCP servers are configured: add them under \
+             `mcpServers` in `settings.json`, or in your editor."
+        );
     }
     format!("Unknown MCP server `{name}`. Known servers: {}.", names.join(", "))
 }
