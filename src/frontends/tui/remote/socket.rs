@@ -45,7 +45,10 @@ impl AttachError {
     /// For people.
     pub(super) fn why(self, agent: &LocalAgent) -> String {
         match self {
-            Self::Nobody => format!("nothing listens on {agent}"),
+            Self::Nobody => format!(
+                "nothing listens on {agent}: give the port of a tandem that runs, or start one \
+                 with `tandem serve`"
+            ),
             Self::Final(why) | Self::ForNow(why) => why,
         }
     }
@@ -145,13 +148,16 @@ fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> AttachError {
         return if other { AttachError::Final(why) } else { AttachError::ForNow(why) };
     };
     match response.status() {
-        StatusCode::UNAUTHORIZED if agent.token.is_some() => {
-            AttachError::Final(format!("the agent on {agent} does not know this token"))
-        }
+        StatusCode::UNAUTHORIZED if agent.token.is_some() => AttachError::Final(format!(
+            "the agent on {agent} does not know this token: give the one that it was started \
+                 with, by --a2a-token-file FILE or TANDEM_A2A_TOKEN"
+        )),
         StatusCode::UNAUTHORIZED => AttachError::Final(format!(
             "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
         )),
-        StatusCode::SERVICE_UNAVAILABLE => AttachError::ForNow(format!("{agent} is busy")),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            AttachError::ForNow(format!("{agent} is busy: try again later"))
+        }
         status => AttachError::Final(format!(
             "what listens on {agent} lets no terminal attach ({status}): is it a tandem of this \
              version?"
