@@ -212,6 +212,7 @@ fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<Pen
     if old.nlink() > 1 || has_access_list {
         return Ok(None);
     }
+    // Nobody else reads it before it has the owner and the permissions of the old one.
     let file = match PendingFile::new(directory, 0o600) {
         Err(err) if err.kind() == ErrorKind::PermissionDenied => return Ok(None),
         file => file?,
@@ -223,6 +224,7 @@ fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<Pen
     {
         return Ok(None);
     }
+    // After the owner: a change of that takes bits away.
     file.as_file().set_permissions(old.permissions())?;
     file.fill(new).map(Some)
 }

@@ -155,6 +155,7 @@ impl Ui {
             };
             let due = due.filter(|_| !self.terminal.busy());
             tokio::select! {
+                // Keys before news: a fast answer does not hold up who types.
                 biased;
                 Some(next) = self.replies.next(), if !self.replies.is_empty() => {
                     next(&mut self);
