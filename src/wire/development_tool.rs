@@ -124,7 +124,7 @@ pub struct ToolCall {
     /// All that it has put out so far.
     pub live_content: Option<String>,
     /// Result, if the call succeeded.
-    pub output: Option<ToolOutput>,
+    pub output: Option<ToolCallOutput>,
     /// Error, if the call failed.
     pub error: Option<ErrorDetails>,
     /// Question about the call, while the call is pending.
@@ -152,11 +152,11 @@ pub enum ToolCallStatus {
 /// Result of a call (RFC 3.2, `ToolOutput`).
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ToolOutput {
+pub enum ToolCallOutput {
     /// Markdown, or plain output.
     Text(String),
     /// Change of a file.
-    Diff(FileDiff),
+    Diff(EditedFile),
     /// Any other data.
     #[serde(untagged)]
     StructuredData {
@@ -219,7 +219,7 @@ pub enum ConfirmationDetails {
         working_directory: String,
     },
     /// Changes a file.
-    FileEditDetails(FileDiff),
+    FileEditDetails(EditedFile),
     /// Calls a tool of an MCP server.
     McpDetails {
         /// The server's name.
@@ -236,7 +236,7 @@ pub enum ConfirmationDetails {
 
 /// A change of a file (RFC 3.2, `FileDiff`).
 #[derive(Debug, Clone, Serialize)]
-pub struct FileDiff {
+pub struct EditedFile {
     /// File name without directories.
     pub file_name: String,
     /// Absolute path.
@@ -272,10 +272,10 @@ impl ToolCall {
     /// Returns the result in one text.
     pub fn result(&self) -> Option<&str> {
         match (&self.output, &self.error) {
-            (Some(ToolOutput::Text(text) | ToolOutput::StructuredData { text, .. }), _) => {
+            (Some(ToolCallOutput::Text(text) | ToolCallOutput::StructuredData { text, .. }), _) => {
                 Some(text)
             }
-            (Some(ToolOutput::Diff(diff)), _) => Some(&diff.formatted_diff),
+            (Some(ToolCallOutput::Diff(diff)), _) => Some(&diff.formatted_diff),
             (None, Some(error)) => Some(&error.message),
             (None, None) => None,
         }
@@ -330,7 +330,7 @@ struct Spellings<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     live_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<&'a ToolOutput>,
+    output: Option<&'a ToolCallOutput>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ErrorDetails>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -398,7 +398,7 @@ mod tests {
             description: None,
             input_parameters: json!({ "a_b": 1 }),
             live_content: Some("live".to_owned()),
-            output: Some(ToolOutput::Text("out".to_owned())),
+            output: Some(ToolCallOutput::Text("out".to_owned())),
             error: None,
             confirmation_request: None,
             kind: "read",

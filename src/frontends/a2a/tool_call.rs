@@ -5,14 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use tandem_agent::session::{
-    Access, CallStarted, FileDiff as Change, Question, ResultContent, Scope, ServerAnswer,
-    ToolKind, ToolOutcome,
+    Access, CallStarted, FileDiff, Question, ResultContent, Scope, ServerAnswer, ToolKind,
+    ToolOutcome,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::Part;
 use tandem_wire::development_tool::{
-    ConfirmationDetails, ConfirmationOption, ConfirmationRequest, ErrorDetails, FileDiff, ToolCall,
-    ToolCallStatus, ToolOutput,
+    ConfirmationDetails, ConfirmationOption, ConfirmationRequest, EditedFile, ErrorDetails,
+    ToolCall, ToolCallOutput, ToolCallStatus,
 };
 
 /// Maximum number of bytes of output that a running call is shown with; of more, the end.
@@ -147,9 +147,9 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
         ToolOutcome::Done(output) => {
             let mut call = tool_call(started, ToolCallStatus::Succeeded);
             call.output = Some(match &output.shown {
-                Some(ResultContent::Diff(change)) => ToolOutput::Diff(file_diff(change)),
+                Some(ResultContent::Diff(change)) => ToolCallOutput::Diff(file_diff(change)),
                 Some(ResultContent::Server(answer)) => server_output(answer),
-                _ => ToolOutput::Text(output.text.clone()),
+                _ => ToolCallOutput::Text(output.text.clone()),
             });
             call
         }
@@ -176,12 +176,12 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
 }
 
 /// The answer of an MCP server; the extension has room for one of its two forms.
-fn server_output(answer: &ServerAnswer) -> ToolOutput {
+fn server_output(answer: &ServerAnswer) -> ToolCallOutput {
     match &answer.structured {
         Some(data @ Value::Object(_)) => {
-            ToolOutput::StructuredData { data: data.clone(), text: answer.text.clone() }
+            ToolCallOutput::StructuredData { data: data.clone(), text: answer.text.clone() }
         }
-        _ => ToolOutput::Text(answer.text.clone()),
+        _ => ToolCallOutput::Text(answer.text.clone()),
     }
 }
 
@@ -284,9 +284,9 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
     }
 }
 
-fn file_diff(change: &Change) -> FileDiff {
+fn file_diff(change: &FileDiff) -> EditedFile {
     let name = Path::new(&change.path).file_name().unwrap_or_default();
-    FileDiff {
+    EditedFile {
         file_name: name.to_string_lossy().into_owned(),
         file_path: change.path.clone(),
         old_content: change.old.as_deref().map(str::to_owned),
