@@ -107,8 +107,8 @@ pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> boo
 #[derive(Clone)]
 pub(super) struct SessionAwareClient(pub(super) Client);
 
-type Failure = StreamableHttpError<reqwest::Error>;
-type Stream = BoxStream<'static, Result<Sse, SseError>>;
+type HttpError = StreamableHttpError<reqwest::Error>;
+type SseEvents = BoxStream<'static, Result<Sse, SseError>>;
 
 impl StreamableHttpClient for SessionAwareClient {
     type Error = reqwest::Error;
@@ -120,7 +120,7 @@ impl StreamableHttpClient for SessionAwareClient {
         session_id: Option<Arc<str>>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let most = usize::MAX;
         self.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, most)
             .await
@@ -134,7 +134,7 @@ impl StreamableHttpClient for SessionAwareClient {
         token: Option<String>,
         headers: Headers,
         most: usize,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let id = match &message {
             ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
@@ -165,7 +165,7 @@ impl StreamableHttpClient for SessionAwareClient {
         session_id: Arc<str>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), HttpError> {
         self.0.delete_session(uri, session_id, token, headers).await
     }
 
@@ -176,7 +176,7 @@ impl StreamableHttpClient for SessionAwareClient {
         last: Option<String>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<Stream, Failure> {
+    ) -> Result<SseEvents, HttpError> {
         let most = usize::MAX;
         self.get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, most).await
     }
@@ -189,7 +189,7 @@ impl StreamableHttpClient for SessionAwareClient {
         token: Option<String>,
         headers: Headers,
         most: usize,
-    ) -> Result<Stream, Failure> {
+    ) -> Result<SseEvents, HttpError> {
         let goes_on = last.is_some();
         let opened = self
             .0

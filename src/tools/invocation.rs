@@ -15,10 +15,10 @@ pub struct Invocation {
     pub summary: Summary,
     /// Access that it needs.
     pub access: Access,
-    run: Run,
+    run: RunCall,
 }
 
-type Run = Box<
+type RunCall = Box<
     dyn FnOnce(ToolContext, Option<String>) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
         + Send,
 >;

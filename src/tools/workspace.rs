@@ -214,7 +214,7 @@ fn link_target(roots: &[PathBuf], link: &Path) -> Option<PathBuf> {
 }
 
 /// A path's component, looked up.
-enum Lookup {
+enum ComponentKind {
     /// A symbolic link, and its target.
     Link(PathBuf),
     /// Anything else that exists.
@@ -226,15 +226,15 @@ enum Lookup {
 /// and what follows the deepest part that exists must be plain names.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     walk(path, |path| match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => fs::read_link(path).map(Lookup::Link),
-        Ok(_) => Ok(Lookup::Present),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Lookup::Missing),
+        Ok(found) if found.is_symlink() => fs::read_link(path).map(ComponentKind::Link),
+        Ok(_) => Ok(ComponentKind::Present),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(ComponentKind::Missing),
         Err(err) => Err(err),
     })
 }
 
 /// Resolves an absolute path component by component, so that each is looked up once.
-fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Lookup>) -> io::Result<PathBuf> {
+fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<ComponentKind>) -> io::Result<PathBuf> {
     let mut real = PathBuf::from("/");
     // The components still to come, the next one last.
     let mut ahead = reversed(path);
@@ -260,10 +260,10 @@ fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<Lookup>) -> io::Resul
             continue;
         }
         match look_up(&real)? {
-            Lookup::Present => {}
-            Lookup::Missing => is_missing = true,
+            ComponentKind::Present => {}
+            ComponentKind::Missing => is_missing = true,
             // A link that leads nowhere would be followed when written to.
-            Lookup::Link(target) => {
+            ComponentKind::Link(target) => {
                 links += 1;
                 if links > MAX_LINKS {
                     return Err(rustix::io::Errno::LOOP.into());
@@ -302,7 +302,7 @@ mod tests {
         let real = walk(Path::new(&path), |path| {
             lookups.set(lookups.get() + 1);
             let exists = path.ends_with("d");
-            Ok(if exists { Lookup::Present } else { Lookup::Missing })
+            Ok(if exists { ComponentKind::Present } else { ComponentKind::Missing })
         });
         assert_eq!(real.unwrap(), Path::new(&path));
         assert_eq!(lookups.get(), 1001);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn links_in_a_circle_are_given_up() {
-        let circle = walk(Path::new("/a/b"), |_| Ok(Lookup::Link(PathBuf::from("a"))));
+        let circle = walk(Path::new("/a/b"), |_| Ok(ComponentKind::Link(PathBuf::from("a"))));
         assert!(circle.is_err());
     }
 }

@@ -32,13 +32,13 @@ pub(super) struct RawTerminal {
     before: Option<Termios>,
     /// `true` if the title will be changed, and so the one before is kept.
     titled: bool,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<WriteJob>,
     /// Bytes that are being written.
     writing: Option<oneshot::Receiver<()>>,
 }
 
 /// Something to write, and whom to tell that it has been.
-type Job = (String, Box<dyn FnOnce() + Send>);
+type WriteJob = (String, Box<dyn FnOnce() + Send>);
 
 impl RawTerminal {
     /// Takes it over; and with it the title if it is to be another.
@@ -110,7 +110,7 @@ impl Drop for RawTerminal {
 }
 
 /// Writes one thing after the other, until nobody has more.
-fn work(jobs: &mpsc::Receiver<Job>) {
+fn work(jobs: &mpsc::Receiver<WriteJob>) {
     for (text, tell) in jobs {
         let mut stdout = io::stdout().lock();
         // A terminal that is gone is noticed where its keys are read.

@@ -91,7 +91,13 @@ impl Endings {
         applied
     }
 
-    fn apply_op(self, op: DiffOp, old: &[Line<'_>], new: &[Line<'_>], applied: &mut String) {
+    fn apply_op(
+        self,
+        op: DiffOp,
+        old: &[LineAndEnding<'_>],
+        new: &[LineAndEnding<'_>],
+        applied: &mut String,
+    ) {
         // A changed line takes the ending of the line whose place it takes.
         let mut known = old[op.old_range()].iter();
         for (line, ending) in &new[op.new_range()] {
@@ -107,9 +113,9 @@ impl Endings {
 }
 
 /// A line and its ending.
-type Line<'a> = (&'a str, &'static str);
+type LineAndEnding<'a> = (&'a str, &'static str);
 
-fn lines(text: &str) -> Vec<Line<'_>> {
+fn lines(text: &str) -> Vec<LineAndEnding<'_>> {
     let split = |line| match str::strip_suffix(line, "\r\n") {
         Some(line) => (line, "\r\n"),
         None => str::strip_suffix(line, "\n").map_or((line, ""), |line| (line, "\n")),
@@ -118,7 +124,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 /// The lines without their endings.
-fn contents<'a>(lines: &[Line<'a>]) -> Vec<&'a str> {
+fn contents<'a>(lines: &[LineAndEnding<'a>]) -> Vec<&'a str> {
     lines.iter().map(|(line, _)| *line).collect()
 }
 

@@ -35,7 +35,7 @@ pub(super) struct PendingRequest {
     pub(super) reply: oneshot::Sender<Result<Box<RawValue>, String>>,
 }
 
-type Answer = Result<Box<RawValue>, CallError>;
+type CallResult = Result<Box<RawValue>, CallError>;
 
 /// State of the link to the session.
 pub(super) struct Link {
@@ -152,7 +152,7 @@ impl Link {
         Ok(())
     }
 
-    fn answered(&mut self, number: u64, answer: Answer) {
+    fn answered(&mut self, number: u64, answer: CallResult) {
         let answer = match answer {
             // It is asked again.
             Err(CallError::Gone) => return,
@@ -199,7 +199,7 @@ impl Link {
     }
 }
 
-fn call(peer: &Peer, number: u64, ask: &PendingRequest) -> BoxFuture<'static, (u64, Answer)> {
+fn call(peer: &Peer, number: u64, ask: &PendingRequest) -> BoxFuture<'static, (u64, CallResult)> {
     peer.call(ask.method, &ask.params).map(move |answer| (number, answer)).boxed()
 }
 
