@@ -336,6 +336,7 @@ fn message(error: &Value) -> Option<String> {
 
 fn number(value: &Value) -> Option<u16> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    // Some servers have numbers of their own, which are no status of HTTP.
     u16::try_from(number).ok().filter(|it| (300..600).contains(it))
 }
 

@@ -56,7 +56,7 @@ impl Assemble for AnthropicAnswer {
             StreamEvent::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
             StreamEvent::ContentBlockStop { index } => self.end_block(index),
             StreamEvent::MessageDelta { delta, usage } => {
-                self.end(delta.unwrap_or_default(), usage)
+                self.end(delta.unwrap_or_default(), usage);
             }
             StreamEvent::Error { error } => return Err(StreamError::Reported(error.to_string())),
             StreamEvent::Other => {}

@@ -25,6 +25,7 @@ fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, E
     let rest = if has_version { rest.to_owned() } else { format!("/v1{rest}") };
     let mut request = endpoint.request(method, &rest, KEY_HEADER)?;
     let (name, version) = VERSION;
+    // Unless the user's headers have another version, as some gateways want.
     request.headers_mut().entry(name).or_insert(HeaderValue::from_static(version));
     Ok(request)
 }

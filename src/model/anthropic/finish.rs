@@ -23,6 +23,7 @@ pub(super) fn judge(answer: &mut AnthropicAnswer, after_results: bool) -> Answer
             answer.go_on();
             AnswerVerdict::GoesOn
         }
+        // A call that is cut is left out, and what came before it counts.
         "max_tokens" if answer.has_calls() || answer.has_text() => {
             AnswerVerdict::Whole(FinishReason::MaxTokens)
         }

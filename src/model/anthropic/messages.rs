@@ -139,6 +139,7 @@ pub(super) fn so_far(parts: &[Value]) -> Turn<'_> {
 /// time.
 pub(super) fn mark(turns: &mut [Turn<'_>]) {
     let users = turns.iter_mut().rev().filter(|turn| turn.role == "user");
+    // The API allows four marks in a request: one each is on the tools and on the system text.
     for last in users.take(2).filter_map(|turn| turn.content.last_mut()) {
         last.cache_control = Some(CacheControl {});
     }

@@ -64,6 +64,7 @@ pub(crate) fn judge(answer: &ChatAnswer, circumstances: Circumstances<'_>) -> An
 
 fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
     let limit = matches!(reason, "length" | "max_tokens" | "model_length");
+    // Some servers send neither a reason nor the last event behind calls.
     let ended = !reason.is_empty() || answer.is_over() || answer.calls().are_whole();
     match answer.calls().finish() {
         Ok(_) if !ended => AnswerVerdict::Unusable(CUT_OFF),

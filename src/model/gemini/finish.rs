@@ -26,6 +26,7 @@ pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVer
     let Some((reason, message)) = answer.finish() else {
         return match (answer.token(), answer.has_calls()) {
             (Some(_), _) => broke_off().into(),
+            // Calls come whole, so they can be made without the end.
             (None, true) => AnswerVerdict::Whole(FinishReason::Stop),
             (None, false) => AnswerVerdict::Unusable(CUT_OFF),
         };

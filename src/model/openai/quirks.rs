@@ -96,6 +96,7 @@ fn thinks(model: &str) -> bool {
 
 /// Returns the quirks that may be behind an error, the likeliest first.
 fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Quirk> {
+    // Templates of local servers fail with 500, and gateways find no server (404) for some fields.
     if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
         return Vec::new();
     }
@@ -110,6 +111,7 @@ fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Q
     let image = says(&["image", "vision", "multimodal", "multi-modal", "mmproj"]);
     let content =
         says(&["content"]) && says(&["null", "none", "string", "required", "empty", "missing"]);
+    // Names of fields first: the words further down are in messages about other things, too.
     let table = [
         (Quirk::NoUsage, says(&["stream_options", "include_usage"])),
         (Quirk::CompletionTokens, refused && says(&["max_completion_tokens", "max_tokens"])),
