@@ -1,5 +1,7 @@
 //! Every limit, under one name for the command line.
 
+use std::error::Error;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -116,21 +118,48 @@ impl Change {
 }
 
 impl FromStr for Change {
-    type Err = String;
+    type Err = ChangeError;
 
-    fn from_str(change: &str) -> Result<Self, String> {
-        let (name, value) = change.split_once('=').ok_or("must be NAME=VALUE")?;
-        let named = NAMED.iter().find(|named| named.name == name).ok_or_else(|| {
-            let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
-            format!("unknown limit `{name}`; known limits: {}", names.join(", "))
-        })?;
-        let value = value.parse().map_err(|_| format!("`{value}` is not a whole number"))?;
+    fn from_str(change: &str) -> Result<Self, ChangeError> {
+        let (name, value) = change.split_once('=').ok_or(ChangeError::Form)?;
+        let named = NAMED.iter().find(|named| named.name == name);
+        let named = named.ok_or_else(|| ChangeError::UnknownLimit(name.to_owned()))?;
+        let value = value.parse().map_err(|_| ChangeError::NotANumber(value.to_owned()))?;
         if value == 0 {
-            return Err("a limit is at least 1".to_owned());
+            return Err(ChangeError::Zero);
         }
         Ok(Self { named, value })
     }
 }
+
+/// Reason why a text is no change of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeError {
+    /// The text is not `NAME=VALUE`.
+    Form,
+    /// No limit has this name.
+    UnknownLimit(String),
+    /// The value is not a whole number.
+    NotANumber(String),
+    /// The value is 0.
+    Zero,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form => f.write_str("must be NAME=VALUE"),
+            Self::UnknownLimit(name) => {
+                let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
+                write!(f, "unknown limit `{name}`; known limits: {}", names.join(", "))
+            }
+            Self::NotANumber(value) => write!(f, "`{value}` is not a whole number"),
+            Self::Zero => f.write_str("a limit is at least 1"),
+        }
+    }
+}
+
+impl Error for ChangeError {}
 
 /// The limits with their defaults, a line each, for the help.
 pub fn help() -> String {
@@ -401,22 +430,16 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(change: &str, expected: Result<impl Fn(&Limits) -> bool, &str>) {
-        match (change.parse::<Change>(), expected) {
-            (Ok(change), Ok(changed)) => {
-                let mut limits = Limits::default();
-                change.apply(&mut limits);
-                assert!(changed(&limits));
-            }
-            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
-            (change, _) => panic!("{}", change.err().unwrap_or_default()),
-        }
+    fn check(change: &str, changed: impl Fn(&Limits) -> bool) {
+        let mut limits = Limits::default();
+        change.parse::<Change>().unwrap().apply(&mut limits);
+        assert!(changed(&limits), "{change}");
     }
 
     #[test]
     fn a_limit_is_changed_by_its_name() {
-        check("line-bytes=5", Ok(|limits: &Limits| limits.line_bytes == 5));
-        check("shell-idle-seconds=7", Ok(|limits: &Limits| limits.tools.shell_idle.as_secs() == 7));
+        check("line-bytes=5", |limits| limits.line_bytes == 5);
+        check("shell-idle-seconds=7", |limits| limits.tools.shell_idle.as_secs() == 7);
     }
 
     #[test]
@@ -431,11 +454,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_change_says_what_is_right() {
-        let wrong = |change, why| check(change, Err::<fn(&Limits) -> bool, _>(why));
-        wrong("line-bytes", "NAME=VALUE");
-        wrong("lines=1", "known limits: line-bytes, stdin-bytes");
-        wrong("line-bytes=many", "not a whole number");
-        wrong("line-bytes=0", "at least 1");
+    fn a_wrong_change_is_refused() {
+        let wrong = |change: &str, error| assert_eq!(change.parse::<Change>().err(), Some(error));
+        wrong("line-bytes", ChangeError::Form);
+        wrong("lines=1", ChangeError::UnknownLimit("lines".to_owned()));
+        wrong("line-bytes=many", ChangeError::NotANumber("many".to_owned()));
+        wrong("line-bytes=0", ChangeError::Zero);
     }
 }
