@@ -87,14 +87,11 @@ fn assessed(
         return Verdict::Deny(PLAN.to_owned());
     }
     let mut by_rule = [whole, tool].into_iter().flatten();
-    if let Some(Ruling { rule, .. }) = by_rule.find(|ruling| ruling.effect == RuleEffect::Ask) {
-        let why = format!("a rule asks about `{}`", brief(line));
-        return Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() });
-    }
-    if asks.is_empty() {
+    let by_rule = by_rule.find(|ruling| ruling.effect == RuleEffect::Ask);
+    if asks.is_empty() && by_rule.is_none() {
         return Verdict::Allow;
     }
-    Verdict::Ask(question(check, commands, asks, (line, directory)))
+    Verdict::Ask(question(check, commands, by_rule, asks, (line, directory)))
 }
 
 /// Returns the verdict on a line that cannot be made out.
@@ -177,10 +174,12 @@ fn built_in<'a>(
     }
 }
 
-/// Returns the question about the commands that are asked about.
+/// Returns the question about the commands that are asked about; `by_rule`: the rule that asks about
+/// the whole line.
 fn question(
     check: &Check<'_>,
     assessed: &[AssessedCommand],
+    by_rule: Option<Ruling<'_>>,
     asks: Vec<CommandQuestion<'_>>,
     (line, directory): (&str, &Path),
 ) -> Question {
@@ -192,7 +191,7 @@ fn question(
     let mut scopes = Vec::new();
     // One command that is asked about every time forbids "always" for the others of the line as well:
     // the one answer would be taken for both.
-    if !asks.iter().any(CommandQuestion::every_time) {
+    if by_rule.is_none() && !asks.iter().any(CommandQuestion::every_time) {
         let asked = || asks.iter().map(|ask| ask.command);
         let prefixes = unique(asked().map(|command| remembered(command, edits)));
         let programs: Option<Vec<_>> =
@@ -207,17 +206,23 @@ fn question(
         }
         scopes.push(Scope::Tool(check.request.tool.to_owned()));
     }
-    let (why, rules) = reasons(check, asks);
+    let whole = by_rule
+        .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
+    let (why, rules) = reasons(check, whole, asks);
     Question { why, rules, commands, scopes, can_save: false }
 }
 
-/// Returns the reasons why these commands are asked about, and the rules that ask: the gravest reasons
-/// first, and not too many.
-fn reasons(check: &Check<'_>, mut asks: Vec<CommandQuestion<'_>>) -> (String, Vec<RuleName>) {
+/// Returns the reasons why these commands are asked about, and the rules that ask: that for the whole
+/// line first, then the gravest, and not too many.
+fn reasons(
+    check: &Check<'_>,
+    whole: Option<(String, RuleName)>,
+    mut asks: Vec<CommandQuestion<'_>>,
+) -> (String, Vec<RuleName>) {
     // The question shows the whole line besides; the gravest reasons must not drown.
     const MAX: usize = 4;
     asks.sort_by_key(|ask| !ask.every_time());
-    let (mut reasons, mut rules) = (Vec::new(), Vec::new());
+    let (mut reasons, mut rules): (Vec<_>, Vec<_>) = whole.into_iter().unzip();
     for ask in asks {
         let command = ask.command;
         if ask.every_time() || !check.always.covers(command, true) {

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use expect_test::expect_file;
 use proptest::prelude::*;
 use tandem_agent::permission::policy::{RuleSet, Tier, parse};
-use tandem_agent::permission::{LoadedRules, Mode, PolicySetup, RuleStore, Saved, Verdict};
+use tandem_agent::permission::{
+    LoadedRules, Mode, PolicySetup, RuleName, RuleStore, Saved, Verdict,
+};
 
 use super::lines::{pieces, sensible};
-use super::questions::Session;
+use super::questions::{Session, question};
 
 /// What is written down, as it would be read.
 struct Fixed(LoadedRules);
@@ -76,6 +78,21 @@ fn every_command_line_is_judged_as_written_down_under_each_file_of_rules() {
         }
         expect_file![table].assert_eq(&judged);
     }
+}
+
+#[test]
+fn a_question_of_a_rule_about_the_whole_line_has_the_reasons_for_its_commands_too() {
+    let rules = "[[rule]]\ncommandRegex = \"make\"\ndecision = \"ask_user\"\npriority = 1\n";
+    let session = under(Mode::Default, rules, "r.toml");
+    let asked = question(session.run("make a; sudo x; cargo test"));
+    let rules = [
+        RuleName::Written("r.toml:1".to_owned()),
+        RuleName::BuiltIn("every-time".to_owned()),
+        RuleName::BuiltIn("read-only".to_owned()),
+    ];
+    assert_eq!(asked.rules, rules);
+    assert_eq!(asked.commands, ["make", "sudo", "cargo"]);
+    assert!(asked.every_time());
 }
 
 /// A verdict in a word, and what is said of it.
