@@ -22,6 +22,12 @@ use crate::agent::HANG;
 /// Longer than a question waits until keys answer it.
 pub(crate) const GRACE: Duration = Duration::from_millis(700);
 
+/// The end of the last row while nothing is typed.
+pub(crate) const HINT: &str = "? for the keys";
+
+/// The question before an edit.
+pub(crate) const EDIT_QUESTION: &str = "Change this file?";
+
 /// Number of times that a screen must be the same to be taken for still.
 const STILL: usize = 10;
 
@@ -39,7 +45,7 @@ impl Terminal {
         fs::write(terminal.home.path().join("script.jsonl"), script).unwrap();
         let home = terminal.home.path().display();
         terminal.agent("", &format!("--model replay:{home}/script.jsonl {args}"));
-        terminal.until("? for the keys");
+        terminal.until(HINT);
         Some(terminal)
     }
 
@@ -238,7 +244,7 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     let answers = json!([[{ "text": "I **write**." }, write_file()], [{ "text": "Written." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("write it");
-    let asked = terminal.until("Change this file?");
+    let asked = terminal.until(EDIT_QUESTION);
     assert_eq!(prompts(&asked)[0], "write it");
     assert!(asked.contains("I write.") && asked.contains("+proposed"), "{asked}");
     std::thread::sleep(GRACE);
@@ -249,7 +255,7 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     terminal.keys(&["C-d"]);
     terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
     let seen = terminal.seen();
-    assert!(!seen.contains("? for the keys"), "only the history stays:\n{seen}");
+    assert!(!seen.contains(HINT), "only the history stays:\n{seen}");
     terminal.check_given_back();
     let history = terminal.file(".config/tandem/history.jsonl").unwrap();
     assert_eq!(history, "\"write it\"\n");
@@ -274,7 +280,7 @@ fn what_is_proposed_can_be_edited_first() {
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.editor(r#"sed s/proposed/edited/ "$1" > x; cat x > "$1"; rm x"#);
     terminal.line("write it");
-    terminal.until("Change this file?");
+    terminal.until(EDIT_QUESTION);
     std::thread::sleep(GRACE);
     terminal.text("e");
     terminal.until("Written.");
@@ -350,11 +356,12 @@ fn another_size_leaves_nothing_behind() {
     // Nothing is drawn any more by itself.
     terminal.wait("the end", |seen| seen.contains("narrow.") && !seen.contains("Esc cancels"));
     terminal.still();
+    let whole = format!("{HINT}\n");
     for (columns, hint) in [
         ("40", "\n› a prompt; /command, @file, !shell, ? …\n"),
-        ("100", "? for the keys\n"),
+        ("100", &*whole),
         ("33", "\n› a prompt; /command, @file, !sh…\n"),
-        ("80", "? for the keys\n"),
+        ("80", &*whole),
     ] {
         terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
         terminal.wait("the new width", |seen| seen.contains(hint));

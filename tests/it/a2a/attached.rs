@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Shared, prompt, serve, shared, works_in, write};
 use crate::agent::Setup;
-use crate::terminal::{GRACE, Terminal, ended_calls, prompts};
+use crate::terminal::{EDIT_QUESTION, GRACE, Terminal, ended_calls, prompts};
 
 /// A terminal that is attached to that port; none if there is no tmux.
 fn attach(port: u16, args: &str) -> Option<Terminal> {
@@ -69,7 +69,7 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     let (id, question) = asked(&mut it).await;
-    let seen = terminal.until("Change this file?");
+    let seen = terminal.until(EDIT_QUESTION);
     assert!(seen.contains("until the agent ends all edits"), "{seen}");
     std::thread::sleep(GRACE);
     terminal.text("y");
@@ -88,12 +88,12 @@ async fn a_question_that_the_editor_answers_is_closed_here() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     let (_, question) = asked(&mut it).await;
-    terminal.until("Change this file?");
+    terminal.until(EDIT_QUESTION);
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
     let seen = terminal.until("Written.");
     let ended = "✓ Writing to a.txt +1 -0 new file · allowed by the editor";
     assert_eq!(ended_calls(&seen), [ended]);
-    assert!(!seen.contains("Change this file?"), "{seen}");
+    assert!(!seen.contains(EDIT_QUESTION), "{seen}");
 }
 
 #[tokio::test]
@@ -102,12 +102,12 @@ async fn who_attaches_late_finds_the_question_and_of_two_terminals_one_answers()
     asked(&mut it).await;
     let Some(one) = attach(it.client.port, "") else { return };
     let Some(other) = attach(it.client.port, "") else { return };
-    one.until("Change this file?");
-    other.until("Change this file?");
+    one.until(EDIT_QUESTION);
+    other.until(EDIT_QUESTION);
     std::thread::sleep(GRACE);
     other.text("n");
     one.until("rejected by attached terminal 2");
-    other.wait("the question's end", |seen| !seen.contains("Change this file?"));
+    other.wait("the question's end", |seen| !seen.contains(EDIT_QUESTION));
     assert!(!it.editor.workspace().join("a.txt").exists());
 }
 
@@ -116,7 +116,7 @@ async fn who_only_watches_leaves_with_a_question_open_and_something_typed() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     asked(&mut it).await;
-    terminal.until("Change this file?");
+    terminal.until(EDIT_QUESTION);
     std::thread::sleep(GRACE);
     terminal.text("s");
     terminal.until("Esc goes back");

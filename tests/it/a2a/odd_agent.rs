@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
-use crate::terminal::{GRACE, Terminal, prompts};
+use crate::terminal::{GRACE, HINT, Terminal, prompts};
 
 /// An agent's part in a connection.
 type Act = fn(&mut Agent);
@@ -145,7 +145,7 @@ fn a_prompt_whose_answer_is_lost_is_sent_again_under_its_number() {
         agent.stay();
     };
     let Some(terminal) = attach(vec![first, second]) else { return };
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.line("hello");
     let seen = terminal.until("Heard.");
     assert_eq!(seen.matches("› hello").count(), 1, "{seen}");

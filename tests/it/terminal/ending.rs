@@ -51,10 +51,10 @@ fn nothing_of_it_is_kept_in_the_scrollback_while_it_is_stopped() {
     let Some(terminal) = Terminal::open() else { return };
     // Its rows begin at the top of the screen.
     terminal.line(&format!("clear; {}", terminal.command("", "--model replay")));
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.keys(&["C-z"]);
     let seen = terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
-    assert!(!seen.contains("? for the keys"), "{seen}");
+    assert!(!seen.contains(HINT), "{seen}");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_terminal_without_rows_that_change_is_told_of() {
 fn an_agent_that_no_shell_could_let_go_on_does_not_stop() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.line(&format!("exec {}", terminal.command("", "--model replay")));
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.keys(&["C-z"]);
     terminal.until("there is no shell to go back to");
     terminal.text("and on");
@@ -107,7 +107,7 @@ fn a_panic_gives_the_terminal_back_and_is_told() {
     let tests = std::env::current_exe().unwrap();
     let name = "terminal::ending::a_screen_with_a_fault";
     terminal.line(&format!("{} --exact {name} --ignored --nocapture", tests.display()));
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.line("one");
     terminal.until("Begun.");
     terminal.line("/auth");

@@ -13,7 +13,7 @@ fn a_new_line_is_made_in_every_way() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.tmux(&["set-option", "-s", "extended-keys", "on"]);
     terminal.agent("", "--model replay");
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.text("one");
     terminal.keys(&["S-Enter"]);
     terminal.text("two");

@@ -75,7 +75,7 @@ fn a_key_that_is_set_up_decides_whose_model_answers() {
     ] {
         let Some(terminal) = Terminal::open() else { return };
         terminal.agent(&format!("{NO_NETWORK} {vars}"), "");
-        let seen = terminal.until("? for the keys");
+        let seen = terminal.until(HINT);
         assert!(seen.contains(model), "{seen}");
     }
 }
@@ -100,7 +100,7 @@ async fn refused(replies: Vec<Reply>, vars: &str) -> Option<(Terminal, Server)> 
     let server = Server::start(replies).await;
     let base = format!("GOOGLE_GEMINI_BASE_URL={} {vars}", server.address());
     terminal.agent(&base, "--model gemini-3.8-flash");
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.line("say something");
     let offered = terminal.until("Gemini does not accept the key.");
     assert!(offered.contains("Pass a valid API key."), "{offered}");

@@ -34,10 +34,10 @@ fn a_question_calls_the_person_and_the_title_comes_back() {
     let script = json!({ "when": "", "answers": answers }).to_string();
     fs::write(terminal.home.path().join("script.jsonl"), script).unwrap();
     terminal.agent("", "--model replay:../script.jsonl");
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.wait("the title", |_| terminal.shown("#{pane_title}") == "tandem - project");
     terminal.line("write it");
-    terminal.until("Change this file?");
+    terminal.until(EDIT_QUESTION);
     until_sent(&terminal, CALL);
     let title = "? question - tandem - project";
     terminal.wait("the title", |_| terminal.shown("#{pane_title}") == title);
@@ -61,10 +61,10 @@ fn nobody_is_called_who_does_not_want_it() {
     fs::write(terminal.home.path().join("script.jsonl"), script).unwrap();
     recorded(&terminal);
     terminal.agent("", "--model replay:../script.jsonl");
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     terminal.line("write it");
-    terminal.until("Change this file?");
-    let sent = until_sent(&terminal, "Change this file?");
+    terminal.until(EDIT_QUESTION);
+    let sent = until_sent(&terminal, EDIT_QUESTION);
     assert!(
         !sent.contains('\x07') && !sent.contains("\x1b]") && !sent.contains("\x1b[22"),
         "{sent:?}"
@@ -76,7 +76,7 @@ fn what_the_terminal_is_asked_for_is_taken_back() {
     let Some(terminal) = Terminal::open() else { return };
     recorded(&terminal);
     terminal.agent("", "--model replay");
-    terminal.until("? for the keys");
+    terminal.until(HINT);
     let asked = ["\x1b[>5u", "\x1b[>4;1m", "\x1b[?2004h", "\x1b[22;2t"];
     let back = ["\x1b[<u", "\x1b[>4m", "\x1b[?2004l", "\x1b[23;2t"];
     for asked in asked {
