@@ -288,7 +288,7 @@ fn a_malformed_file_is_named_and_not_destroyed() {
     expect![[r#"
         FILE is not valid JSON (expected value at line 2 column 11): correct it, or remove it and run `tandem login`.
         FILE is not a JSON object: correct it, or remove it and run `tandem login`.
-        `gemini` in FILE is not an object: correct that."#]].assert_eq(&told.join("\n"));
+        `gemini` in FILE is not a JSON object: correct it, or remove it."#]].assert_eq(&told.join("\n"));
 }
 
 #[test]

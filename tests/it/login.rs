@@ -86,7 +86,7 @@ async fn login_says_that_another_key_wins() {
     let file = place.path(STORED).display().to_string();
     expect![[r#"
         The key is good, and is stored in FILE.
-        But GOOGLE_API_KEY in the environment is used instead, as long as it is set.
+        But GOOGLE_API_KEY in the environment is used instead. Unset it to use the stored key.
     "#]]
     .assert_eq(&said.replace(&file, "FILE"));
     let place = Place::new().with("home/.env", "GEMINI_API_KEY=mine");

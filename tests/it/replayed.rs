@@ -123,7 +123,7 @@ async fn what_is_no_record_is_refused() {
     assert_eq!(code, Some(1));
     let place = fixture("hello.ndjson");
     expect![[r#"
-        tandem: PLACE:1 is no line of a record: missing field `dir` at line 1 column 83
+        tandem: PLACE:1 is not a line of a record: missing field `dir` at line 1 column 83
     "#]]
     .assert_eq(&said.replace(&place.display().to_string(), "PLACE"));
 }

@@ -165,9 +165,7 @@ async fn what_breaks_off_after_a_pause_begins_anew() {
 #[tokio::test]
 async fn an_answer_that_never_ends_is_given_up() {
     let (lines, server) = play((0..99).map(|_| recorded("pause-1")).collect()).await;
-    expect![[
-        r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped.")"#
-    ]]
+    expect![[r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped. Ask for less at once, or try another model.")"#]]
     .assert_eq(lines.last().unwrap());
     assert_eq!(server.asked().len(), 64);
 }

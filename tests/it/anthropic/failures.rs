@@ -192,7 +192,7 @@ async fn an_answer_that_is_too_big_is_given_up() {
         told.push(last.clone());
     }
     told.dedup();
-    expect![[r#"error: BadAnswer("The model's answer is bigger than 1 MiB, and was dropped.")"#]]
+    expect![[r#"error: BadAnswer("The model's answer is bigger than 1 MiB, and was dropped. Ask for less at once, or allow more with `--limit answer-bytes=BYTES`.")"#]]
         .assert_eq(&told.join("\n"));
 }
 

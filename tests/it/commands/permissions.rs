@@ -141,7 +141,7 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
 
         - MCP server `db`: npx db
     "#]].assert_eq(&stage.output("/permissions").await);
-    expect!["`maybe` is neither `yes` nor `no`."]
+    expect!["Nothing was changed: `maybe` is neither `yes` nor `no`. `/permissions trust` allows, `/permissions trust no` refuses."]
         .assert_eq(&stage.output("/permissions trust maybe").await);
     expect!["What this folder's own settings would run is used from now on."]
         .assert_eq(&stage.output("/permissions trust").await);

@@ -127,7 +127,7 @@ async fn a_key_that_cannot_be_sent_is_refused_without_being_shown() {
     let endpoint = Endpoint { key: Some(Secret::new("bad\nkey")), ..endpoint(&server) };
     let error = error_of(&of_model(MODEL, endpoint, options())).await;
     assert!(matches!(error, Error::NotAuthenticated(_)), "{error:?}");
-    expect!["The API key has characters that no key has. Run `tandem login`, or set it again."]
+    expect!["The API key has characters that no key can have. Copy the key again, and run `tandem login` or set the variable."]
         .assert_eq(&error.to_string());
     assert!(server.asked().is_empty());
 }

@@ -278,8 +278,6 @@ async fn an_answer_that_never_ends_is_given_up() {
     let replies = (0..99).map(|_| Reply::recorded("continuation-2")).collect();
     let (lines, server) = play(replies, options()).await;
     assert_eq!(server.asked().len(), 64);
-    expect![[
-        r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped.")"#
-    ]]
+    expect![[r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped. Ask for less at once, or try another model.")"#]]
     .assert_eq(lines.last().unwrap());
 }

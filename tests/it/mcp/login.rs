@@ -229,7 +229,7 @@ async fn a_login_that_is_not_what_it_should_be_comes_to_nothing() {
 
         If that browser is on another computer, its last page will not be found: cancel this, and run `/mcp auth web ADDRESS` with that page's address.
 
-        The login failed: Authorization server issuer mismatch: expected http://SERVER, received https://other.test."#]].assert_eq(&said);
+        The login failed: Authorization server issuer mismatch: expected http://SERVER, received https://other.test. Run `/mcp auth web` to try again."#]].assert_eq(&said);
     let said = fails(Ways { resource: other(), ..Ways::default() }).await;
     expect!["`web`: its login page could not be found: Protected resource metadata at http://SERVER/.well-known/oauth-protected-resource/mcp is unusable: Protected resource metadata resource mismatch: reference 'http://SERVER/mcp', permitted 'https://other.test/'."].assert_eq(&said);
     let said = fails(Ways { refuses: Some("access_denied".to_owned()), ..Ways::default() }).await;
@@ -238,7 +238,7 @@ async fn a_login_that_is_not_what_it_should_be_comes_to_nothing() {
 
         If that browser is on another computer, its last page will not be found: cancel this, and run `/mcp auth web ADDRESS` with that page's address.
 
-        The login failed: the service says access_denied."#]].assert_eq(&said);
+        The login failed: the service says access_denied. Run `/mcp auth web` to try again."#]].assert_eq(&said);
     let said = fails(Ways { no_registration: true, ..Ways::default() }).await;
     expect!["`web`: this program could not register there; if you have a client id for it, set it in the settings (`oauth`, `clientId`): Registration failed: Dynamic client registration not supported."].assert_eq(&said);
 }
@@ -281,10 +281,10 @@ async fn a_login_that_was_cancelled_can_be_finished_with_the_last_address() {
     let last = answer.headers()["location"].to_str().unwrap().to_owned();
     assert!(reqwest::get(&last).await.is_err(), "the page is closed");
     let said = stage.says("/mcp auth web http://localhost:1/callback?code=x&state=y").await;
-    expect!["That address is of another login than the last that was begun for `web`."]
+    expect!["That address is of another login than the last that was begun for `web`. Run `/mcp auth web` to begin another, and use the address of its page."]
         .assert_eq(&said);
     let said = stage.says("/mcp auth web nonsense").await;
-    expect!["That is no address that a browser ends up at after a login: it has neither `code` nor `error` in it, and `state`."].assert_eq(&said);
+    expect!["That is no address that a browser ends up at after a login: it lacks `state`, or both `code` and `error`. Copy the whole address of the last page."].assert_eq(&said);
     let said = stage.says(&format!("/mcp auth web {last}")).await;
     assert_eq!(said, LOGGED_IN);
     let said = stage.says(&format!("/mcp auth web {last}")).await;

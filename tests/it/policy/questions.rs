@@ -182,36 +182,36 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
     check_question(
         &[],
         "cargo test > out.txt",
-        expect![[r"
-            `cargo test` is not known to only read; writes to `out.txt` [built-in rules read-only, redirections]
+        expect![[r#"
+            `cargo test` is not known to only read; a redirection writes to `out.txt` [built-in rules read-only, redirections]
             cargo
             commands that begin with `cargo test >`
             exactly `cargo test > out.txt`
             every call of `run_shell_command`
-        "]],
+        "#]],
     );
     check_question(
         &["cargo test"],
         "cargo test > out.txt",
-        expect![[r"
-            writes to `out.txt` [built-in rule redirections]
+        expect![[r#"
+            a redirection writes to `out.txt` [built-in rule redirections]
             cargo
             commands that begin with `cargo test >`
             exactly `cargo test > out.txt`
             every call of `run_shell_command`
-        "]],
+        "#]],
     );
     check_question(
         &[],
         "echo x > out.txt",
-        expect![[r"
-            writes to `out.txt` [built-in rule redirections]
+        expect![[r#"
+            a redirection writes to `out.txt` [built-in rule redirections]
             echo
             commands that begin with `echo >`
             exactly `echo x > out.txt`
             all edits in the workspace
             every call of `run_shell_command`
-        "]],
+        "#]],
     );
 }
 
@@ -238,11 +238,11 @@ fn what_must_be_asked_about_every_time_offers_no_always() {
     check_question(
         &[],
         "cat 'x",
-        expect![[r"
-            the command line cannot be made out: `'` is not closed [built-in rule unclear]
+        expect![[r#"
+            the command line cannot be analysed: `'` is not closed [built-in rule unclear]
 
 
-        "]],
+        "#]],
     );
 }
 
@@ -273,7 +273,7 @@ fn only_what_is_special_inside_of_the_workspace_counts() {
     assert_eq!(edit("src/main.rs"), Verdict::Allow);
     assert_eq!(
         question(edit("web/.git/hooks/pre-commit")).why,
-        "`web/.git/hooks/pre-commit` is special: it changes what git does",
+        "`web/.git/hooks/pre-commit` is a sensitive file: it changes what git does",
     );
 }
 

@@ -147,7 +147,7 @@ async fn a_prompt_needs_no_flag() {
     let ran = says.arg("-i").arg("go").run().await;
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(42)));
     expect![[r#"
-        tandem: -i is for a terminal, and standard input or output is none; use -p
+        tandem: -i needs a terminal, and standard input or output is not one; use -p
     "#]]
     .assert_eq(&ran.stderr);
 }

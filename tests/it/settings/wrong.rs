@@ -83,7 +83,7 @@ fn only_the_wrong_value_does_not_count() {
     expect![[r#"
         `model.name` must be text in quotes.
         `mcpServers.bad.command` must be text in quotes.
-        `limits` unknown limit "round"; known limits: line-bytes, stdin-bytes, rounds, model-attempts, model-connect-seconds, model-idle-seconds, answer-bytes, event-bytes, file-bytes, read-lines, read-chars, line-chars, output-chars, kept-output-bytes, files, search-seconds, web-bytes, web-seconds, web-requests, shell-idle-seconds, shell-bytes, background-commands, background-bytes, mcp-message-bytes, mcp-start-seconds, mcp-wait-seconds, mcp-call-seconds, mcp-login-seconds, mcp-tools, mcp-tool-chars, mcp-instructions-chars, undo-bytes, log-bytes, tree-entries, custom-commands, custom-command-bytes, a2a-connections, a2a-requests, a2a-body-bytes, a2a-head-seconds, a2a-stuck-seconds, a2a-ping-seconds, a2a-pong-seconds, sessions, session-idle-seconds, question-seconds."#]].assert_eq(&remarks.join("\n"));
+        `limits` unknown limit `round`; known limits: line-bytes, stdin-bytes, rounds, model-attempts, model-connect-seconds, model-idle-seconds, answer-bytes, event-bytes, file-bytes, read-lines, read-chars, line-chars, output-chars, kept-output-bytes, files, search-seconds, web-bytes, web-seconds, web-requests, shell-idle-seconds, shell-bytes, background-commands, background-bytes, mcp-message-bytes, mcp-start-seconds, mcp-wait-seconds, mcp-call-seconds, mcp-login-seconds, mcp-tools, mcp-tool-chars, mcp-instructions-chars, undo-bytes, log-bytes, tree-entries, custom-commands, custom-command-bytes, a2a-connections, a2a-requests, a2a-body-bytes, a2a-head-seconds, a2a-stuck-seconds, a2a-ping-seconds, a2a-pong-seconds, sessions, session-idle-seconds, question-seconds."#]].assert_eq(&remarks.join("\n"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_file_that_is_no_json_is_named_with_the_line() {
         "home/.gemini/settings.json:2: must be an object (`{ ... }`); the file is ignored.",
     );
     let deep = format!("{{\"a\":{}", "[".repeat(10_000));
-    expect!["home/.gemini/settings.json:1: maximum nesting depth exceeded; nothing that this file says counts."].assert_eq(&remarks(&Place::new().with(USER, &deep)));
+    expect!["home/.gemini/settings.json:1: maximum nesting depth exceeded; the file is ignored."].assert_eq(&remarks(&Place::new().with(USER, &deep)));
 }
 
 #[test]
