@@ -21,7 +21,8 @@ pub struct Outputs {
     scratch: Arc<Scratch>,
     /// Bytes that are kept; of more, the oldest files go.
     max_bytes: u64,
-    kept: Mutex<OutputFiles>,
+    /// What an earlier process has kept for the session is found at first use.
+    kept: Mutex<Option<OutputFiles>>,
 }
 
 #[derive(Default)]
@@ -36,7 +37,29 @@ struct OutputFiles {
 struct OutputFile {
     path: PathBuf,
     size: u64,
-    content: ContentId,
+    /// Of a file that an earlier process wrote, nothing is known.
+    content: Option<ContentId>,
+}
+
+impl OutputFiles {
+    /// Finds the files of a directory, which need not exist.
+    fn find(directory: &Path) -> Self {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut numbered: Vec<_> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let number: u64 = name.strip_suffix(".txt")?.rsplit_once('-')?.1.parse().ok()?;
+                let size = entry.metadata().ok()?.len();
+                Some((number, OutputFile { path: entry.path(), size, content: None }))
+            })
+            .collect();
+        numbered.sort_unstable_by_key(|(number, _)| *number);
+        Self {
+            count: numbered.last().map_or(0, |(number, _)| *number),
+            bytes: numbered.iter().map(|(_, file)| file.size).sum(),
+            files: numbered.into_iter().map(|(_, file)| file).collect(),
+        }
+    }
 }
 
 impl Outputs {
@@ -89,7 +112,9 @@ impl Outputs {
 
     /// The file that a path from the model leads to, if it is one of these.
     pub(super) fn find(&self, path: &str) -> Option<PathBuf> {
-        let kept = self.kept.lock();
+        let directory = self.scratch.existing()?.join(DIRECTORY);
+        let mut kept = self.kept.lock();
+        let kept = kept.get_or_insert_with(|| OutputFiles::find(&directory));
         let found = kept.files.iter().find(|file| Path::new(path) == file.path);
         found.map(|file| file.path.clone())
     }
@@ -100,11 +125,13 @@ impl Outputs {
             return Ok(None);
         }
         let content = ContentId::of(text.as_bytes());
+        let directory = self.scratch.dir()?.join(DIRECTORY);
         let mut kept = self.kept.lock();
-        if let Some(known) = kept.files.iter().find(|known| known.content == content) {
+        let kept = kept.get_or_insert_with(|| OutputFiles::find(&directory));
+        let is_known = |known: &&OutputFile| known.content.as_ref() == Some(&content);
+        if let Some(known) = kept.files.iter().find(is_known) {
             return Ok(Some(known.path.clone()));
         }
-        let directory = self.scratch.dir()?.join(DIRECTORY);
         fs::create_dir_all(&directory)?;
         while kept.bytes + size > self.max_bytes {
             let Some(oldest) = kept.files.pop_front() else { break };
@@ -117,7 +144,7 @@ impl Outputs {
         let path = directory.join(name);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(text.as_bytes())?;
-        kept.files.push_back(OutputFile { path: path.clone(), size, content });
+        kept.files.push_back(OutputFile { path: path.clone(), size, content: Some(content) });
         kept.bytes += size;
         Ok(Some(path))
     }
@@ -165,6 +192,23 @@ mod tests {
         assert_eq!(outputs.name(Path::new("/elsewhere/xy-1.txt")), None);
         assert_eq!(outputs.find(&path.display().to_string()), Some(path));
         assert_eq!(outputs.find("xy-1.txt"), None);
+    }
+
+    #[tokio::test]
+    async fn what_an_earlier_process_kept_is_found_counts_and_goes_first() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("session");
+        let outputs = || {
+            let scratch = Arc::new(Scratch::stored(dir.clone()));
+            Arc::new(Outputs::new(scratch, 100))
+        };
+        let first = outputs().keep("a", &"1".repeat(60)).unwrap();
+        let again = outputs();
+        assert_eq!(again.find(&first.display().to_string()), Some(first));
+        assert_eq!(again.find("/elsewhere/outputs/a-1.txt"), None);
+        let second = again.keep("b", &"2".repeat(60)).unwrap();
+        assert_eq!(second, dir.join("outputs/b-2.txt"));
+        assert_eq!(files(parent.path()), ["b-2.txt"]);
     }
 
     #[tokio::test]

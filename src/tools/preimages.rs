@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::files::Files;
 use super::off_thread::off_thread;
@@ -75,24 +76,34 @@ impl ContentId {
         let sha256 = hash.as_ref().iter().fold(String::new(), hex);
         Self { sha256, bytes: content.len() as u64 }
     }
+
+    /// Returns a UUID (version 8) that only this content has.
+    pub fn to_uuid(&self) -> Uuid {
+        let half = self.sha256.get(..32).and_then(|half| u128::from_str_radix(half, 16).ok());
+        Uuid::new_v8(half.unwrap_or_default().to_be_bytes())
+    }
 }
 
 /// Reasons to leave a file alone: what follows its name in a sentence.
 const REMOVED: &str = "has been removed since";
 const CHANGED: &str = "has been changed since, by somebody else";
 
+/// Name of the directory of the contents, in the session's own.
+const DIRECTORY: &str = "blobs";
+
 /// The contents of one session.
 pub struct Preimages {
     scratch: Arc<Scratch>,
-    /// Bytes that may still be kept.
-    left: Mutex<u64>,
+    /// Bytes that may still be kept. What an earlier process has kept for the session is counted at
+    /// first use.
+    left: Mutex<Option<u64>>,
     max: u64,
 }
 
 impl Preimages {
     /// Keeps at most `max` bytes.
     pub fn new(scratch: Arc<Scratch>, max: u64) -> Self {
-        Self { scratch, left: Mutex::new(max), max }
+        Self { scratch, left: Mutex::default(), max }
     }
 
     /// Keeps the content that is there before a change, if it can be kept.
@@ -118,11 +129,13 @@ impl Preimages {
         if file.exists() {
             return Ok(());
         }
+        let directory = file.parent().unwrap_or(&file);
+        fs::create_dir_all(directory).map_err(failed)?;
+        let left = left.get_or_insert_with(|| self.max.saturating_sub(size(directory)));
         let Some(remains) = left.checked_sub(id.bytes) else {
             return Err(format!("more than {} bytes would be kept (limit undo-bytes)", self.max));
         };
         // Whole, or not at all.
-        let directory = file.parent().unwrap_or(&file);
         let mut written = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
         written.write_all(content).map_err(failed)?;
         written.persist(&file).map_err(|err| failed(err.error))?;
@@ -137,7 +150,7 @@ impl Preimages {
     }
 
     fn file(&self, id: &ContentId) -> io::Result<PathBuf> {
-        Ok(self.scratch.dir()?.join(&id.sha256))
+        Ok(self.scratch.dir()?.join(DIRECTORY).join(&id.sha256))
     }
 
     /// Puts back what was there before a change, if the file is exactly as the change left it. The
@@ -167,4 +180,10 @@ impl Preimages {
             }
         }
     }
+}
+
+/// Returns the number of bytes of the files in a directory.
+fn size(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

@@ -1,7 +1,9 @@
-//! A directory of a session's own: made when something is first put into it, gone with the session.
+//! A directory of a session's own, made when something is first put into it. It is gone with the
+//! session, or stays where the session is stored.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -21,9 +23,17 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// A directory that only this user can read.
 pub struct Scratch {
-    /// Directory to make it in; the system's directory for temporary files if there is none.
-    parent: Option<PathBuf>,
+    place: Place,
     made: Mutex<Option<Made>>,
+}
+
+/// Where the directory is.
+enum Place {
+    /// In this one, under a name of its own, until the session ends; in the system's directory for
+    /// temporary files if there is none.
+    In(Option<PathBuf>),
+    /// This one, which outlives the session.
+    At(PathBuf),
 }
 
 /// Fields are dropped in order: the lock is the last to go.
@@ -35,16 +45,36 @@ struct Made {
 impl Scratch {
     /// Nothing is made yet. `parent` need not exist.
     pub fn new(parent: Option<PathBuf>) -> Self {
-        Self { parent, made: Mutex::default() }
+        Self { place: Place::In(parent), made: Mutex::default() }
+    }
+
+    /// A directory that stays when the session ends. Nothing is made yet.
+    pub fn stored(dir: PathBuf) -> Self {
+        Self { place: Place::At(dir), made: Mutex::default() }
+    }
+
+    /// Returns its path if there may be something in it.
+    pub(super) fn existing(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::At(dir) => Some(dir.clone()),
+            Place::In(_) => self.made.lock().as_ref().map(|made| made.dir.path().to_owned()),
+        }
     }
 
     /// Returns its path. The first call makes it, and removes those of sessions that were killed.
     pub fn dir(&self) -> io::Result<PathBuf> {
+        let parent = match &self.place {
+            Place::In(parent) => parent.clone(),
+            Place::At(dir) => {
+                DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+                return Ok(dir.clone());
+            }
+        };
         let mut made = self.made.lock();
         if let Some(made) = &*made {
             return Ok(made.dir.path().to_owned());
         }
-        let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
+        let parent = parent.unwrap_or_else(std::env::temp_dir);
         fs::create_dir_all(&parent)?;
         sweep(&parent);
         // Mode 0700, whatever the umask.
@@ -95,6 +125,17 @@ mod tests {
         assert_eq!(scratch.dir().unwrap(), dir);
         drop(scratch);
         assert_eq!(entries(&parent.path().join("state")), 0);
+    }
+
+    #[test]
+    fn a_stored_sessions_directory_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("sessions/a");
+        let scratch = Scratch::stored(dir.clone());
+        assert!(!dir.exists());
+        assert_eq!(scratch.dir().unwrap(), dir);
+        drop(scratch);
+        assert!(dir.exists());
     }
 
     #[test]
