@@ -61,6 +61,7 @@ fn is_listed(event: &Event) -> bool {
         Event::Compressed(_) => true,
         Event::Masked(_) => true,
         Event::Forgotten => true,
+        Event::MessageCompleted => true,
         Event::ModelChanged { .. } => true,
         Event::ModeChanged { .. } => true,
         Event::AlwaysAllowed { .. } => true,
@@ -483,6 +484,7 @@ fn every() -> Vec<Event> {
         Event::Compressed(Arc::new(compressed())),
         Event::Masked(vec![Masked { call: "c1".to_owned(), text: "short".to_owned() }]),
         Event::Forgotten,
+        Event::MessageCompleted,
         Event::ModelChanged { model: "m".to_owned() },
     ]);
     all.extend(modes().map(|mode| Event::ModeChanged { mode, before_plan: None }));

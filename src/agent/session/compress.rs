@@ -160,8 +160,7 @@ pub(super) async fn compress(
 
 /// Begins the summary of the messages that the conversation begins with now. People are told.
 fn begin(engine: &Engine) -> Result<Writing, CompressError> {
-    let old = SummarizedMessages::of(engine.transcript.lock().conversation())
-        .ok_or(CompressError::Nothing)?;
+    let old = engine.conversation(SummarizedMessages::of).ok_or(CompressError::Nothing)?;
     let size = engine.size();
     let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
     engine.log.append(Event::Notice(notice));
@@ -204,7 +203,7 @@ async fn finish(
 /// change the conversation, and they run one after the other: the answer stays true for the turn
 /// that asks.
 fn is_under_way(engine: &Engine) -> bool {
-    engine.compression.summary.is_for(engine.transcript.lock().conversation())
+    engine.conversation(|conversation| engine.compression.summary.is_for(conversation))
 }
 
 /// Puts a summary in the place of what it is of. What came after that stays as it is.
@@ -214,7 +213,7 @@ async fn take_effect(
     summed_up: SummedUp,
 ) -> Result<Arc<Compressed>, CompressError> {
     let (snapshot, usage) = summed_up.map_err(CompressError::Model)?;
-    let conversation = engine.transcript.lock().conversation().clone();
+    let conversation = engine.conversation(Clone::clone);
     let size = engine.size();
     let window = engine.model.input_limit();
     let kept = old.kept(&conversation);

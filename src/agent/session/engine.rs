@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::active_model::ActiveModel;
 use super::approvals::Approvals;
 use super::compress::background::Compression;
-use super::event::Origin;
+use super::conversation::MessageHistory;
+use super::event::{Event, Origin};
 use super::instructions::Instructions;
 use super::log::Log;
 use super::modes::Modes;
@@ -72,6 +73,16 @@ pub(super) struct CurrentTurn<'a> {
 }
 
 impl Engine {
+    /// Looks at the conversation as the model is told it now. That a message is whole with this is in
+    /// the log, so that whoever reads that later finds the same messages.
+    pub(super) fn conversation<T>(&self, look: impl FnOnce(&MessageHistory) -> T) -> T {
+        let mut transcript = self.transcript.lock();
+        if transcript.is_message_open() {
+            self.log.append(Event::MessageCompleted);
+        }
+        look(transcript.conversation())
+    }
+
     /// Returns the estimated prompt size in tokens, without the results of calls that still run.
     pub(super) fn size(&self) -> u64 {
         let beside = || {

@@ -154,6 +154,7 @@ impl Projection {
             | Event::Masked(_)
             | Event::SessionStarted(_)
             | Event::SystemPrompt(_)
+            | Event::MessageCompleted
             | Event::AlwaysAllowed { .. }
             | Event::AlwaysRemoved { .. }
             | Event::Task(_)

@@ -86,11 +86,16 @@ impl Transcript {
         }
     }
 
-    /// The conversation up to now.
+    /// Returns the messages that are whole, but for what is still added to the last.
     pub(super) fn conversation(&mut self) -> &MessageHistory {
         self.catch_up();
-        self.flush();
         &self.conversation
+    }
+
+    /// Returns `true` if a message is being put together.
+    pub(super) fn is_message_open(&mut self) -> bool {
+        self.catch_up();
+        !self.user.is_empty() || !self.text.is_empty() || !self.calls.is_empty()
     }
 
     /// Returns the size of the prompt in tokens; `beside` returns the tokens that are not messages.
@@ -142,6 +147,7 @@ impl Transcript {
             }
             Event::Told { call, text } => self.tell(call.as_deref(), text),
             Event::ToldNext(text) => self.next.push(text.clone()),
+            Event::MessageCompleted => self.flush(),
             Event::Compressed(short) => self.compress(short),
             Event::Masked(masked) => self.mask(masked),
             Event::Forgotten => self.forget(),
@@ -267,6 +273,10 @@ impl Transcript {
         // A turn that only waited leaves nothing behind.
         self.queued.remove(&turn);
         if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
+            if *reason == StopReason::Interrupted {
+                // The model is asked again: half an answer would only be in its way.
+                self.text.clear();
+            }
             self.flush();
             if matches!(reason, StopReason::Refused(_)) {
                 self.conversation.truncate(begins);

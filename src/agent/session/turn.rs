@@ -150,7 +150,7 @@ async fn ask_model(
     engine.servers.hub.fresh().await;
     let prompt = Prompt {
         system,
-        messages: engine.transcript.lock().conversation().messages().to_vec(),
+        messages: engine.conversation(|conversation| conversation.messages().to_vec()),
         tools: engine.tools.declarations(),
     };
     let mut chunks = engine.model.get().stream(prompt);

@@ -25,7 +25,7 @@ pub(super) struct MaskLimits {
 
 /// Tells old results in short, if that wins enough; whether it did.
 pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
-    let conversation = engine.transcript.lock().conversation().clone();
+    let conversation = engine.conversation(Clone::clone);
     let found = bulky(conversation.messages(), &reach);
     let most: u64 = found.iter().map(|result| tokens::of_result(result)).sum();
     if found.is_empty() || most < reach.least {
