@@ -37,6 +37,7 @@ mod queue;
 mod resources;
 mod servers;
 mod state;
+mod store;
 mod toolbox;
 mod transcript;
 mod turn;
@@ -70,6 +71,10 @@ pub use self::projection::{
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;
 pub use self::state::SessionState;
+pub use self::store::{
+    Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Query, Store, StoreError, Stored,
+    StoredLog,
+};
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
 pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};

@@ -46,6 +46,7 @@ mod session;
 mod sessions;
 mod settings;
 mod shared;
+mod store;
 mod streams;
 mod terminal;
 mod told;

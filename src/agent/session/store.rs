@@ -1,0 +1,219 @@
+//! The interface to where logs of sessions are kept. The engines are the crate `tandem-store`.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+use super::event::Event;
+use super::log::Millis;
+
+/// Description of a session from its beginning: the first line of a stored log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The session's id, a UUID.
+    pub id: String,
+    /// Time of the creation.
+    #[serde(rename = "t")]
+    pub created: Millis,
+    /// The directory that the session starts in.
+    #[serde(rename = "dir", default)]
+    pub directory: PathBuf,
+    /// First line of the first prompt, or its beginning.
+    #[serde(default)]
+    pub title: String,
+    /// The program that created the session, with its version.
+    #[serde(default)]
+    pub by: String,
+    /// The session that this one is a copy of, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ForkPoint>,
+}
+
+/// The place where a fork left its original.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkPoint {
+    /// The original's id.
+    pub id: String,
+    /// Index in the original's log: the events before it are the fork's too.
+    pub index: usize,
+}
+
+/// Events of a log that follow each other without a gap. Between two batches, indexes may be
+/// missing: not every event is kept.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    /// Index of the first event.
+    pub first: usize,
+    /// The events, each with its time.
+    pub events: Vec<(Millis, Arc<Event>)>,
+    /// The session as a list shows it, if that has changed with these events.
+    pub summary: Option<BatchSummary>,
+}
+
+impl Batch {
+    /// Returns the index after the last event.
+    pub fn end(&self) -> usize {
+        self.first + self.events.len()
+    }
+}
+
+/// What a list of sessions shows of a session's progress.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchSummary {
+    /// Number of turns.
+    pub turns: u64,
+    /// The session's title, if it is not the head's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// A piece of a stored log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// Events.
+    Batch(Batch),
+    /// A piece that cannot be read, which is left out; why, for people.
+    Damaged(String),
+}
+
+/// A stored log, read from its beginning in pieces of any size.
+pub type StoredLog = BoxStream<'static, Result<Vec<Stored>, StoreError>>;
+
+/// One session in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The session from its beginning.
+    pub head: Head,
+    /// Title of the session now.
+    pub title: String,
+    /// Number of turns.
+    pub turns: u64,
+    /// Time of the last change.
+    pub changed: Millis,
+    /// Bytes that the session takes, without its files.
+    pub bytes: u64,
+}
+
+/// Sessions to list, the last changed first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Only the sessions that started in this directory.
+    pub directory: Option<PathBuf>,
+    /// Number of sessions to leave out at the beginning.
+    pub skip: usize,
+    /// Maximum number of sessions.
+    pub most: Option<usize>,
+}
+
+/// Process that has a session open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The process's id.
+    pub pid: u32,
+    /// Port of its A2A server on this machine, by which other terminals can join the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { pid: 0, .. } => f.write_str("another process"),
+            Self { pid, .. } => write!(f, "process {pid}"),
+        }
+    }
+}
+
+/// Failure of a store.
+#[derive(Debug)]
+pub enum StoreError {
+    /// There is no session of this id.
+    NotFound(String),
+    /// Another process has the session open.
+    Held(Holder),
+    /// A newer program wrote the session in a format that this one must not add to; its version.
+    Newer(u32),
+    /// What is there is not a stored session; why.
+    Invalid(String),
+    /// The disk refused.
+    Io(io::Error),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(id) => write!(f, "there is no session `{id}`"),
+            Self::Held(holder @ Holder { port: Some(port), .. }) => {
+                write!(f, "the session is open in {holder}; `tandem attach {port}` joins it")
+            }
+            Self::Held(holder) => {
+                write!(f, "the session is open in {holder}; end that process, or fork the session")
+            }
+            Self::Newer(version) => write!(
+                f,
+                "a newer tandem wrote the session (format {version}); update tandem to go on with it"
+            ),
+            Self::Invalid(why) => write!(f, "the session cannot be read: {why}"),
+            Self::Io(err) => write!(f, "{err}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<io::Error> for StoreError {
+    fn from(err: io::Error) -> Self {
+        Self::Io(err)
+    }
+}
+
+/// A place where logs of sessions are kept.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Creates a session and claims it.
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError>;
+
+    /// Claims a session that nobody has open.
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError>;
+
+    /// Returns the head of a session. Needs no claim.
+    async fn head(&self, id: &str) -> Result<Head, StoreError>;
+
+    /// Reads what is kept of a session now, from the beginning, in pieces of any size. Needs no claim.
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError>;
+
+    /// Lists sessions, the last changed first. A session that cannot be listed is left out.
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError>;
+
+    /// Deletes a session that nobody has open, with its files.
+    async fn delete(&self, id: &str) -> Result<(), StoreError>;
+
+    /// Returns the directory for files that belong to a session: contents for undo, long outputs.
+    /// It need not exist.
+    fn directory(&self, id: &str) -> Option<PathBuf>;
+}
+
+/// The right to add to a session's log: one process has it, until it drops the claim or ends.
+#[async_trait]
+pub trait Claim: Send + Sync {
+    /// Returns the index after the last event that is kept.
+    fn next(&self) -> usize;
+
+    /// Says what was repaired when the session was claimed, for people.
+    fn repaired(&self) -> Option<&str>;
+
+    /// Adds batches in order, none of which begins before [`Claim::next`]. When this returns they
+    /// outlive the process. After an error nothing of them is kept, and they may be added again.
+    async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError>;
+
+    /// Waits until everything that was added outlives a loss of power, too.
+    async fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Tells others how to join the session.
+    async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError>;
+}

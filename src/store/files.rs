@@ -1,0 +1,213 @@
+//! Sessions as files: a directory a session, with its log, its owner and what belongs to it.
+
+mod claim;
+mod list;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use futures::stream::{self, StreamExt as _};
+use tandem_agent::session::{
+    Claim, Head, Holder, Listed, Query, Store, StoreError, Stored, StoredLog,
+};
+use tokio::sync::mpsc;
+
+use self::claim::FileClaim;
+use crate::lines;
+
+/// Name of the log in a session's directory.
+const LOG: &str = "log.jsonl";
+
+/// Name of the file that says which process has the session open.
+const OWNER: &str = "owner.json";
+
+/// Prefix of a directory that is being deleted.
+const TRASH: &str = ".trash-";
+
+/// Longest line that is read, in bytes: longer than any batch with any tool's longest result.
+const LONGEST_LINE: u64 = 1 << 30;
+
+/// Bytes of lines that are given to a reader at once.
+const PIECE: usize = 256 << 10;
+
+/// Sessions as files below one directory.
+#[derive(Debug, Clone)]
+pub struct FileStore {
+    root: PathBuf,
+}
+
+impl FileStore {
+    /// A store in this directory, which need not exist. Nothing is read or made yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Returns the directory of a session. Only UUIDs are ids: nothing else becomes a path.
+    fn session(&self, id: &str) -> Result<PathBuf, StoreError> {
+        match uuid::Uuid::try_parse(id) {
+            Ok(uuid) if uuid.as_hyphenated().to_string() == id => Ok(self.root.join(id)),
+            _ => Err(StoreError::NotFound(id.to_owned())),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for FileStore {
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        let (root, dir, head) = (self.root.clone(), self.session(&head.id)?, head.clone());
+        blocking(move || FileClaim::create(&root, &dir, &head)).await
+    }
+
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        let (dir, id) = (self.session(id)?, id.to_owned());
+        blocking(move || FileClaim::open(&dir).map_err(named(&id))).await
+    }
+
+    async fn head(&self, id: &str) -> Result<Head, StoreError> {
+        let (dir, id) = (self.session(id)?, id.to_owned());
+        blocking(move || Ok(read_head(&mut open(&dir, &id)?)?.1)).await
+    }
+
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
+        let (dir, id) = (self.session(id)?, id.to_owned());
+        let log = blocking(move || {
+            let mut log = open(&dir, &id)?;
+            read_head(&mut log)?;
+            Ok(log)
+        });
+        let log = log.await?;
+        // A few pieces ahead: reading goes on while the pieces before are taken in.
+        let (pieces, read) = mpsc::channel(2);
+        tokio::task::spawn_blocking(move || read_pieces(log, &pieces));
+        Ok(stream::unfold(read, async |mut read| Some((read.recv().await?, read))).boxed())
+    }
+
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        let (root, query) = (self.root.clone(), query.clone());
+        blocking(move || list::list(&root, &query)).await
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StoreError> {
+        let (root, dir, id) = (self.root.clone(), self.session(id)?, id.to_owned());
+        blocking(move || {
+            let log = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(&id))?;
+            lock(&log, &dir)?;
+            // In two steps, so that a deletion that is cut off leaves no half session in the list.
+            let trash = root.join(format!("{TRASH}{id}"));
+            std::fs::rename(&dir, &trash)?;
+            std::fs::remove_dir_all(&trash)?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn directory(&self, id: &str) -> Option<PathBuf> {
+        self.session(id).ok()
+    }
+}
+
+/// Runs work on the disk off the runtime's thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(StoreError::Io(io::Error::other("the agent is ending"))))
+}
+
+/// Names the session in an error that says that its file is missing.
+fn named(id: &str) -> impl Fn(StoreError) -> StoreError {
+    move |err| match err {
+        StoreError::Io(err) if err.kind() == ErrorKind::NotFound => {
+            StoreError::NotFound(id.to_owned())
+        }
+        err => err,
+    }
+}
+
+/// Makes a directory that only this user can enter, with those above it.
+fn make_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Takes the log's lock, which goes with the process. The log itself is locked, not a file beside it:
+/// a lock file that somebody deletes would lock nothing.
+fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
+    match log.try_lock() {
+        Ok(()) => Ok(()),
+        Err(std::fs::TryLockError::WouldBlock) => Err(StoreError::Held(read_owner(dir))),
+        Err(std::fs::TryLockError::Error(err)) => Err(StoreError::Io(err)),
+    }
+}
+
+/// Reads who has a session open; without a number if that cannot be read.
+fn read_owner(dir: &Path) -> Holder {
+    let mut json = Vec::new();
+    let read = File::open(dir.join(OWNER)).and_then(|file| file.take(4096).read_to_end(&mut json));
+    read.ok().and_then(|_| serde_json::from_slice(&json).ok()).unwrap_or_default()
+}
+
+fn write_owner(dir: &Path, owner: &Holder) -> Result<(), StoreError> {
+    let json = serde_json::to_vec(owner).map_err(io::Error::from)?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(OWNER));
+    Ok(file?.write_all(&json)?)
+}
+
+/// A log that is read from its beginning, up to what it had when it was opened: its owner may be
+/// writing more.
+type LogFile = BufReader<io::Take<File>>;
+
+fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
+    let file = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(id))?;
+    let size = file.metadata()?.len();
+    Ok(BufReader::with_capacity(64 << 10, file.take(size)))
+}
+
+/// Reads the head, which is the first line; also returns the version of the framing.
+fn read_head(log: &mut LogFile) -> Result<(u32, Head), StoreError> {
+    let mut line = Vec::new();
+    // As long as a path can be, and more.
+    log.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
+    lines::read_head(&line).map_err(|err| StoreError::Invalid(format!("its first line: {err}")))
+}
+
+/// Reads all lines after the head, and gives them out in pieces, until nobody wants more.
+fn read_pieces(mut log: LogFile, pieces: &mpsc::Sender<Result<Vec<Stored>, StoreError>>) {
+    let (mut number, mut line) = (1, Vec::new());
+    loop {
+        let (mut piece, mut bytes) = (Vec::new(), 0);
+        while bytes < PIECE {
+            number += 1;
+            line.clear();
+            match log.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+                Ok(0) => break,
+                Ok(read) => bytes += read,
+                Err(err) => {
+                    let _ = pieces.blocking_send(Err(err.into()));
+                    return;
+                }
+            }
+            piece.extend(read_line(&line, number));
+        }
+        if piece.is_empty() && bytes == 0 {
+            return;
+        }
+        if pieces.blocking_send(Ok(piece)).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_line(line: &[u8], number: usize) -> Option<Stored> {
+    // Its owner may be writing it. If nobody is, whoever claims the session cuts it off.
+    if !line.ends_with(b"\n") || line.trim_ascii().is_empty() {
+        return None;
+    }
+    match lines::read_batch(line) {
+        Ok(batch) => Some(Stored::Batch(batch)),
+        Err(err) => Some(Stored::Damaged(format!("line {number}: {err}"))),
+    }
+}

@@ -1,0 +1,285 @@
+//! The store: what is kept of a log, whatever happens to its file.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use tandem_agent::session::{
+    Batch, BatchSummary, Claim, Event, Head, Holder, Query, Store, StoreError, Stored, TurnId,
+};
+use tandem_store::FileStore;
+
+const ID: &str = "0199f2c4-0000-7000-8000-000000000001";
+const OTHER: &str = "0199f2c4-0000-7000-8000-000000000002";
+
+fn head(id: &str) -> Head {
+    Head {
+        id: id.to_owned(),
+        created: 1,
+        directory: PathBuf::from("/p"),
+        title: "first".to_owned(),
+        by: "tandem test".to_owned(),
+        from: None,
+    }
+}
+
+fn text(n: usize) -> Event {
+    Event::Text(format!("chunk {n}"))
+}
+
+fn batch(first: usize, count: usize) -> Batch {
+    let events = (first..first + count).map(|n| (5, Arc::new(text(n)))).collect();
+    Batch { first, events, summary: None }
+}
+
+/// A store in a directory of its own.
+struct Place {
+    dir: tempfile::TempDir,
+    store: FileStore,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::new(dir.path().join("sessions"));
+        Self { dir, store }
+    }
+
+    fn session(&self, id: &str) -> PathBuf {
+        self.dir.path().join("sessions").join(id)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.session(ID).join("log.jsonl")
+    }
+
+    async fn create(&self, id: &str) -> Box<dyn Claim> {
+        self.store.create(&head(id)).await.unwrap()
+    }
+
+    /// A session with three batches and a gap, closed.
+    async fn written() -> Self {
+        let place = Self::new();
+        let mut claim = place.create(ID).await;
+        claim.append(vec![batch(0, 3), batch(3, 1)]).await.unwrap();
+        claim.append(vec![batch(6, 2)]).await.unwrap();
+        claim.sync().await.unwrap();
+        place
+    }
+
+    /// Returns the indexes of the events that can be read, and the number of damaged pieces.
+    async fn read(&self) -> (Vec<usize>, usize) {
+        let mut log = self.store.read(ID).await.unwrap();
+        let (mut indexes, mut damaged) = (Vec::new(), 0);
+        while let Some(pieces) = log.next().await {
+            for piece in pieces.unwrap() {
+                match piece {
+                    Stored::Batch(batch) => {
+                        for (n, (_, event)) in batch.events.iter().enumerate() {
+                            assert_eq!(**event, text(batch.first + n));
+                            indexes.push(batch.first + n);
+                        }
+                    }
+                    Stored::Damaged(_) => damaged += 1,
+                }
+            }
+        }
+        (indexes, damaged)
+    }
+}
+
+fn add(path: &Path, bytes: &[u8]) {
+    OpenOptions::new().append(true).open(path).unwrap().write_all(bytes).unwrap();
+}
+
+#[tokio::test]
+async fn what_was_appended_is_read_as_it_was_and_goes_on_after_the_last_index() {
+    let place = Place::written().await;
+    let mut claim = place.store.claim(ID).await.unwrap();
+    assert_eq!((claim.next(), claim.repaired()), (8, None));
+    claim.append(vec![batch(8, 1)]).await.unwrap();
+    assert_eq!(place.read().await, (vec![0, 1, 2, 3, 6, 7, 8], 0));
+    assert_eq!(place.store.head(ID).await.unwrap(), head(ID));
+}
+
+#[tokio::test]
+async fn only_the_user_can_read_a_session() {
+    let place = Place::written().await;
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(place.log()), 0o600);
+    assert_eq!(mode(place.session(ID)), 0o700);
+    assert_eq!(mode(place.dir.path().join("sessions")), 0o700);
+}
+
+#[tokio::test]
+async fn a_session_has_one_writer_and_others_are_told_who_it_is() {
+    let place = Place::new();
+    let mut claim = place.create(ID).await;
+    let held = |result: Result<Box<dyn Claim>, StoreError>| match result {
+        Err(StoreError::Held(holder)) => holder,
+        Err(err) => panic!("{err}"),
+        Ok(_) => panic!("claimed twice"),
+    };
+    let pid = std::process::id();
+    assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: None });
+    let joinable = Holder { pid, port: Some(41242) };
+    claim.announce(&joinable).await.unwrap();
+    assert_eq!(held(place.store.claim(ID).await), joinable);
+    // The name of the owner is a courtesy: without it, the session is as closed as before.
+    fs::remove_file(place.session(ID).join("owner.json")).unwrap();
+    assert_eq!(held(place.store.claim(ID).await), Holder::default());
+    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(_))));
+    drop(place.create(OTHER).await);
+    drop(claim);
+    place.store.claim(ID).await.unwrap();
+}
+
+#[tokio::test]
+async fn whatever_byte_a_log_is_cut_at_all_whole_lines_are_there_and_it_goes_on() {
+    let whole = fs::read(Place::written().await.log()).unwrap();
+    let ends: Vec<_> = (1..=whole.len()).filter(|end| whole[end - 1] == b'\n').collect();
+    for cut in ends[0]..whole.len() {
+        for tail in [&b""[..], &[0; 100]] {
+            let place = Place::new();
+            fs::create_dir_all(place.session(ID)).unwrap();
+            fs::write(place.log(), [&whole[..cut], tail].concat()).unwrap();
+            let lines = ends.iter().filter(|end| **end <= cut).count();
+            let (indexes, next) = match lines {
+                1 => (vec![], 0),
+                2 => (vec![0, 1, 2], 3),
+                _ => (vec![0, 1, 2, 3], 4),
+            };
+            assert_eq!(place.read().await, (indexes.clone(), 0), "cut at {cut}");
+            let mut claim = place.store.claim(ID).await.unwrap();
+            assert_eq!(claim.next(), next);
+            let is_torn = !ends.contains(&cut) || !tail.is_empty();
+            assert_eq!(claim.repaired().is_some(), is_torn, "cut at {cut}");
+            assert_eq!(place.session(ID).join("log.torn").exists(), is_torn);
+            claim.append(vec![batch(10, 1)]).await.unwrap();
+            assert_eq!(place.read().await, ([indexes, vec![10]].concat(), 0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_line_in_the_middle_hides_nothing_behind_it() {
+    let place = Place::written().await;
+    let log = fs::read_to_string(place.log()).unwrap();
+    let lines: Vec<_> = log.lines().collect();
+    let damaged = [lines[0], lines[1], "{\"i\":3,\"t\"", "", "\0\0", lines[3]].join("\r\n") + "\n";
+    fs::write(place.log(), &damaged).unwrap();
+    assert_eq!(place.read().await, (vec![0, 1, 2, 6, 7], 2));
+    let claim = place.store.claim(ID).await.unwrap();
+    assert_eq!((claim.next(), claim.repaired()), (8, None));
+    assert_eq!(fs::read_to_string(place.log()).unwrap(), damaged);
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_read_and_never_added_to() {
+    let place = Place::written().await;
+    let log = fs::read_to_string(place.log()).unwrap();
+    fs::write(place.log(), log.replacen("\"tandem\":1", "\"tandem\":2", 1)).unwrap();
+    assert_eq!(place.read().await.0.len(), 6);
+    let claimed = place.store.claim(ID).await;
+    assert!(matches!(claimed, Err(StoreError::Newer(2))));
+    assert_eq!(place.store.list(&Query::default()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_a_uuid_leads_to_a_file() {
+    let place = Place::written().await;
+    for id in ["", ".", "../sessions", "a/b", &ID.to_uppercase().replace('-', ""), OTHER] {
+        assert!(matches!(place.store.head(id).await, Err(StoreError::NotFound(_))), "{id}");
+        assert!(matches!(place.store.claim(id).await, Err(StoreError::NotFound(_))), "{id}");
+        assert!(matches!(place.store.delete(id).await, Err(StoreError::NotFound(_))), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_created_once() {
+    let place = Place::written().await;
+    assert!(place.store.create(&head(ID)).await.is_err());
+    assert_eq!(place.read().await.0.len(), 6);
+}
+
+#[tokio::test]
+async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
+    let place = Place::new();
+    let mut claim = place.create(ID).await;
+    let queued =
+        Event::TurnFinished { turn: TurnId(1), reason: tandem_agent::session::StopReason::EndTurn };
+    let summary = |turns, title: Option<&str>| {
+        Some(BatchSummary { turns, title: title.map(ToOwned::to_owned) })
+    };
+    let ended =
+        |first, summary| Batch { first, events: vec![(1, Arc::new(queued.clone()))], summary };
+    claim
+        .append(vec![ended(0, summary(1, None)), ended(1, summary(2, Some("better")))])
+        .await
+        .unwrap();
+    // Longer than what is read at once from the end.
+    let long = Event::Text("x".repeat(100_000));
+    claim
+        .append(vec![Batch { first: 2, events: vec![(1, Arc::new(long))], summary: None }])
+        .await
+        .unwrap();
+    let mut elsewhere = head(OTHER);
+    elsewhere.directory = PathBuf::from("/q");
+    let other = place.store.create(&elsewhere).await.unwrap();
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let file = OpenOptions::new().append(true).open(place.log()).unwrap();
+    file.set_modified(earlier).unwrap();
+    drop((claim, other));
+    // Neither is a session.
+    fs::create_dir(place.dir.path().join("sessions/else")).unwrap();
+    fs::create_dir(place.session("0199f2c4-0000-7000-8000-000000000003")).unwrap();
+    let list = async |query: Query| {
+        let listed = place.store.list(&query).await.unwrap();
+        listed.into_iter().map(|one| (one.head.id, one.title, one.turns)).collect::<Vec<_>>()
+    };
+    let (one, two) =
+        ((ID.to_owned(), "better".to_owned(), 2), (OTHER.to_owned(), "first".to_owned(), 0));
+    assert_eq!(list(Query::default()).await, [two.clone(), one.clone()]);
+    assert_eq!(list(Query { skip: 1, ..Query::default() }).await, [one.clone()]);
+    assert_eq!(list(Query { most: Some(1), ..Query::default() }).await, [two]);
+    let here = Query { directory: Some(PathBuf::from("/p")), ..Query::default() };
+    assert_eq!(list(here).await, [one]);
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone_with_its_files() {
+    let place = Place::written().await;
+    fs::create_dir(place.session(ID).join("blobs")).unwrap();
+    place.store.delete(ID).await.unwrap();
+    assert_eq!(fs::read_dir(place.dir.path().join("sessions")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn an_empty_or_foreign_log_is_refused_with_its_reason() {
+    for content in ["", "\n", "not a log\n", "{\"tandem\":\"x\"}\n"] {
+        let place = Place::new();
+        fs::create_dir_all(place.session(ID)).unwrap();
+        fs::write(place.log(), content).unwrap();
+        let claimed = place.store.claim(ID).await;
+        assert!(matches!(claimed, Err(StoreError::Invalid(_))), "{content:?}");
+        assert_eq!(fs::read_to_string(place.log()).unwrap(), content);
+    }
+}
+
+#[tokio::test]
+async fn a_line_of_many_megabytes_is_read() {
+    let place = Place::written().await;
+    let long =
+        format!("{{\"i\":8,\"t\":1,\"e\":[{{\"Invented\":\"{}\"}}]}}\n", "y".repeat(50 << 20));
+    add(&place.log(), long.as_bytes());
+    assert_eq!(place.store.claim(ID).await.unwrap().next(), 9);
+    let mut log = place.store.read(ID).await.unwrap();
+    let mut events = 0;
+    while let Some(pieces) = log.next().await {
+        events += pieces.unwrap().len();
+    }
+    assert_eq!(events, 4);
+}
