@@ -23,6 +23,7 @@ mod event;
 mod fill;
 mod gate;
 mod instructions;
+mod keep;
 mod log;
 mod loops;
 mod memory;
@@ -34,9 +35,11 @@ mod projection;
 mod prompt;
 mod question;
 mod queue;
+mod recover;
 mod resources;
 mod servers;
 mod state;
+mod storage;
 mod store;
 mod toolbox;
 mod transcript;
@@ -70,7 +73,10 @@ pub use self::projection::{
 };
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;
+pub use self::recover::StoredSession;
 pub use self::state::SessionState;
+use self::storage::Keeping;
+pub use self::storage::Storage;
 pub use self::store::{
     Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Query, Store, StoreError, Stored,
     StoredLog,
@@ -95,13 +101,14 @@ pub use tandem_tools::{
 pub struct Session {
     engine: Arc<Engine>,
     turns: Arc<TurnQueue>,
+    keeping: Keeping,
 }
 
 impl Session {
-    /// Makes a session with an empty conversation.
+    /// Makes a session that begins, or goes on with a stored conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let (engine, turns) = parts.assemble();
-        Arc::new(Self { engine, turns })
+        let (engine, turns, keeping) = parts.assemble();
+        Arc::new(Self { engine, turns, keeping })
     }
 
     /// Returns the session's id, which no other session of any process has.
@@ -109,9 +116,26 @@ impl Session {
         &self.engine.id
     }
 
-    /// Returns a reader of all events from the index `from` on, past and to come.
+    /// Returns a reader of all events from the index `from` on that are kept, past and to come:
+    /// nobody is shown what a crash could still take back.
     pub fn events(&self, from: usize) -> Reader {
-        self.engine.log.read(from)
+        self.engine.log.read_kept(from)
+    }
+
+    /// Waits until all that has happened up to now outlives a loss of power, as far as the store can
+    /// say. What is promised to somebody must.
+    pub async fn synced(&self) {
+        self.engine.log.synced(self.position().saturating_sub(1)).await;
+    }
+
+    /// Waits until all of a session that was closed is stored, and others can open it.
+    pub async fn saved(&self) {
+        self.keeping.ended().await;
+    }
+
+    /// Returns `true` if all of a session that was closed is stored.
+    pub fn is_saved(&self) -> bool {
+        self.keeping.has_ended()
     }
 
     /// Returns the number of events.
@@ -196,6 +220,7 @@ impl Session {
         self.engine.servers.hub.close();
         self.engine.host.background.end();
         self.engine.compression.end();
+        self.keeping.close();
     }
 
     /// Waits until the session is [closed](Self::close).
@@ -203,7 +228,7 @@ impl Session {
         self.turns.closed()
     }
 
-    /// Waits until no turn runs, and so none waits.
+    /// Waits until no turn runs, and so none waits, and people are shown that.
     pub async fn idle(&self) {
         self.turns.idle().await;
     }

@@ -1,6 +1,8 @@
 //! The registry of all sessions of the process: every front end creates, opens, lists and ends
 //! sessions here.
 
+mod find;
+
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,7 +14,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::session::{Millis, Session};
+pub use self::find::{FindError, WantedSession, find};
+use crate::session::{Millis, Session, Storage, Store, StoreError, StoredSession};
+use tandem_tools::preimages::ContentId;
 
 /// A client's wishes for a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,14 +27,18 @@ pub struct SessionRequest {
     pub auto_approve: bool,
 }
 
-/// Makes a session, or returns the reason for refusing it. May read files.
-pub type MakeSession = Arc<dyn Fn(&SessionRequest) -> Result<Arc<Session>, String> + Send + Sync>;
+/// Makes a session whose log is kept in this place, or returns the reason for refusing it. May read
+/// files.
+pub type MakeSession =
+    Arc<dyn Fn(&SessionRequest, Storage) -> Result<Arc<Session>, String> + Send + Sync>;
 
 /// Limits of a registry.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionLimits {
     /// Maximum number of loaded sessions.
     pub loaded: usize,
+    /// Bytes of the log of a session that is loaded from a store that stay in memory.
+    pub log_bytes: usize,
     /// Time after which a session that nobody uses is unloaded; `None` keeps sessions until the
     /// process ends.
     pub idle: Option<Duration>,
@@ -57,6 +65,26 @@ impl fmt::Display for CreateError {
 }
 
 impl std::error::Error for CreateError {}
+
+/// Reason why a stored session is not loaded.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The store refused, or cannot be read.
+    Store(StoreError),
+    /// There is no room for the session, or its maker refused.
+    Create(CreateError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Create(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
 
 /// State that a front end keeps beside a session while the session is loaded.
 pub trait SessionView: Any + Send + Sync {
@@ -96,12 +124,40 @@ pub struct Sessions {
     /// the limit is exact. Taken before `loaded`.
     creation: Mutex<()>,
     loaded: Mutex<HashMap<String, Arc<LoadedSession>>>,
+    /// The place where logs are kept, if they are.
+    store: Option<Arc<dyn Store>>,
+    /// Held while a stored session is loaded, so that two requests for one id get one session.
+    loading: tokio::sync::Mutex<()>,
+    /// Sessions that were unloaded, until all of them is stored.
+    unloading: Mutex<HashMap<String, Arc<Session>>>,
 }
 
 impl Sessions {
-    /// Makes an empty registry.
+    /// Makes an empty registry of sessions that end with the process.
     pub fn new(make: MakeSession, limits: SessionLimits) -> Arc<Self> {
-        Arc::new(Self { make, limits, creation: Mutex::default(), loaded: Mutex::default() })
+        Self::with_store(make, limits, None)
+    }
+
+    /// Makes a registry whose sessions are kept in a store; without one, they end with the process.
+    pub fn with_store(
+        make: MakeSession,
+        limits: SessionLimits,
+        store: Option<Arc<dyn Store>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            make,
+            limits,
+            store,
+            creation: Mutex::default(),
+            loaded: Mutex::default(),
+            loading: tokio::sync::Mutex::default(),
+            unloading: Mutex::default(),
+        })
+    }
+
+    /// Returns the store, if there is one.
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.store.as_ref()
     }
 
     /// Returns the limits.
@@ -116,7 +172,8 @@ impl Sessions {
         prepare: impl FnOnce(&Session),
     ) -> Result<Arc<LoadedSession>, CreateError> {
         let _creation = self.creation.lock();
-        self.add(None, request, prepare)
+        let id = uuid::Uuid::now_v7().to_string();
+        self.add(None, request, self.new_storage(&id), prepare)
     }
 
     /// Opens the session of an id, or makes it, known by that id. Also returns `true` if the session
@@ -134,8 +191,54 @@ impl Sessions {
         // Another request may have made it while this one waited.
         match self.open(id) {
             Some(opened) => Ok((opened, false)),
-            None => Ok((self.add(Some(id), request, prepare)?, true)),
+            None => Ok((self.add(Some(id), request, self.new_storage(id), prepare)?, true)),
         }
+    }
+
+    /// Returns the storage of a session that begins under this id.
+    fn new_storage(&self, id: &str) -> Storage {
+        match &self.store {
+            Some(store) => Storage::New { id: stored_id(id), store: Arc::clone(store) },
+            None => Storage::Nowhere,
+        }
+    }
+
+    /// Opens the session of an id, which is loaded from the store if it is only there; `None` if
+    /// there is none. `prepare` runs on a session that is loaded, before anybody else can open it.
+    pub async fn load(
+        &self,
+        id: &str,
+        prepare: impl FnOnce(&Session),
+    ) -> Result<Option<Arc<LoadedSession>>, LoadError> {
+        if let Some(opened) = self.open(id) {
+            return Ok(Some(opened));
+        }
+        let Some(store) = &self.store else { return Ok(None) };
+        let _loading = self.loading.lock().await;
+        if let Some(opened) = self.open(id) {
+            return Ok(Some(opened));
+        }
+        let unloading = self.unloading.lock().remove(id);
+        if let Some(unloading) = unloading {
+            unloading.saved().await;
+        }
+        let stored =
+            match StoredSession::open(&**store, &stored_id(id), self.limits.log_bytes).await {
+                Err(StoreError::NotFound(_)) => return Ok(None),
+                stored => stored.map_err(LoadError::Store)?,
+            };
+        let request = SessionRequest {
+            directory: Some(stored.head().directory.clone()),
+            auto_approve: false,
+        };
+        let loaded = {
+            let _creation = self.creation.lock();
+            let storage = Storage::Stored(Box::new(stored));
+            self.add(Some(id), &request, storage, prepare).map_err(LoadError::Create)?
+        };
+        // So that nobody is shown as open what the last process left open.
+        loaded.session.synced().await;
+        Ok(Some(loaded))
     }
 
     /// Makes a session and adds it; `creation` is held.
@@ -143,13 +246,14 @@ impl Sessions {
         &self,
         id: Option<&str>,
         request: &SessionRequest,
+        storage: Storage,
         prepare: impl FnOnce(&Session),
     ) -> Result<Arc<LoadedSession>, CreateError> {
         let most = self.limits.loaded;
-        if self.loaded.lock().len() >= most && !self.unload_abandoned() {
+        if self.loaded.lock().len() >= most && !self.unload_abandoned() && !self.unload_unused() {
             return Err(CreateError::Full(most));
         }
-        let session = (self.make)(request).map_err(CreateError::Refused)?;
+        let session = (self.make)(request, storage).map_err(CreateError::Refused)?;
         prepare(&session);
         let id = id.unwrap_or(session.id()).to_owned();
         let added = Arc::new(LoadedSession {
@@ -201,8 +305,32 @@ impl Sessions {
         };
         let unloaded: Vec<_> = self.loaded.lock().extract_if(|_, loaded| is_idle(loaded)).collect();
         for (_, loaded) in &unloaded {
-            loaded.end();
+            self.end(loaded);
         }
+    }
+
+    /// Unloads the session that was used longest ago, if a store has it and nobody uses it now.
+    /// Returns `false` if there is none.
+    fn unload_unused(&self) -> bool {
+        if self.store.is_none() {
+            return false;
+        }
+        let mut loaded = self.loaded.lock();
+        let unused = loaded.values().filter(|loaded| !loaded.is_in_use());
+        let longest = unused.map(|loaded| (loaded.last_use.at(), loaded.id.clone())).min();
+        let unloaded = longest.and_then(|(_, id)| loaded.remove(&id));
+        drop(loaded);
+        unloaded.inspect(|unloaded| self.end(unloaded)).is_some()
+    }
+
+    /// Ends a session that was removed. It is loaded again only when all of it is stored.
+    fn end(&self, removed: &LoadedSession) {
+        if self.store.is_some() {
+            let mut unloading = self.unloading.lock();
+            unloading.retain(|_, session| !session.is_saved());
+            unloading.insert(removed.id.clone(), Arc::clone(&removed.session));
+        }
+        removed.end();
     }
 
     /// Unloads the session that was abandoned first, if nobody uses it. Returns `false` if there is
@@ -215,19 +343,39 @@ impl Sessions {
             .min();
         let unloaded = abandoned.and_then(|(_, id)| loaded.remove(&id));
         drop(loaded);
-        unloaded.inspect(|unloaded| unloaded.end()).is_some()
+        unloaded.inspect(|unloaded| self.end(unloaded)).is_some()
     }
 
     /// Ends a session and forgets it. Returns `false` if there is none of this id.
     pub fn delete(&self, id: &str) -> bool {
         let deleted = self.loaded.lock().remove(id);
-        deleted.inspect(|deleted| deleted.end()).is_some()
+        deleted.inspect(|deleted| self.end(deleted)).is_some()
     }
 
     /// Closes all sessions; the turns that run end with this reason. The sessions stay loaded, so
     /// that their ends can be read.
     pub fn close(&self, why: &str) {
         self.loaded().iter().for_each(|loaded| loaded.session.close_because(why));
+    }
+
+    /// Waits until all of the sessions that were closed or unloaded is stored.
+    pub async fn saved(&self) {
+        for loaded in self.loaded() {
+            loaded.session.saved().await;
+        }
+        let unloading: Vec<_> = self.unloading.lock().drain().collect();
+        for (_, session) in unloading {
+            session.saved().await;
+        }
+    }
+}
+
+/// Returns the id under which a store has a session that clients call so: the id itself if it is a
+/// UUID, else one made of it, so that no index of names is needed.
+fn stored_id(id: &str) -> String {
+    match uuid::Uuid::try_parse(id) {
+        Ok(uuid) if uuid.as_hyphenated().to_string() == id => id.to_owned(),
+        _ => ContentId::of(id.as_bytes()).to_uuid().to_string(),
     }
 }
 

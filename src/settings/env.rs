@@ -96,6 +96,20 @@ impl Env {
         own.or_else(xdg).or_else(|| Some(self.home()?.join(".local/state/tandem")))
     }
 
+    /// Returns the directory of the stored sessions; `None` if sessions are not to be stored, because
+    /// `TANDEM_SESSIONS` is set and empty, or because there is no home directory.
+    pub fn sessions_dir(&self) -> Option<PathBuf> {
+        match self.var("TANDEM_SESSIONS") {
+            Some("") => None,
+            Some(dir) => Some(self.directory.join(dir)),
+            None => {
+                let data = self.absolute("XDG_DATA_HOME");
+                let data = data.or_else(|| Some(self.home()?.join(".local/share")));
+                Some(data?.join("tandem/sessions"))
+            }
+        }
+    }
+
     /// The user's `.gemini`.
     pub fn gemini_dir(&self) -> Option<PathBuf> {
         let home = self.absolute("GEMINI_CLI_HOME").or_else(|| self.home());

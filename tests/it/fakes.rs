@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::consent::Consent;
 use tandem_agent::permission::{Mode, PolicySetup};
-use tandem_agent::session::{Event, Memory, Parts, Places, PromptPart, Reader, Session, Upkeep};
+use tandem_agent::session::{
+    Event, Memory, Parts, Places, PromptPart, Reader, Session, Storage, Upkeep,
+};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
@@ -115,6 +117,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         max_session_rounds: None,
         notices: Vec::new(),
         today: Arc::new(|| jiff::civil::date(2026, 2, 3)),
+        storage: Storage::Nowhere,
     }
 }
 

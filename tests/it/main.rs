@@ -29,6 +29,7 @@ mod family;
 mod gemini;
 mod headless;
 mod hidden;
+mod kept;
 mod lifecycle;
 mod login;
 mod login_page;

@@ -20,8 +20,8 @@ const LONG: Duration = Duration::from_secs(20);
 /// A registry whose sessions answer so to every prompt.
 fn answering(answers: Value, loaded: usize) -> Arc<Sessions> {
     let tool = Fake::new("t", ToolKind::Other, other());
-    let make: MakeSession = Arc::new(move |_| Ok(session(answers.clone(), vec![tool.clone()])));
-    Sessions::new(make, SessionLimits { loaded, idle: Some(IDLE) })
+    let make: MakeSession = Arc::new(move |_, _| Ok(session(answers.clone(), vec![tool.clone()])));
+    Sessions::new(make, SessionLimits { loaded, idle: Some(IDLE), log_bytes: 1 << 20 })
 }
 
 fn registry(loaded: usize) -> Arc<Sessions> {
@@ -90,8 +90,8 @@ async fn a_session_is_opened_by_its_own_id_or_by_the_one_that_was_chosen() {
 
 #[tokio::test]
 async fn the_maker_is_given_the_request_and_its_refusal_is_returned() {
-    let make: MakeSession = Arc::new(|request| Err(format!("not {:?}", request.directory)));
-    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None });
+    let make: MakeSession = Arc::new(|request, _| Err(format!("not {:?}", request.directory)));
+    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
     let request = SessionRequest { directory: Some("/x".into()), auto_approve: false };
     let refused = sessions.create(&request, |_| unreachable!()).err();
     assert_eq!(refused, Some(CreateError::Refused("not Some(\"/x\")".to_owned())));
@@ -215,8 +215,8 @@ async fn a_busy_session_is_not_unloaded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_registry_without_an_idle_time_unloads_nothing() {
-    let make: MakeSession = Arc::new(|_| Ok(session(json!([]), Vec::new())));
-    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None });
+    let make: MakeSession = Arc::new(|_, _| Ok(session(json!([]), Vec::new())));
+    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
     let id = unwatched(&sessions);
     advance(100 * IDLE).await;
     sessions.unload_idle();
@@ -274,11 +274,12 @@ async fn all_sessions_are_closed_together_and_stay_readable() {
 async fn of_requests_for_one_id_at_once_exactly_one_makes_the_session() {
     let made = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&made);
-    let maker: MakeSession = Arc::new(move |_| {
+    let maker: MakeSession = Arc::new(move |_, _| {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(session(json!([]), Vec::new()))
     });
-    let sessions = Sessions::new(maker, SessionLimits { loaded: 9, idle: None });
+    let sessions =
+        Sessions::new(maker, SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 });
     for round in 1..=20 {
         let together = Arc::new(tokio::sync::Barrier::new(8));
         let requests = (0..8).map(|_| {

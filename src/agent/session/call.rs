@@ -1,7 +1,6 @@
 //! The calls of one answer: prepared, asked about if need be, run, and always finished.
 
 use std::collections::VecDeque;
-use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,8 +134,14 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    execute(engine, &id, invocation, Grant { edited: None, variables }, cancel)
-                        .await
+                    execute(
+                        engine,
+                        (&id, kind),
+                        invocation,
+                        Grant { edited: None, variables },
+                        cancel,
+                    )
+                    .await
                 }
                 Err(outcome) => outcome,
             }
@@ -152,7 +157,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
                     let grant = Grant { edited, ..Grant::default() };
-                    execute(engine, &id, invocation, grant, cancel).await
+                    execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
             }
@@ -213,11 +218,18 @@ struct Grant {
 
 async fn execute(
     engine: &Engine,
-    id: &str,
+    (id, kind): (&str, ToolKind),
     invocation: Invocation,
     Grant { edited, variables }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
+    if !kind.only_reads() {
+        // After a crash, nothing may have been changed that the log knows nothing of.
+        let begun = engine.log.len().saturating_sub(1);
+        if cancel.run_until_cancelled(engine.log.kept(begun)).await.is_none() {
+            return ToolOutcome::Cancelled;
+        }
+    }
     let progress = engine.calls.progress(id);
     let cx = ToolContext { variables: variables.into(), ..context(engine, id, cancel, progress) };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
@@ -276,8 +288,14 @@ fn context(
 ) -> ToolContext {
     let (log, call) = (engine.log.clone(), call.to_owned());
     let announce = move |change| {
-        log.append(Event::FileChanged { call: call.clone(), change });
-        ready(Ok(())).boxed()
+        let announced = log.append(Event::FileChanged { call: call.clone(), change });
+        let log = log.clone();
+        async move {
+            // The file is touched afterwards: a crash leaves no change that nobody knows of.
+            log.kept(announced).await;
+            Ok(())
+        }
+        .boxed()
     };
     let log = engine.log.clone();
     ToolContext {

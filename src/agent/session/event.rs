@@ -356,15 +356,15 @@ pub struct SessionStarted {
 }
 
 impl SessionStarted {
-    /// Describes a session of this program that begins now, under an id of its own.
-    pub(super) fn now(roots: &[PathBuf], model: &str, mode: Mode) -> Self {
+    /// Describes a session of this program that begins now.
+    pub(super) fn now(id: String, roots: &[PathBuf], model: &str, mode: Mode) -> Self {
         let (directory, roots) = match roots {
             [directory, roots @ ..] => (directory.clone(), roots.to_vec()),
             [] => (PathBuf::new(), Vec::new()),
         };
         Self {
             version: FORMAT,
-            id: uuid::Uuid::now_v7().to_string(),
+            id,
             directory,
             roots,
             model: model.to_owned(),

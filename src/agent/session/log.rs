@@ -41,11 +41,31 @@ pub struct Log {
 
 struct LogShared {
     events: Mutex<LogEvents>,
-    /// Number of events; readers wait on it.
+    /// Number of events; the session's own readers wait on it.
     count: watch::Sender<usize>,
+    /// Number of events that outlive the process; front ends wait on it.
+    kept: watch::Sender<usize>,
+    /// Number of events that outlive a loss of power.
+    synced: watch::Sender<usize>,
+    /// Index after the last event that must be written at once.
+    urgent: watch::Sender<usize>,
+    /// Number of events that somebody wants synced.
+    sync_wanted: watch::Sender<usize>,
+}
+
+/// Who says which events are kept. Changes under the lock of the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    /// Nobody: there is no store, or it refuses. What happened is all there is, and counts as kept.
+    Unstored,
+    /// A store will, from the first prompt on: a session without one is not worth a file.
+    Unborn,
+    /// The store.
+    Stored,
 }
 
 struct LogEvents {
+    keeping: Keeping,
     slots: Vec<LogSlot>,
     /// Runs of chunks that have ended, by the index of the first.
     runs: BTreeMap<usize, Run>,
@@ -93,9 +113,18 @@ impl Log {
     /// Makes an empty log that puts its oldest events on the shelf.
     pub(super) fn new(shelf: Shelf) -> Self {
         let (slots, runs) = (Vec::new(), BTreeMap::new());
-        let events = LogEvents { slots, runs, open: None, first: 0, bytes: 0, shelf };
-        let (events, count) = (Mutex::new(events), watch::Sender::default());
-        Self { shared: Arc::new(LogShared { events, count }) }
+        let keeping = Keeping::Unstored;
+        let events = LogEvents { keeping, slots, runs, open: None, first: 0, bytes: 0, shelf };
+        Self {
+            shared: Arc::new(LogShared {
+                events: Mutex::new(events),
+                count: watch::Sender::default(),
+                kept: watch::Sender::default(),
+                synced: watch::Sender::default(),
+                urgent: watch::Sender::default(),
+                sync_wanted: watch::Sender::default(),
+            }),
+        }
     }
 
     /// Makes a log in memory, for tests of readers.
@@ -106,11 +135,36 @@ impl Log {
     /// Adds an event. Returns its index.
     pub fn append(&self, event: Event) -> usize {
         tracing::trace!(?event);
+        let (is_prompt, is_chunk) = (
+            matches!(event, Event::TurnQueued { .. }),
+            matches!(event, Event::Text(_) | Event::Thought(_) | Event::CallProgress { .. }),
+        );
         let mut events = self.shared.events.lock();
-        events.push(Arc::new(event));
+        events.push(now(), Arc::new(event));
         let count = events.slots.len();
+        if is_prompt && events.keeping == Keeping::Unborn {
+            events.keeping = Keeping::Stored;
+        }
+        if events.keeping != Keeping::Stored {
+            self.shared.kept.send_replace(count);
+        } else if !is_chunk {
+            self.shared.urgent.send_replace(count);
+        }
+        // Last: who wakes by it finds all the rest as it is now.
         self.shared.count.send_replace(count);
         count - 1
+    }
+
+    /// Puts back an event that was read from a store, at its index: after all that are there.
+    pub(super) fn put_back(&self, index: usize, at: Millis, event: Arc<Event>) {
+        let mut events = self.shared.events.lock();
+        while events.slots.len() < index {
+            events.slots.push(LogSlot::Gone);
+        }
+        events.push(at, event);
+        let count = events.slots.len();
+        self.shared.kept.send_replace(count);
+        self.shared.count.send_replace(count);
     }
 
     /// Adds an event that takes the place of the one at `earlier`: a reader that has not read
@@ -130,16 +184,119 @@ impl Log {
 
     /// Returns a reader of everything from the index `from` on, past and to come.
     pub fn read(&self, from: usize) -> Reader {
-        Reader {
-            shared: Arc::clone(&self.shared),
-            count: self.shared.count.subscribe(),
-            next: from,
+        self.reader(from, &self.shared.count)
+    }
+
+    /// Everything from the index `from` on that is kept, past and to come: nobody is shown what a
+    /// crash could still take back.
+    pub fn read_kept(&self, from: usize) -> Reader {
+        self.reader(from, &self.shared.kept)
+    }
+
+    fn reader(&self, from: usize, count: &watch::Sender<usize>) -> Reader {
+        Reader { shared: Arc::clone(&self.shared), count: count.subscribe(), next: from }
+    }
+
+    /// Waits until an event outlives the process.
+    pub(super) async fn kept(&self, index: usize) {
+        let mut kept = self.shared.kept.subscribe();
+        // It cannot fail: `shared` holds the sender.
+        let _ = kept.wait_for(|kept| *kept > index).await;
+    }
+
+    /// Waits until an event outlives a loss of power, as far as the store can say.
+    pub(super) async fn synced(&self, index: usize) {
+        let mut synced = self.shared.synced.subscribe();
+        self.shared.sync_wanted.send_if_modified(|wanted| {
+            let more = *wanted <= index;
+            *wanted = (*wanted).max(index + 1);
+            more
+        });
+        let mut kept = self.shared.kept.subscribe();
+        loop {
+            if *synced.borrow_and_update() > index || !self.is_stored() {
+                return;
+            }
+            tokio::select! {
+                _ = synced.changed() => {}
+                // The store may have been given up.
+                _ = kept.changed() => {}
+            }
         }
+    }
+
+    fn is_stored(&self) -> bool {
+        self.shared.events.lock().keeping == Keeping::Stored
+    }
+}
+
+/// The keeper's side: what it is told, and what it tells.
+impl Log {
+    /// From the first prompt on, a store says which events are kept.
+    pub(super) fn stored_from_prompt(&self) {
+        self.shared.events.lock().keeping = Keeping::Unborn;
+    }
+
+    /// From now on, a store says which events are kept.
+    pub(super) fn stored(&self) {
+        self.shared.events.lock().keeping = Keeping::Stored;
+    }
+
+    /// From now on all events count as kept: the store refuses.
+    pub(super) fn unstored(&self) {
+        let mut events = self.shared.events.lock();
+        events.keeping = Keeping::Unstored;
+        self.shared.kept.send_replace(events.slots.len());
+    }
+
+    /// Waits for the first prompt.
+    pub(super) async fn born(&self) {
+        let mut urgent = self.shared.urgent.subscribe();
+        while !self.is_stored() {
+            let _ = urgent.changed().await;
+        }
+    }
+
+    /// Waits until an event from an index on must be written at once, or somebody waits for one.
+    pub(super) async fn urgent(&self, from: usize) {
+        let mut urgent = self.shared.urgent.subscribe();
+        let mut wanted = self.shared.sync_wanted.subscribe();
+        tokio::select! {
+            _ = urgent.wait_for(|urgent| *urgent > from) => {}
+            _ = wanted.wait_for(|wanted| *wanted > from) => {}
+        }
+    }
+
+    /// Returns `true` if somebody waits until events are synced that are not.
+    pub(super) fn wants_sync(&self) -> bool {
+        *self.shared.sync_wanted.borrow() > *self.shared.synced.borrow()
+    }
+
+    /// Waits until somebody waits for that.
+    pub(super) async fn sync_wanted(&self) {
+        let mut wanted = self.shared.sync_wanted.subscribe();
+        let synced = *self.shared.synced.borrow();
+        let _ = wanted.wait_for(|wanted| *wanted > synced).await;
+    }
+
+    /// Says that the events before an index are kept.
+    pub(super) fn set_kept(&self, end: usize) {
+        let _events = self.shared.events.lock();
+        self.shared.kept.send_if_modified(|kept| {
+            let more = *kept < end;
+            *kept = (*kept).max(end);
+            more
+        });
+    }
+
+    /// Says that the events before an index are synced.
+    pub(super) fn set_synced(&self, end: usize) {
+        self.shared.synced.send_replace(end);
     }
 }
 
 impl LogEvents {
-    fn push(&mut self, event: Arc<Event>) {
+    fn push(&mut self, at: Millis, event: Arc<Event>) {
         let is_chunk = matches!(*event, Event::Text(_) | Event::Thought(_));
         let kind = mem::discriminant(&*event);
         if self.open.is_none_or(|(_, open)| open != kind) {
@@ -148,7 +305,7 @@ impl LogEvents {
         }
         let size = size(&event);
         self.bytes += size;
-        self.slots.push(LogSlot::Here(now(), event, size));
+        self.slots.push(LogSlot::Here(at, event, size));
         self.make_room();
     }
 
@@ -272,9 +429,10 @@ impl Reader {
 
     /// Returns the next event with its place, if there is one already.
     pub fn try_next_entry(&mut self) -> Option<Entry> {
+        let count = *self.count.borrow();
         let events = self.shared.events.lock();
         let (index, at, place, file) = loop {
-            let slot = events.slots.get(self.next)?;
+            let slot = events.slots[..count].get(self.next)?;
             let index = self.next;
             self.next += 1;
             match slot {
@@ -294,8 +452,9 @@ impl Reader {
     /// Returns the next event with its place, if there is one already. Chunks of a text that has ended come
     /// as one, at the place of the first and with the time of the last.
     pub fn try_next_run(&mut self) -> Option<Entry> {
+        let count = *self.count.borrow();
         let events = self.shared.events.lock();
-        let Some(run) = events.runs.get(&self.next) else {
+        let Some(run) = events.runs.get(&self.next).filter(|run| run.end <= count) else {
             drop(events);
             return self.try_next_entry();
         };
@@ -340,7 +499,8 @@ fn from_shelf(file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
     Arc::new(event.unwrap_or_else(unread))
 }
 
-fn now() -> Millis {
+/// Returns the time of this machine's clock.
+pub(super) fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -7,15 +7,17 @@ use super::approvals::Approvals;
 use super::command::Commands;
 use super::compress::background::Compression;
 use super::engine::{Engine, Upkeep};
-use super::event::{Event, SessionStarted};
+use super::event::SessionStarted;
 use super::instructions::{InstructionSources, Instructions, Today};
-use super::log::{Log, Shelf};
+use super::log::Shelf;
 use super::memory::Memory;
 use super::modes::Modes;
 use super::open_calls::OpenCalls;
 use super::queue::TurnQueue;
+use super::recover::resume;
 use super::servers::Servers;
 use super::state::CurrentState;
+use super::storage::{Keeping, Storage};
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use crate::permission::consent::Consent;
@@ -57,21 +59,30 @@ pub struct Parts {
     pub notices: Vec<String>,
     /// Returns the current day, for the model.
     pub today: Today,
+    /// The place where the log is kept.
+    pub storage: Storage,
 }
 
 impl Parts {
-    /// Puts a session together that begins now: its engine, with the first event in the log, and the
-    /// queue of its turns.
-    pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>) {
+    /// Puts a session together that begins now, or goes on: its engine, the queue of its turns, and
+    /// what keeps its log.
+    pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>, Keeping) {
         let host = Arc::new(self.host);
         let roots = host.workspace.roots();
-        let permissions = Arc::new(Permissions::new(self.mode, self.policy, roots));
-        let log = Log::new(Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes));
+        let shelf = Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
+        let (policy, model) = (self.policy, self.model.id());
+        let mode = self.storage.mode(self.mode);
+        let permissions = Arc::new(Permissions::new(mode, policy, roots));
+        let mode = permissions.mode();
         // Before the parts, which fold the log: the first event says what all others build on.
-        let started = SessionStarted::now(roots, self.model.id(), permissions.mode());
-        let id = started.id.clone();
-        log.append(Event::SessionStarted(Arc::new(started)));
+        let opened = self.storage.open(shelf, |id| SessionStarted::now(id, roots, model, mode));
+        let (id, log) = (opened.id.clone(), opened.log.clone());
         let state = CurrentState::new(log.read(0));
+        let resumed = state.look_with_activity(|state| state.clone());
+        let resumed = resume(&resumed.0, resumed.1, model, (mode, self.mode));
+        for event in resumed {
+            log.append(event);
+        }
         let (hub, consent) = (self.servers, self.consent);
         let instructions = Instructions::new(InstructionSources {
             memory: self.memory,
@@ -108,6 +119,6 @@ impl Parts {
                 turns.tell(news);
             }
         });
-        (engine, turns)
+        (engine, turns, opened.keep())
     }
 }

@@ -226,11 +226,12 @@ impl TurnQueue {
         self.turns.lock().closed.clone().cancelled_owned()
     }
 
-    /// Waits until no turn runs, and so none waits.
+    /// Waits until no turn runs, and so none waits, and people are shown that.
     pub(super) async fn idle(&self) {
         let mut log = self.engine.log.read(self.engine.log.len());
         while self.running().is_some() {
             log.next().await;
         }
+        self.engine.log.kept(self.engine.log.len().saturating_sub(1)).await;
     }
 }

@@ -70,8 +70,8 @@ impl Server {
 
     /// The same; questions wait for this long.
     async fn patient(answers: Value, most: usize, question: Duration) -> Self {
-        let make: MakeSession = Arc::new(move |_| Ok(asking(answers.clone())));
-        let limits = SessionLimits { loaded: most, idle: Some(10 * question) };
+        let make: MakeSession = Arc::new(move |_, _| Ok(asking(answers.clone())));
+        let limits = SessionLimits { loaded: most, idle: Some(10 * question), log_bytes: 1 << 20 };
         let sessions = Sessions::new(make, limits);
         Self::of(ServedSessions::PerContext { sessions, question }).await
     }
@@ -130,8 +130,8 @@ impl Socket {
 
 /// A session in a registry of its own.
 fn loaded(session: Arc<Session>) -> Arc<LoadedSession> {
-    let make: MakeSession = Arc::new(move |_| Ok(Arc::clone(&session)));
-    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None });
+    let make: MakeSession = Arc::new(move |_, _| Ok(Arc::clone(&session)));
+    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
     sessions.create(&SessionRequest::default(), |_| ()).unwrap()
 }
 

@@ -137,7 +137,8 @@ fn a_file_that_is_no_json_is_named_with_the_line() {
         "home/.gemini/settings.json:2: must be an object (`{ ... }`); the file is ignored.",
     );
     let deep = format!("{{\"a\":{}", "[".repeat(10_000));
-    expect!["home/.gemini/settings.json:1: maximum nesting depth exceeded; the file is ignored."].assert_eq(&remarks(&Place::new().with(USER, &deep)));
+    expect!["home/.gemini/settings.json:1: maximum nesting depth exceeded; the file is ignored."]
+        .assert_eq(&remarks(&Place::new().with(USER, &deep)));
 }
 
 #[test]

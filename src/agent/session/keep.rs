@@ -1,0 +1,220 @@
+//! Writes a session's log to its store as it grows, and says in the log what is kept.
+//!
+//! The keeper is one more reader of the log: appending an event waits for no disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::event::{Event, TurnId};
+use super::log::{Log, Reader};
+use super::state::SessionState;
+use super::store::{Batch, BatchSummary, Claim, Head, Store, StoreError};
+
+/// Least time between two writes of chunks, which come by the hundred; all else is written at once.
+/// People don't notice it, and the file has one line for several chunks.
+const GAP: Duration = Duration::from_millis(10);
+
+/// Time after which a store that has refused is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Maximum number of events in a line.
+const LONGEST_BATCH: usize = 512;
+
+/// Maximum number of events that are written at once: bounds the memory of what is on its way.
+const MOST_AT_ONCE: usize = 4096;
+
+/// The writer of one session's log.
+pub(super) struct Keeper {
+    log: Log,
+    /// Gives what is not written yet.
+    reader: Reader,
+    claim: Box<dyn Claim>,
+    /// When something was written last.
+    written: Instant,
+    /// Number of turns so far.
+    turns: u64,
+    /// The turns that have not ended.
+    open: BTreeSet<TurnId>,
+    /// `true` while the store refuses.
+    is_failing: bool,
+}
+
+/// Keeps the log of a new session, from its first prompt on. Ends when the session is closed and
+/// all is written.
+pub(super) async fn keep_new(
+    store: Arc<dyn Store>,
+    log: Log,
+    head: impl FnOnce(&str) -> Head + Send,
+    closed: CancellationToken,
+) {
+    tokio::select! {
+        biased;
+        () = log.born() => {}
+        () = closed.cancelled() => return,
+    }
+    let head = head(&SessionState::of(&mut log.read(0)).title);
+    match store.create(&head).await {
+        Ok(claim) => Keeper::new(log, claim, 0).run(closed).await,
+        Err(err) => {
+            log.unstored();
+            log.append(Event::Notice(not_saved(&err)));
+        }
+    }
+}
+
+/// Keeps the log of a session that was stored before.
+pub(super) async fn keep_on(
+    claim: Box<dyn Claim>,
+    turns: u64,
+    log: Log,
+    closed: CancellationToken,
+) {
+    Keeper::new(log, claim, turns).run(closed).await;
+}
+
+impl Keeper {
+    fn new(log: Log, claim: Box<dyn Claim>, turns: u64) -> Self {
+        let reader = log.read(claim.next());
+        let (open, written) = (BTreeSet::new(), Instant::now());
+        Self { log, reader, claim, written, turns, open, is_failing: false }
+    }
+
+    async fn run(mut self, closed: CancellationToken) {
+        loop {
+            self.wait(&closed).await;
+            let ends_turn = self.write().await;
+            if ends_turn || self.log.wants_sync() {
+                self.sync().await;
+            }
+            // A turn that the closing cancels ends a little later.
+            if closed.is_cancelled() && (self.open.is_empty() || self.is_failing) {
+                break;
+            }
+        }
+        self.sync().await;
+        // Whoever still waits for something to be kept must not wait for ever.
+        self.log.unstored();
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self, closed: &CancellationToken) {
+        let is_closing = closed.is_cancelled();
+        let closed = async {
+            if is_closing { std::future::pending().await } else { closed.cancelled().await }
+        };
+        tokio::pin!(closed);
+        if self.is_failing {
+            tokio::select! {
+                () = sleep(AGAIN) => {}
+                () = closed => {}
+            }
+            return;
+        }
+        tokio::select! {
+            () = self.reader.ready() => {}
+            () = self.log.sync_wanted() => return,
+            () = &mut closed => return,
+        }
+        tokio::select! {
+            biased;
+            () = self.log.urgent(self.reader.position()) => {}
+            () = closed => {}
+            () = sleep_until(self.written + GAP) => {}
+        }
+    }
+
+    /// Writes what has come. Returns `true` if a turn has ended with it.
+    async fn write(&mut self) -> bool {
+        let mut ends_turn = false;
+        loop {
+            let from = self.reader.position();
+            let batches = self.collect(&mut ends_turn);
+            let end = self.reader.position();
+            if end == from {
+                return ends_turn;
+            }
+            if !batches.is_empty() {
+                if let Err(err) = self.claim.append(batches).await {
+                    self.failed(&err);
+                    return false;
+                }
+                self.written = Instant::now();
+            }
+            if std::mem::take(&mut self.is_failing) {
+                self.log.stored();
+                self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
+            }
+            self.log.set_kept(end);
+        }
+    }
+
+    /// Returns what has come, or some of it, but for what is not to be kept.
+    fn collect(&mut self, ends_turn: &mut bool) -> Vec<Batch> {
+        let mut batches: Vec<Batch> = Vec::new();
+        for _ in 0..MOST_AT_ONCE {
+            let Some(entry) = self.reader.try_next_entry() else { break };
+            if !entry.event.is_lasting() {
+                continue;
+            }
+            let goes_on =
+                |last: &&mut Batch| last.end() == entry.index && last.events.len() < LONGEST_BATCH;
+            if batches.last_mut().filter(goes_on).is_none() {
+                batches.push(Batch { first: entry.index, ..Batch::default() });
+            }
+            let Some(batch) = batches.last_mut() else { break };
+            if self.note(&entry.event, ends_turn) {
+                batch.summary = Some(BatchSummary { turns: self.turns, title: None });
+            }
+            batch.events.push((entry.at, entry.event));
+        }
+        batches
+    }
+
+    /// Notes the turns that begin and end. Returns `true` if a list of sessions shows it.
+    fn note(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
+        match event {
+            Event::TurnQueued { turn, .. } => {
+                self.turns = self.turns.max(turn.0);
+                self.open.insert(*turn);
+            }
+            Event::TurnFinished { turn, .. } => {
+                self.open.remove(turn);
+                *ends_turn = true;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    async fn sync(&mut self) {
+        if self.is_failing {
+            return;
+        }
+        let end = self.reader.position();
+        match self.claim.sync().await {
+            Ok(()) => self.log.set_synced(end),
+            Err(err) => self.failed(&err),
+        }
+    }
+
+    /// Goes on without the store, and says so once. What was not written is read again later.
+    fn failed(&mut self, err: &StoreError) {
+        self.reader = self.log.read(self.claim.next());
+        if !self.is_failing {
+            self.is_failing = true;
+            self.log.unstored();
+            self.log.append(Event::Notice(not_saved(err)));
+        }
+    }
+}
+
+fn not_saved(err: &StoreError) -> String {
+    format!(
+        "This conversation is not being saved: {err}. It goes on, and is lost when tandem ends, \
+         unless it can be saved again before."
+    )
+}

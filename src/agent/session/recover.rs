@@ -1,0 +1,132 @@
+//! Opens a session again from its stored log, and ends what a killed agent has left open in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+
+use super::event::{Event, StopReason, ToolOutcome};
+use super::log::{self, Log, Millis, Shelf};
+use super::state::SessionState;
+use super::store::{Claim, Head, Store, StoreError, Stored};
+use crate::permission::Mode;
+use tandem_tools::scratch::Scratch;
+
+/// A stored session that is claimed, and whose log is read.
+pub struct StoredSession {
+    pub(super) head: Head,
+    pub(super) log: Log,
+    pub(super) claim: Box<dyn Claim>,
+    pub(super) state: SessionState,
+    pub(super) directory: Option<PathBuf>,
+    /// Faults of the stored log, for people.
+    pub(super) notices: Vec<String>,
+}
+
+impl StoredSession {
+    /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. What
+    /// the last process left open is ended.
+    pub async fn open(store: &dyn Store, id: &str, log_bytes: usize) -> Result<Self, StoreError> {
+        let head = store.head(id).await?;
+        let claim = store.claim(id).await?;
+        let directory = store.directory(id);
+        let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
+        let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
+        let damaged = read(store, id, &log).await?;
+        let mut state = SessionState::of(&mut log.read(0));
+        log.stored();
+        let mut notices: Vec<_> = claim.repaired().map(ToOwned::to_owned).into_iter().collect();
+        if let Some(first) = damaged.first() {
+            notices.push(format!(
+                "{} pieces of this session cannot be read and are left out; the first is {first}.",
+                damaged.len()
+            ));
+        }
+        for event in ends(&state) {
+            state.fold(&event);
+            log.append(event);
+        }
+        Ok(Self { head, log, claim, state, directory, notices })
+    }
+
+    /// Returns the session's beginning.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+/// Reads a stored log into memory; returns the pieces that cannot be read.
+async fn read(store: &dyn Store, id: &str, log: &Log) -> Result<Vec<String>, StoreError> {
+    let mut damaged = Vec::new();
+    let mut pieces = store.read(id).await?;
+    while let Some(piece) = pieces.next().await {
+        for stored in piece? {
+            match stored {
+                // What is there already counts: an index has one event.
+                Stored::Batch(batch) if batch.first < log.len() => {
+                    damaged.push(format!("a second event {}", batch.first));
+                }
+                Stored::Batch(batch) => {
+                    for (n, (at, event)) in batch.events.into_iter().enumerate() {
+                        log.put_back(batch.first + n, at, event);
+                    }
+                }
+                Stored::Damaged(why) => damaged.push(why),
+            }
+        }
+        tokio::task::consume_budget().await;
+    }
+    Ok(damaged)
+}
+
+/// Returns the events that end what is open.
+fn ends(state: &SessionState) -> Vec<Event> {
+    let questions = state.open_questions.iter();
+    let questions =
+        questions.map(|call| Event::QuestionClosed { call: call.clone(), answer: None });
+    let calls = state.open_calls.iter();
+    let calls = calls
+        .map(|call| Event::CallFinished { call: call.clone(), outcome: ToolOutcome::Interrupted });
+    let turns = state.running.iter().chain(&state.waiting);
+    let turns =
+        turns.map(|turn| Event::TurnFinished { turn: *turn, reason: StopReason::Interrupted });
+    questions.chain(calls).chain(turns).collect()
+}
+
+/// Time after which the model is told that files may have changed meanwhile.
+const PAUSE: Millis = 60 * 60 * 1000;
+
+/// Text for the model after such a time.
+const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
+                           processes may have changed since.";
+
+/// Returns the events with which a session goes on in another process, with this model and mode.
+pub(super) fn resume(
+    state: &SessionState,
+    last_activity: Option<Millis>,
+    model: &str,
+    (mode, set): (Mode, Mode),
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    if state.model != model {
+        events.push(Event::ModelChanged { model: model.to_owned() });
+    }
+    if state.mode != mode || state.before_plan.is_some() {
+        let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| set);
+        events.push(Event::ModeChanged { mode, before_plan });
+    }
+    // What was allowed to another process is asked again: who goes on may be somebody else.
+    let removed = state.always.iter().map(|scope| Event::AlwaysRemoved { scope: scope.clone() });
+    events.extend(removed);
+    if !state.always.is_empty() {
+        let count = state.always.len();
+        let answers = if count == 1 { "1 answer" } else { &format!("{count} answers") };
+        events.push(Event::Notice(format!(
+            "{answers} of last time (\"always allow\") no longer counts: you will be asked again."
+        )));
+    }
+    if last_activity.is_some_and(|last| log::now() - last > PAUSE) {
+        events.push(Event::ToldNext(AFTER_PAUSE.to_owned()));
+    }
+    events
+}

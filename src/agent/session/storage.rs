@@ -1,0 +1,157 @@
+//! The place of a session's log: nowhere, or a store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::event::{Event, SessionStarted};
+use super::keep::{keep_new, keep_on};
+use super::log::{Log, Shelf};
+use super::recover::StoredSession;
+use super::store::{Claim, Head, Store};
+use crate::permission::Mode;
+
+/// The place where a session's log is kept.
+#[derive(Default)]
+pub enum Storage {
+    /// Nowhere: the conversation ends with the process.
+    #[default]
+    Nowhere,
+    /// A store, from the first prompt on.
+    New {
+        /// The session's id there, a UUID.
+        id: String,
+        /// The store.
+        store: Arc<dyn Store>,
+    },
+    /// The store that the session was read from.
+    Stored(Box<StoredSession>),
+}
+
+/// A log, and what will keep it.
+pub(super) struct OpenedLog {
+    pub(super) id: String,
+    pub(super) log: Log,
+    storing: Storing,
+}
+
+enum Storing {
+    Nowhere,
+    New(Arc<dyn Store>, SessionStarted),
+    Stored(Box<dyn Claim>, u64),
+}
+
+impl Storage {
+    /// Returns the directory for the session's files, if it has one that outlives the process.
+    pub fn directory(&self) -> Option<PathBuf> {
+        match self {
+            Self::Nowhere => None,
+            Self::New { id, store } => store.directory(id),
+            Self::Stored(stored) => stored.directory.clone(),
+        }
+    }
+
+    /// Returns the id of the model that answered last, if the session is not new.
+    pub fn model(&self) -> Option<&str> {
+        match self {
+            Self::Stored(stored) => Some(&stored.state.model),
+            Self::Nowhere | Self::New { .. } => None,
+        }
+    }
+
+    /// Returns the approval mode to begin with: plan mode goes on after a restart, and what was
+    /// allowed beyond the settings does not.
+    pub(super) fn mode(&self, set: Mode) -> Mode {
+        match self {
+            Self::Stored(stored) if stored.state.mode == Mode::Plan => Mode::Plan,
+            _ => set,
+        }
+    }
+
+    /// Opens the log: with its first event, if the session is new.
+    pub(super) fn open(
+        self,
+        shelf: Shelf,
+        started: impl FnOnce(String) -> SessionStarted,
+    ) -> OpenedLog {
+        let (id, store) = match self {
+            Self::Stored(stored) => {
+                let StoredSession { head, log, claim, state, notices, .. } = *stored;
+                let storing = Storing::Stored(claim, state.turns);
+                if log.len() == 0 {
+                    // The process ended between the head and the first event.
+                    log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
+                }
+                for notice in notices {
+                    log.append(Event::Notice(notice));
+                }
+                return OpenedLog { id: head.id, log, storing };
+            }
+            Self::New { id, store } => (id, Some(store)),
+            Self::Nowhere => (uuid::Uuid::now_v7().to_string(), None),
+        };
+        let log = Log::new(shelf);
+        let started = started(id.clone());
+        log.append(Event::SessionStarted(Arc::new(started.clone())));
+        let storing = match store {
+            Some(store) => {
+                log.stored_from_prompt();
+                Storing::New(store, started)
+            }
+            None => Storing::Nowhere,
+        };
+        OpenedLog { id, log, storing }
+    }
+}
+
+impl OpenedLog {
+    /// Begins to keep the log, until the session is closed or dropped.
+    pub(super) fn keep(self) -> Keeping {
+        let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (log, closing) = (self.log, closed.clone());
+        match self.storing {
+            Storing::Nowhere => {}
+            Storing::New(store, started) => {
+                let head = move |title: &str| Head {
+                    id: started.id,
+                    created: super::log::now(),
+                    directory: started.directory,
+                    title: title.to_owned(),
+                    by: started.by,
+                    from: None,
+                };
+                tasks.spawn(keep_new(store, log, head, closing));
+            }
+            Storing::Stored(claim, turns) => {
+                tasks.spawn(keep_on(claim, turns, log, closing));
+            }
+        }
+        tasks.close();
+        Keeping { closed: closed.drop_guard(), tasks }
+    }
+}
+
+/// The keeping of a session's log, which ends with the session.
+pub(super) struct Keeping {
+    closed: DropGuard,
+    tasks: TaskTracker,
+}
+
+impl Keeping {
+    /// Has the rest stored, and the session let go.
+    pub(super) fn close(&self) {
+        self.closed.token().cancel();
+    }
+
+    /// Waits until all is stored and the session is let go, once it is closed.
+    pub(super) async fn ended(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// Returns `true` if all is stored and the session is let go.
+    pub(super) fn has_ended(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}

@@ -1,0 +1,107 @@
+//! The stored session that a person means.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::session::{Listed, Query, Store, StoreError};
+
+/// The session to work in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedSession {
+    /// A new one.
+    New,
+    /// The stored one of the directory that changed last.
+    Newest,
+    /// The stored one with this id, a beginning of it, this number in the list of the directory, or
+    /// these words in its title.
+    Named(String),
+}
+
+/// Reason why no session is found.
+#[derive(Debug)]
+pub enum FindError {
+    /// There is none in the directory.
+    NoneHere,
+    /// None is called so.
+    Unknown(String),
+    /// Several are; their ids and titles.
+    Several(String, Vec<(String, String)>),
+    /// The store cannot be read.
+    Store(StoreError),
+}
+
+/// Maximum number of sessions that an error names.
+const NAMED: usize = 5;
+
+impl fmt::Display for FindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoneHere => {
+                write!(
+                    f,
+                    "there is no stored session of this directory; `tandem sessions list --all` shows those of others"
+                )
+            }
+            Self::Unknown(name) => {
+                write!(
+                    f,
+                    "there is no stored session `{name}`; `tandem sessions list --all` shows all"
+                )
+            }
+            Self::Several(name, sessions) => {
+                write!(f, "several stored sessions match `{name}`; give more of the id:")?;
+                for (id, title) in sessions.iter().take(NAMED) {
+                    write!(f, "\n  {id}  {title}")?;
+                }
+                Ok(())
+            }
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FindError {}
+
+/// Finds the stored session that a person means who works in a directory.
+pub async fn find(
+    store: &dyn Store,
+    directory: &Path,
+    wanted: &WantedSession,
+) -> Result<Listed, FindError> {
+    let here = Query { directory: Some(directory.to_owned()), ..Query::default() };
+    let name = match wanted {
+        WantedSession::New => return Err(FindError::NoneHere),
+        WantedSession::Newest => {
+            let newest = store.list(&Query { most: Some(1), ..here }).await;
+            return newest.map_err(FindError::Store)?.pop().ok_or(FindError::NoneHere);
+        }
+        WantedSession::Named(name) => name.trim(),
+    };
+    if let Ok(number) = name.parse::<usize>()
+        && let Some(skip) = number.checked_sub(1)
+    {
+        let numbered = store.list(&Query { skip, most: Some(1), ..here.clone() }).await;
+        if let Some(listed) = numbered.map_err(FindError::Store)?.pop() {
+            return Ok(listed);
+        }
+    }
+    let all = store.list(&Query::default()).await.map_err(FindError::Store)?;
+    let lower = name.to_lowercase();
+    let with_id: Vec<_> = all.iter().filter(|it| it.head.id.starts_with(&lower)).collect();
+    let with_title: Vec<_> =
+        all.iter().filter(|it| it.title.to_lowercase().contains(&lower)).collect();
+    let is_id = |it: &&&Listed| it.head.id == lower;
+    let matching = match with_id.iter().find(is_id) {
+        Some(exact) => vec![*exact],
+        None if with_id.is_empty() => with_title,
+        None => with_id,
+    };
+    match matching[..] {
+        [] => Err(FindError::Unknown(name.to_owned())),
+        [one] => Ok(one.clone()),
+        _ => {
+            let named = matching.iter().map(|it| (it.head.id.clone(), it.title.clone())).collect();
+            Err(FindError::Several(name.to_owned(), named))
+        }
+    }
+}

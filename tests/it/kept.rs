@@ -1,0 +1,422 @@
+//! Sessions that are kept: what is in the store when, and how a session goes on after a restart.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use serde_json::json;
+use tandem_agent::session::{
+    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, Query, Session, StopReason, Store,
+    StoreError, Stored, StoredLog, ToolOutcome,
+};
+use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
+use tandem_model::{Call, Chunk, Error};
+use tandem_store::FileStore;
+use tandem_tools::{Access, Tool, ToolKind, ToolOutput};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::fakes::{Fake, Spy, is_end, parts, text, until};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A store in a directory of its own.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn store(&self) -> Arc<FileStore> {
+        Arc::new(FileStore::new(self.dir.path().to_owned()))
+    }
+
+    fn log(&self, id: &str) -> PathBuf {
+        self.dir.path().join(id).join("log.jsonl")
+    }
+}
+
+type Answers = Vec<Vec<Result<Chunk, Error>>>;
+
+fn says(words: &str) -> Vec<Result<Chunk, Error>> {
+    vec![Ok(Chunk::Text(words.to_owned()))]
+}
+
+fn calls(ids: &[&str]) -> Vec<Result<Chunk, Error>> {
+    let call = |id: &&str| {
+        let (name, id) = ("look".to_owned(), (*id).to_owned());
+        Ok(Chunk::Call(Call { id, name, args: json!({}) }))
+    };
+    let mut chunks = says("looking");
+    chunks.extend(ids.iter().map(call));
+    chunks
+}
+
+/// A registry whose sessions are kept in this store; returns what the model is told, too.
+fn registry(
+    store: Arc<dyn Store>,
+    answers: Answers,
+    tools: Vec<Fake>,
+) -> (Arc<Sessions>, Arc<Mutex<Vec<String>>>) {
+    let (model, told) = Spy::new(answers);
+    let make = move |_: &SessionRequest, storage| {
+        let tool = |fake: &Fake| -> Arc<dyn Tool> { Arc::new(fake.clone()) };
+        let tools = tools.iter().map(tool).collect();
+        Ok(Session::new(Parts { tools, storage, ..parts(Arc::clone(&model) as _) }))
+    };
+    let limits = SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 };
+    (Sessions::with_store(Arc::new(make), limits, Some(store)), told)
+}
+
+fn look() -> Fake {
+    Fake::new("look", ToolKind::Read, Access::Nothing)
+}
+
+fn create(sessions: &Sessions) -> Arc<LoadedSession> {
+    sessions.create(&SessionRequest::default(), |_| ()).unwrap()
+}
+
+async fn load(sessions: &Sessions, id: &str) -> Arc<LoadedSession> {
+    sessions.load(id, |_| ()).await.unwrap().unwrap()
+}
+
+/// Has a prompt answered.
+async fn ask(loaded: &LoadedSession, prompt: &str) {
+    let session = loaded.session();
+    let mut log = session.events(session.position());
+    session.prompt(text(prompt), Origin::Terminal);
+    timeout(LONG, until(&mut log, is_end)).await.unwrap();
+}
+
+/// Ends a registry as the program does.
+async fn end(sessions: &Sessions) {
+    sessions.close("the test is over");
+    timeout(LONG, sessions.saved()).await.unwrap();
+}
+
+/// Returns the events of a session, with their indexes.
+fn events(session: &Session) -> Vec<(usize, Event)> {
+    let mut log = session.events(0);
+    let entries = std::iter::from_fn(|| log.try_next_entry());
+    entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
+}
+
+/// Returns the events that are in a store.
+async fn stored(store: &dyn Store, id: &str) -> Vec<(usize, Event)> {
+    let mut log = store.read(id).await.unwrap();
+    let mut events = Vec::new();
+    while let Some(pieces) = log.next().await {
+        for piece in pieces.unwrap() {
+            let Stored::Batch(batch) = piece else { panic!("{piece:?}") };
+            let indexes = batch.first..;
+            events.extend(indexes.zip(batch.events.into_iter().map(|(_, event)| (*event).clone())));
+        }
+    }
+    events
+}
+
+#[tokio::test]
+async fn all_of_a_session_is_stored_when_its_end_is_shown() {
+    let place = Place::new();
+    let answers = vec![calls(&["a", "b"]), says("done"), says("again")];
+    let (sessions, _) = registry(place.store(), answers, vec![look()]);
+    let loaded = create(&sessions);
+    for prompt in ["one", "two"] {
+        ask(&loaded, prompt).await;
+        assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+    }
+    let listed = place.store().list(&Query::default()).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((&*listed[0].title, listed[0].turns), ("one", 2));
+    assert_eq!(&listed[0].head.directory, &loaded.session().roots()[0]);
+}
+
+#[tokio::test]
+async fn a_session_without_a_prompt_leaves_nothing() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), Vec::new(), Vec::new());
+    let loaded = create(&sessions);
+    loaded.session().set_mode(tandem_agent::permission::Mode::Plan).unwrap();
+    end(&sessions).await;
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
+}
+
+/// What a model is told with its last request in a conversation of two prompts, with a restart
+/// between them or not. Without the words of the restart.
+async fn told_at_the_end(restarts: bool) -> Vec<String> {
+    let place = Place::new();
+    let before = vec![calls(&["a", "b"]), says("done")];
+    let (sessions, told) = registry(place.store(), before.clone(), vec![look()]);
+    let loaded = create(&sessions);
+    let id = loaded.id().to_owned();
+    if restarts {
+        ask(&loaded, "one").await;
+        end(&sessions).await;
+        drop(loaded);
+        let (sessions, told) = registry(place.store(), vec![says("again")], vec![look()]);
+        let loaded = load(&sessions, &id).await;
+        ask(&loaded, "two").await;
+        return told.lock().unwrap().clone();
+    }
+    let (all, told_all) = registry(
+        Place::new().store(),
+        before.into_iter().chain([says("again")]).collect(),
+        vec![look()],
+    );
+    drop((told, loaded));
+    let loaded = create(&all);
+    ask(&loaded, "one").await;
+    ask(&loaded, "two").await;
+    told_all.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn after_a_restart_the_model_is_told_what_it_would_have_been_told() {
+    let stayed = told_at_the_end(false).await;
+    assert_eq!(stayed.len(), 5);
+    assert_eq!(told_at_the_end(true).await, stayed);
+}
+
+#[tokio::test]
+async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and_goes_on() {
+    let place = Place::new();
+    let answers = vec![calls(&["a", "b"]), says("done"), calls(&["c"]), says("done")];
+    let (sessions, _) = registry(place.store(), answers, vec![look()]);
+    let loaded = create(&sessions);
+    ask(&loaded, "one").await;
+    ask(&loaded, "two").await;
+    let id = loaded.id().to_owned();
+    let whole = events(loaded.session());
+    end(&sessions).await;
+    let log = fs::read(place.log(&id)).unwrap();
+    let head = log.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    // After each line, and here and there in one: what is left of a line is cut off at any byte.
+    let is_cut = |cut: &usize| log[cut - 1] == b'\n' || cut % 61 == 0;
+    for cut in (head..=log.len()).filter(is_cut) {
+        let place = Place::new();
+        fs::create_dir(place.dir.path().join(&id)).unwrap();
+        fs::write(place.log(&id), &log[..cut]).unwrap();
+        let (sessions, told) = registry(place.store(), vec![says("on")], vec![look()]);
+        let loaded = load(&sessions, &id).await;
+        let session = loaded.session();
+        let opened = events(session);
+        let same = opened.iter().zip(&whole).take_while(|(opened, whole)| opened == whole).count();
+        assert_eq!(session.running(), None);
+        ends_everything(&opened);
+        // Only what ends something, and what is said of it, was added.
+        for (_, event) in &opened[same..] {
+            let is_end = matches!(
+                event,
+                Event::CallFinished { outcome: ToolOutcome::Interrupted, .. }
+                    | Event::TurnFinished { reason: StopReason::Interrupted, .. }
+                    | Event::Notice(_)
+                    | Event::SessionStarted(_)
+            );
+            assert!(is_end, "{event:?} after a cut at {cut}");
+        }
+        ask(&loaded, "on?").await;
+        let told = told.lock().unwrap();
+        // Each answer's calls have their results right behind them.
+        for (n, message) in told.iter().enumerate() {
+            let has_calls = message.starts_with("assistant") && !message.ends_with("[]");
+            let has_results = told.get(n + 1).is_some_and(|next| next.starts_with("results"));
+            assert_eq!(has_calls, has_results, "{told:#?}");
+        }
+        end(&sessions).await;
+        ends_everything(&events(session));
+    }
+}
+
+/// Checks that each turn and each call that begins ends once.
+fn ends_everything(events: &[(usize, Event)]) {
+    let (mut turns, mut open) = (Vec::new(), Vec::new());
+    for (_, event) in events {
+        match event {
+            Event::TurnQueued { turn, .. } => turns.push(*turn),
+            Event::TurnFinished { turn, .. } => {
+                let at = turns.iter().position(|open| open == turn).unwrap();
+                turns.remove(at);
+            }
+            Event::AnswerFinished { calls, .. } => {
+                open.extend(calls.iter().map(|call| call.id.clone()));
+            }
+            Event::CallFinished { call, .. } => {
+                let at = open.iter().position(|open| open == call).unwrap();
+                open.remove(at);
+            }
+            _ => {}
+        }
+    }
+    assert!(turns.is_empty() && open.is_empty(), "{turns:?} {open:?}");
+}
+
+#[tokio::test]
+async fn an_unloaded_session_is_loaded_when_somebody_asks() {
+    let place = Place::new();
+    let (sessions, told) = registry(place.store(), vec![says("one"), says("two")], Vec::new());
+    // A name that a client has chosen.
+    let (loaded, _) =
+        sessions.open_or_create("mine/..", &SessionRequest::default(), |_| ()).unwrap();
+    ask(&loaded, "first").await;
+    drop(loaded);
+    assert!(sessions.delete("mine/.."));
+    assert!(sessions.open("mine/..").is_none());
+    let again = load(&sessions, "mine/..").await;
+    assert_eq!(again.id(), "mine/..");
+    ask(&again, "second").await;
+    assert_eq!(told.lock().unwrap().len(), 3);
+    assert!(sessions.load("other", |_| ()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_has_open_is_refused_with_its_owner() {
+    let place = Place::new();
+    let (first, _) = registry(place.store(), vec![says("one")], Vec::new());
+    let loaded = create(&first);
+    ask(&loaded, "first").await;
+    let (second, _) = registry(place.store(), Vec::new(), Vec::new());
+    let refused = second.load(loaded.id(), |_| ()).await.err();
+    let Some(LoadError::Store(StoreError::Held(holder))) = refused else { panic!("{refused:?}") };
+    assert_eq!(holder, Holder { pid: std::process::id(), port: None });
+    end(&first).await;
+    load(&second, loaded.id()).await;
+}
+
+/// A store that does as a test says.
+struct Faulty {
+    inner: Arc<FileStore>,
+    /// `false` while appending waits.
+    goes_on: watch::Sender<bool>,
+    fails: Arc<AtomicBool>,
+}
+
+impl Faulty {
+    fn new(inner: Arc<FileStore>) -> Arc<Self> {
+        Arc::new(Self { inner, goes_on: watch::Sender::new(true), fails: Arc::default() })
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        let claim = self.inner.create(head).await?;
+        let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
+        Ok(Box::new(FaultyClaim { claim, goes_on, fails }))
+    }
+
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        self.inner.claim(id).await
+    }
+
+    async fn head(&self, id: &str) -> Result<Head, StoreError> {
+        self.inner.head(id).await
+    }
+
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
+        self.inner.read(id).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        self.inner.list(query).await
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StoreError> {
+        self.inner.delete(id).await
+    }
+
+    fn directory(&self, id: &str) -> Option<PathBuf> {
+        self.inner.directory(id)
+    }
+}
+
+struct FaultyClaim {
+    claim: Box<dyn Claim>,
+    goes_on: watch::Receiver<bool>,
+    fails: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Claim for FaultyClaim {
+    fn next(&self) -> usize {
+        self.claim.next()
+    }
+
+    fn repaired(&self) -> Option<&str> {
+        None
+    }
+
+    async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
+        self.goes_on.wait_for(|goes_on| *goes_on).await.unwrap();
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
+        }
+        self.claim.append(batches).await
+    }
+
+    async fn sync(&mut self) -> Result<(), StoreError> {
+        self.claim.sync().await
+    }
+
+    async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError> {
+        self.claim.announce(holder).await
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
+    let place = Place::new();
+    let store = Faulty::new(place.store());
+    let ran = Arc::new(AtomicUsize::new(0));
+    let runs = Arc::clone(&ran);
+    let tool = Fake::new("look", ToolKind::Edit, Access::Nothing).running(move |_| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        async { Ok(ToolOutput::new("ran", "ran")) }
+    });
+    let answers = vec![says("one"), calls(&["a"]), says("done")];
+    let (sessions, _) = registry(Arc::clone(&store) as _, answers, vec![tool]);
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    let shown = events(loaded.session()).len();
+    store.goes_on.send_replace(false);
+    let mut log = loaded.session().events(shown);
+    loaded.session().prompt(text("second"), Origin::Terminal);
+    // The turn gets as far as the call; nothing more happens however long that takes.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(loaded.session().position() > shown);
+    assert_eq!((events(loaded.session()).len(), ran.load(Ordering::SeqCst)), (shown, 0));
+    store.goes_on.send_replace(true);
+    timeout(LONG, until(&mut log, is_end)).await.unwrap();
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_is_said_once_and_tried_again() {
+    let place = Place::new();
+    let store = Faulty::new(place.store());
+    let answers = vec![says("one"), says("two"), says("three"), says("four")];
+    let (sessions, _) = registry(Arc::clone(&store) as _, answers, Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    store.fails.store(true, Ordering::SeqCst);
+    ask(&loaded, "second").await;
+    ask(&loaded, "third").await;
+    let notices = |events: Vec<(usize, Event)>| {
+        let is_notice = |(_, event): &(usize, Event)| matches!(event, Event::Notice(_));
+        events.into_iter().filter(is_notice).count()
+    };
+    assert_eq!(notices(events(loaded.session())), 1);
+    store.fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    ask(&loaded, "fourth").await;
+    assert_eq!(notices(events(loaded.session())), 2);
+    assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+}
