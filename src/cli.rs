@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Su
 use serde_json::Value;
 
 use tandem_agent::permission::Mode;
+use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_settings::limits::{self, Change};
@@ -155,6 +156,13 @@ pub(crate) struct AgentArgs {
         group = "one_prompt"
     )]
     pub(crate) prompt: Option<String>,
+    /// Go on with the newest conversation of this directory
+    #[arg(short, long, group = "wanted_session")]
+    pub(crate) r#continue: bool,
+    /// Go on with a stored conversation: its id or the beginning of it, its number in `tandem sessions`,
+    /// or words of its title
+    #[arg(short, long, value_name = "SESSION", group = "wanted_session")]
+    pub(crate) resume: Option<String>,
     /// Output format of -p: text, json (one object at the end), stream-json (one object a line, as
     /// events happen)
     #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
@@ -338,6 +346,15 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 }
 
 impl AgentArgs {
+    /// Returns the session to go on with, if one is asked for.
+    pub(crate) fn wanted_session(&self) -> WantedSession {
+        match &self.resume {
+            Some(text) => WantedSession::Named(text.clone()),
+            None if self.r#continue => WantedSession::Newest,
+            None => WantedSession::New,
+        }
+    }
+
     /// Returns `true` if one prompt is run and no more, even in a terminal.
     pub(crate) fn one_prompt(&self) -> bool {
         self.prompt.is_some() || self.output_format != Format::default()

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::ending::{EndSignals, ExitReason};
+use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::authenticate;
 use super::making::Making;
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
@@ -111,10 +111,14 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.programs = serve.allow_auto_execute;
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
-    let sessions = Sessions::new(
-        maker(serve, making)?,
-        SessionLimits { loaded: limits.a2a.sessions, idle: Some(limits.a2a.session_idle) },
-    );
+    let store = making.store();
+    let loaded = SessionLimits {
+        loaded: limits.a2a.sessions,
+        idle: Some(limits.a2a.session_idle),
+        log_bytes: limits.log_bytes,
+    };
+    let registry = Sessions::with_store(maker(serve, making)?, loaded, store);
+    let sessions = Arc::clone(&registry);
     let sessions = ServedSessions::PerContext { sessions, question: limits.a2a.question };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);
@@ -135,6 +139,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         never = hurry => match never {},
     };
     supervisor.end_all().await;
+    saved(&registry).await;
     served.context("the server failed")??;
     Ok(ExitReason::Signal(signal))
 }
@@ -149,7 +154,7 @@ fn maker(serve: &ServeArgs, making: Making) -> anyhow::Result<MakeSession> {
     let allowed =
         Workspace::new(&roots[0], &roots[1..]).context("cannot serve these directories")?;
     let auto_execute = serve.allow_auto_execute;
-    Ok(Arc::new(move |request: &SessionRequest| {
+    Ok(Arc::new(move |request: &SessionRequest, storage| {
         let directory = request.directory.as_deref().unwrap_or(allowed.root());
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
@@ -159,7 +164,7 @@ fn maker(serve: &ServeArgs, making: Making) -> anyhow::Result<MakeSession> {
         } else {
             settings.general.default_approval_mode
         };
-        making.session(&settings, workspace, mode, true).map_err(|err| format!("{err:#}"))
+        making.session(&settings, workspace, mode, true, storage).map_err(|err| format!("{err:#}"))
     }))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::a2a::SessionServer;
-use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained};
+use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, saved};
 use super::keys::authenticate;
 use super::making::Making;
 use crate::cli::AgentArgs;
@@ -24,7 +24,7 @@ const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the message
 pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let (sessions, loaded) = making.one_session(agent, &settings)?;
+    let (sessions, loaded) = making.one_session(agent, &settings).await?;
     let session = loaded.session();
     let Making { credentials, supervisor, .. } = &making;
     let limits = making.limits(&settings);
@@ -82,5 +82,6 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     }
     joined.end().await;
     supervisor.end_all().await;
+    saved(&sessions).await;
     Ok(end)
 }

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use tandem_agent::sessions::Sessions;
 use tandem_wire::stdio;
 
 /// Maximum time for the last answers when the end has come: a cancelled call may take a second.
@@ -30,6 +31,13 @@ pub(crate) enum ExitReason {
     Signal(i32),
     /// The prompt of a run without a person came to nothing; the exit code.
     Failed(i32),
+}
+
+/// Waits until all of the sessions, which are closed, is stored; for some time.
+pub(super) async fn saved(sessions: &Sessions) {
+    if tokio::time::timeout(LAST_WORDS, sessions.saved()).await.is_err() {
+        tracing::warn!("not all of the conversation could be stored in time");
+    }
 }
 
 /// Waits until the input has ended and the time for what was asked for is up too.

@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use super::a2a::SessionServer;
-use super::ending::{EndSignals, ExitReason, LAST_WORDS, unread};
+use super::ending::{EndSignals, ExitReason, LAST_WORDS, saved, unread};
 use super::making::Making;
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
@@ -73,6 +73,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
         }
         joined.end().await;
         making.supervisor.end_all().await;
+        saved(&sessions).await;
     };
     tokio::select! {
         () = last_words => {}
@@ -90,7 +91,7 @@ async fn prepare(
     settings: &Settings,
 ) -> Result<(Arc<Sessions>, Arc<LoadedSession>, Vec<PromptPart>), String> {
     let (sessions, loaded) =
-        making.one_session(agent, settings).map_err(|err| format!("{err:#}"))?;
+        making.one_session(agent, settings).await.map_err(|err| format!("{err:#}"))?;
     let input = if stdin().is_terminal() {
         String::new()
     } else {

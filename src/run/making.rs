@@ -11,13 +11,16 @@ use super::{parts, servers};
 use crate::cli::{AgentArgs, WorkArgs};
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{Parts, Session, Upkeep};
-use tandem_agent::sessions::{LoadedSession, SessionLimits, SessionRequest, Sessions};
+use tandem_agent::session::{Parts, Session, Storage, Store, Upkeep};
+use tandem_agent::sessions::{
+    LoadedSession, SessionLimits, SessionRequest, Sessions, WantedSession, find,
+};
 use tandem_mcp::{self as mcp, Hub};
-use tandem_model::Model;
+use tandem_model::{Model, Models as _};
 use tandem_net as net;
 use tandem_settings::limits::Limits;
 use tandem_settings::{self as config, Credentials, Env, Settings};
+use tandem_store::FileStore;
 use tandem_tools::Host;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
@@ -71,9 +74,14 @@ impl Making {
         Ok((models.first(settings)?, models))
     }
 
-    /// Makes the registry of a program that has one session, and that session, in the working
-    /// directory.
-    pub(super) fn one_session(
+    /// Returns the store of sessions, unless sessions are not to be stored.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        Some(Arc::new(FileStore::new(self.env().sessions_dir()?)))
+    }
+
+    /// Makes the registry of a program that has one session, and that session: a new one in the
+    /// working directory, or the stored one that is asked for.
+    pub(super) async fn one_session(
         &self,
         agent: &AgentArgs,
         settings: &Settings,
@@ -82,21 +90,55 @@ impl Making {
         let included: Vec<_> =
             agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
         let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
-        let maker = move |_: &SessionRequest| {
+        let log_bytes = self.limits(&settings).log_bytes;
+        let maker = move |request: &SessionRequest, storage: Storage| {
+            // A stored session goes on where it was, whatever directory this process is in.
+            let elsewhere = request.directory.as_deref().map(|dir| making.in_directory(dir));
+            let (making, settings) = match &elsewhere {
+                Some((making, settings)) => (making, settings),
+                None => (&making, &settings),
+            };
             let settings_first = settings.context.include_directories.iter().chain(&included);
             let directories: Vec<_> = settings_first.cloned().collect();
             let workspace = Workspace::new(making.directory(), &directories);
             let mode = settings.general.default_approval_mode;
             workspace
                 .context("cannot work in that directory")
-                .and_then(|workspace| making.session(&settings, workspace, mode, interactive))
+                .and_then(|workspace| {
+                    making.session(settings, workspace, mode, interactive, storage)
+                })
                 .map_err(|err| format!("{err:#}"))
         };
-        let limits = SessionLimits { loaded: 1, idle: None };
-        let sessions = Sessions::new(Arc::new(maker), limits);
-        let session = sessions.create(&SessionRequest::default(), |_| ());
-        let session = session.map_err(|error| anyhow!(error.to_string()))?;
+        let limits = SessionLimits { loaded: 1, idle: None, log_bytes };
+        let sessions = Sessions::with_store(Arc::new(maker), limits, self.store());
+        let session = match self.wanted(agent, &sessions).await? {
+            Some(id) => {
+                let loaded = sessions.load(&id, |_| ()).await;
+                let loaded = loaded.map_err(|error| anyhow!(error.to_string()))?;
+                loaded.context("the session is gone")?
+            }
+            None => {
+                let session = sessions.create(&SessionRequest::default(), |_| ());
+                session.map_err(|error| anyhow!(error.to_string()))?
+            }
+        };
         Ok((sessions, session))
+    }
+
+    /// Returns the id of the stored session that the command line asks for, if it does.
+    async fn wanted(
+        &self,
+        agent: &AgentArgs,
+        sessions: &Sessions,
+    ) -> anyhow::Result<Option<String>> {
+        let wanted = agent.wanted_session();
+        if wanted == WantedSession::New {
+            return Ok(None);
+        }
+        let store =
+            sessions.store().context("sessions are not stored: `TANDEM_SESSIONS` is empty")?;
+        let found = find(&**store, self.directory(), &wanted).await;
+        found.map(|listed| Some(listed.head.id)).map_err(|error| anyhow!(error.to_string()))
     }
 
     pub(super) fn session(
@@ -105,10 +147,20 @@ impl Making {
         workspace: Workspace,
         mode: Mode,
         interactive: bool,
+        storage: Storage,
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
-        let (model, models) = self.model(settings)?;
+        let (mut model, models) = self.model(settings)?;
+        // The model that answered last goes on, unless another is asked for, or it is gone.
+        if let Some(last) = storage.model().filter(|_| self.work.model.is_none())
+            && let Ok(last) = models.open(last)
+        {
+            model = last;
+        }
+        let scratch = storage
+            .directory()
+            .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::stored);
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
         let tools = parts::tools(settings, &memory, search);
@@ -143,12 +195,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            host: Host::new(
-                workspace,
-                terminals,
-                Scratch::new(self.credentials.env().state_dir()),
-                limits.tools,
-            ),
+            host: Host::new(workspace, terminals, scratch, limits.tools),
             mode,
             policy,
             consent,
@@ -161,6 +208,7 @@ impl Making {
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
             today: Arc::new(today),
+            storage,
         }))
     }
 }

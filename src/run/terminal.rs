@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::a2a::SessionServer;
-use super::ending::{EndSignals, ExitReason};
+use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
 use super::making::Making;
 use super::models;
@@ -28,7 +28,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
     let env = making.env();
-    let (sessions, loaded) = making.one_session(agent, &settings)?;
+    let (sessions, loaded) = making.one_session(agent, &settings).await?;
     let session = loaded.session();
     let limits = making.limits(&settings);
     let joined = SessionServer::begin(agent, &loaded, &making.credentials, &limits).await?;
@@ -60,6 +60,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     sessions.close(CLOSING);
     joined.end().await;
     making.supervisor.end_all().await;
+    saved(&sessions).await;
     end
 }
 
