@@ -125,7 +125,7 @@ impl Session {
     /// Waits until all that has happened up to now outlives a loss of power, as far as the store can
     /// say. What is promised to somebody must.
     pub async fn synced(&self) {
-        self.engine.log.synced(self.position().saturating_sub(1)).await;
+        self.engine.log.synced(self.engine.log.len().saturating_sub(1)).await;
     }
 
     /// Waits until all of a session that was closed is stored, and others can open it.
@@ -138,9 +138,10 @@ impl Session {
         self.keeping.has_ended()
     }
 
-    /// Returns the number of events.
+    /// Returns the index after the last event that is kept: where a reader begins that wants only
+    /// what is to come.
     pub fn position(&self) -> usize {
-        self.engine.log.len()
+        self.engine.log.kept_len()
     }
 
     /// Records an event of a front end with tasks.

@@ -11,9 +11,10 @@ use futures::StreamExt as _;
 use serde_json::json;
 use tandem_agent::session::{
     Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, Query, Session, StopReason, Store,
-    StoreError, Stored, StoredLog, ToolOutcome,
+    StoreError, Stored, StoredLog, ToolOutcome, TurnId,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
+use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error};
 use tandem_store::FileStore;
 use tandem_tools::{Access, Tool, ToolKind, ToolOutput};
@@ -289,6 +290,26 @@ async fn a_session_that_another_process_has_open_is_refused_with_its_owner() {
     load(&second, loaded.id()).await;
 }
 
+#[tokio::test]
+async fn a_chunk_is_shown_though_nothing_follows_it() {
+    let place = Place::new();
+    let script = json!({ "when": "", "answers": [[{ "text": "begun" }, { "hang": null }]] });
+    let model = Arc::new(Replay::from_script(&script.to_string()).unwrap());
+    let make = move |_: &SessionRequest, storage| {
+        Ok(Session::new(Parts { storage, ..parts(Arc::clone(&model) as _) }))
+    };
+    let limits = SessionLimits { loaded: 99, idle: None, log_bytes: 1 << 20 };
+    let sessions = Sessions::with_store(Arc::new(make), limits, Some(place.store()));
+    for _ in 0..30 {
+        let loaded = create(&sessions);
+        let mut log = loaded.session().events(0);
+        loaded.session().prompt(text("go"), Origin::Terminal);
+        let is_chunk = |event: &Event| matches!(event, Event::Text(_));
+        timeout(LONG, until(&mut log, is_chunk)).await.unwrap();
+    }
+    end(&sessions).await;
+}
+
 /// A store that does as a test says.
 struct Faulty {
     inner: Arc<FileStore>,
@@ -391,8 +412,10 @@ async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
-    assert!(loaded.session().position() > shown);
-    assert_eq!((events(loaded.session()).len(), ran.load(Ordering::SeqCst)), (shown, 0));
+    let position = loaded.session().position();
+    let seen = (position, events(loaded.session()).len(), ran.load(Ordering::SeqCst));
+    assert_eq!(seen, (shown, shown, 0));
+    assert_eq!(loaded.session().running(), Some(TurnId(2)));
     store.goes_on.send_replace(true);
     timeout(LONG, until(&mut log, is_end)).await.unwrap();
     assert_eq!(ran.load(Ordering::SeqCst), 1);

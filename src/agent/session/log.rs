@@ -197,6 +197,11 @@ impl Log {
         Reader { shared: Arc::clone(&self.shared), count: count.subscribe(), next: from }
     }
 
+    /// Returns the index after the last event that is kept.
+    pub(super) fn kept_len(&self) -> usize {
+        *self.shared.kept.borrow()
+    }
+
     /// Waits until an event outlives the process.
     pub(super) async fn kept(&self, index: usize) {
         let mut kept = self.shared.kept.subscribe();
