@@ -184,7 +184,7 @@ async fn the_guard_goes_with_the_agent() {
     assert!(!Path::new(&format!("/proc/{}", children[0])).exists());
 }
 
-fn children_of(pid: u32) -> Vec<String> {
+pub(crate) fn children_of(pid: u32) -> Vec<String> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     children.split_whitespace().map(ToOwned::to_owned).collect()
 }

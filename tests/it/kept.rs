@@ -110,7 +110,7 @@ fn events(session: &Session) -> Vec<(usize, Event)> {
 }
 
 /// Returns the events that are in a store.
-async fn stored(store: &dyn Store, id: &str) -> Vec<(usize, Event)> {
+pub(crate) async fn stored(store: &dyn Store, id: &str) -> Vec<(usize, Event)> {
     let mut log = store.read(id).await.unwrap();
     let mut events = Vec::new();
     while let Some(pieces) = log.next().await {
@@ -236,7 +236,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
 }
 
 /// Checks that each turn and each call that begins ends once.
-fn ends_everything(events: &[(usize, Event)]) {
+pub(crate) fn ends_everything(events: &[(usize, Event)]) {
     let (mut turns, mut open) = (Vec::new(), Vec::new());
     for (_, event) in events {
         match event {

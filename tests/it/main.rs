@@ -30,6 +30,7 @@ mod gemini;
 mod headless;
 mod hidden;
 mod kept;
+mod killed;
 mod lifecycle;
 mod login;
 mod login_page;
