@@ -44,6 +44,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
     let _logs = logs(cli, terminal)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { run::outlive_size_limit() });
     match &cli.command {
         Some(Command::Login { provider }) => {
             return runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done);

@@ -24,7 +24,7 @@ use anyhow::Context as _;
 pub(crate) use self::a2a::serve;
 pub(crate) use self::attach::attach;
 pub(crate) use self::editor::editor;
-pub(crate) use self::ending::{BAD_INPUT, ExitReason};
+pub(crate) use self::ending::{BAD_INPUT, ExitReason, outlive_size_limit};
 pub(crate) use self::headless::headless;
 pub(crate) use self::keys::{login, logout};
 use self::making::{env, set_up};

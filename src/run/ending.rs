@@ -18,6 +18,14 @@ pub(crate) const BAD_INPUT: i32 = 42;
 /// Time between two checks whether anybody reads, where nothing tells.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Has a write beyond the limit of a file's size fail like one to a full disk, instead of ending the
+/// process. Programs that are started from here are ended by it as ever: a handler isn't inherited.
+/// Needs the runtime.
+pub(crate) fn outlive_size_limit() {
+    // That it is handled is all: nobody waits for it. If it cannot be, only such a limit does harm.
+    let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+}
+
 /// Way in which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitReason {
