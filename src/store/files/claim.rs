@@ -1,8 +1,8 @@
 //! A session's files, open for writing.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ struct LogWriter {
     synced: u64,
     /// Set when the disk has lost data that it had accepted: what it says afterwards means nothing.
     lost: bool,
+    /// `true` if half a line may be behind the last whole one.
+    torn: bool,
 }
 
 impl FileClaim {
@@ -47,16 +49,16 @@ impl FileClaim {
         make_dir(dir)?;
         let mut options = OpenOptions::new();
         let options = options.append(true).read(true).create_new(true).mode(0o600);
-        let mut file = options.open(dir.join(LOG))?;
-        lock(&file, dir)?;
-        write_owner(dir, &Holder { pid: std::process::id(), port: None })?;
-        let line = lines::write_head(head).map_err(io::Error::from)?;
-        file.write_all(&line)?;
-        // Else a loss of power could take the files' names, however often their contents are synced.
-        for dir in [dir, root] {
-            File::open(dir)?.sync_all()?;
-        }
-        Ok(Self::new(dir, file, line.len() as u64, 0, None))
+        let file = options.open(dir.join(LOG))?;
+        let begun = begin(&file, root, dir, head);
+        let bytes = begun.inspect_err(|_| {
+            // Without its head it is no session. Files of it may be there, and stay.
+            for name in [LOG, OWNER] {
+                let _ = fs::remove_file(dir.join(name));
+            }
+            let _ = fs::remove_dir(dir);
+        })?;
+        Ok(Self::new(dir, file, bytes, 0, None))
     }
 
     /// Opens a session's log, and cuts off what an unclean end has left of a line.
@@ -86,7 +88,7 @@ impl FileClaim {
         next: usize,
         repaired: Option<String>,
     ) -> Box<dyn Claim> {
-        let log = LogWriter { file, bytes, synced: 0, lost: false };
+        let log = LogWriter { file, bytes, synced: 0, lost: false, torn: false };
         Box::new(Self { dir: dir.to_owned(), log: Arc::new(Mutex::new(log)), next, repaired })
     }
 }
@@ -130,13 +132,21 @@ impl Drop for FileClaim {
 impl LogWriter {
     fn append(&mut self, batches: &[Batch]) -> io::Result<()> {
         self.check()?;
+        // A file without a name takes everything, and is gone with the process.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(ErrorKind::NotFound, "somebody has removed its file"));
+        }
         let mut bytes = Vec::new();
         for batch in batches {
             lines::write_batch(batch, &mut bytes)?;
         }
+        if self.torn {
+            self.file.set_len(self.bytes)?;
+            self.torn = false;
+        }
         if let Err(err) = self.file.write_all(&bytes) {
             // Half a line must not stay: the next one would be joined to it.
-            self.file.set_len(self.bytes)?;
+            self.torn = self.file.set_len(self.bytes).is_err();
             return Err(err);
         }
         self.bytes += bytes.len() as u64;
@@ -160,6 +170,19 @@ impl LogWriter {
         }
         Ok(())
     }
+}
+
+/// Takes the lock of a new log and writes its head; returns the bytes of that.
+fn begin(mut file: &File, root: &Path, dir: &Path, head: &Head) -> Result<u64, StoreError> {
+    lock(file, dir)?;
+    write_owner(dir, &Holder { pid: std::process::id(), port: None })?;
+    let line = lines::write_head(head).map_err(io::Error::from)?;
+    file.write_all(&line)?;
+    // Else a loss of power could take the files' names, however often their contents are synced.
+    for dir in [dir, root] {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(line.len() as u64)
 }
 
 /// Finds the end of the last line that was written whole, and the index after its last event.
