@@ -327,6 +327,9 @@ impl Faulty {
 #[async_trait]
 impl Store for Faulty {
     async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
+        }
         let claim = self.inner.create(head).await?;
         let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
         Ok(Box::new(FaultyClaim { claim, goes_on, fails }))
@@ -421,6 +424,31 @@ async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
+/// Returns the number of notices to people.
+fn notices(session: &Session) -> usize {
+    let is_notice = |(_, event): &(usize, Event)| matches!(event, Event::Notice(_));
+    events(session).into_iter().filter(is_notice).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_a_new_session_is_said_once_and_tried_again() {
+    let place = Place::new();
+    let store = Faulty::new(place.store());
+    store.fails.store(true, Ordering::SeqCst);
+    let answers = vec![says("one"), says("two"), says("three")];
+    let (sessions, _) = registry(Arc::clone(&store) as _, answers, Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    ask(&loaded, "second").await;
+    assert_eq!(notices(loaded.session()), 1);
+    store.fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    ask(&loaded, "third").await;
+    assert_eq!(notices(loaded.session()), 2);
+    assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_is_said_once_and_tried_again() {
     let place = Place::new();
@@ -432,14 +460,10 @@ async fn a_store_that_refuses_is_said_once_and_tried_again() {
     store.fails.store(true, Ordering::SeqCst);
     ask(&loaded, "second").await;
     ask(&loaded, "third").await;
-    let notices = |events: Vec<(usize, Event)>| {
-        let is_notice = |(_, event): &(usize, Event)| matches!(event, Event::Notice(_));
-        events.into_iter().filter(is_notice).count()
-    };
-    assert_eq!(notices(events(loaded.session())), 1);
+    assert_eq!(notices(loaded.session()), 1);
     store.fails.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(11)).await;
     ask(&loaded, "fourth").await;
-    assert_eq!(notices(events(loaded.session())), 2);
+    assert_eq!(notices(loaded.session()), 2);
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
 }

@@ -57,13 +57,30 @@ pub(super) async fn keep_new(
         () = closed.cancelled() => return,
     }
     let head = head(&SessionState::of(&mut log.read(0)).title);
-    match store.create(&head).await {
-        Ok(claim) => Keeper::new(log, claim, 0).run(closed).await,
-        Err(err) => {
+    let mut is_failing = false;
+    let claim = loop {
+        let err = match store.create(&head).await {
+            Ok(claim) => break claim,
+            Err(err) => err,
+        };
+        if !std::mem::replace(&mut is_failing, true) {
             log.unstored();
             log.append(Event::Notice(not_saved(&err)));
         }
+        if closed.is_cancelled() {
+            return;
+        }
+        tokio::select! {
+            () = sleep(AGAIN) => {}
+            () = closed.cancelled() => {}
+        }
+    };
+    let mut keeper = Keeper { is_failing, ..Keeper::new(log, claim, 0) };
+    if is_failing {
+        // It has waited for this long enough.
+        keeper.write().await;
     }
+    keeper.run(closed).await;
 }
 
 /// Keeps the log of a session that was stored before.
