@@ -13,6 +13,7 @@ mod peers;
 mod process;
 mod pty;
 mod start;
+mod store;
 mod stream;
 mod subscribers;
 mod terminal;
@@ -28,7 +29,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 12] = [
+    let measures: [(&str, Measure); 18] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -41,6 +42,12 @@ fn main() {
         ("terminal: key to screen", terminal::keystroke),
         ("terminal: idle", terminal::idle),
         ("terminal: a long session", terminal::long_session),
+        ("store: append", store::append),
+        ("store: load", store::load),
+        ("store: list", store::list),
+        ("store: chunks", store::chunks),
+        ("store: start", store::start),
+        ("store: a slow model", store::slow),
     ];
     for (name, measure) in measures {
         if wanted.is_none_or(|wanted| name.contains(wanted.as_str())) {
