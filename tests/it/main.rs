@@ -20,6 +20,7 @@ mod commands;
 mod consent;
 mod context;
 mod credentials;
+mod disk;
 mod docs;
 mod edit;
 mod env_file;

@@ -1,0 +1,69 @@
+//! The size of a long session on the disk.
+
+use std::fs;
+
+use serde_json::json;
+use tandem_agent::session::{Event, ToolOutcome};
+
+use super::{Home, ask, end};
+use crate::agent::Setup;
+use crate::kept::stored;
+
+/// Percent of what was said that a log has at most, without the boundaries of chunks.
+const MOST: usize = 125;
+
+/// Bytes of such a boundary: `{"Text":""},`. Cursors of readers need it.
+const BOUNDARY: usize = 12;
+
+/// Percent of a log that its compressions have at most.
+const COMPRESSIONS: usize = 5;
+
+/// Returns the bytes of what was said, by whomever: prompts, answers, arguments and results of calls.
+fn said(event: &Event) -> usize {
+    match event {
+        Event::SystemPrompt(text) => text.len(),
+        Event::TurnQueued { prompt, .. } => prompt.iter().map(|part| part.to_string().len()).sum(),
+        Event::Text(text) | Event::Thought(text) | Event::Output(text) | Event::Notice(text) => {
+            text.len()
+        }
+        Event::AnswerFinished { calls, .. } => {
+            calls.iter().map(|call| call.args.to_string().len()).sum()
+        }
+        Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => output.text.len(),
+        _ => 0,
+    }
+}
+
+#[tokio::test]
+async fn a_long_session_takes_little_more_than_what_was_said_however_often_it_is_compressed() {
+    let mut home = Home::new();
+    let summary = "<state_snapshot>\nMuch was read.\n</state_snapshot>";
+    let read = json!({ "call": { "name": "read_file", "args": { "file_path": "long.txt" } } });
+    let words =
+        json!({ "repeat": { "text": "some words of an answer, number {n}, ", "times": 100 } });
+    let lines: String = (0..100).map(|n| format!("line {n} of a file that is read\n")).collect();
+    home.setup = Setup::script(vec![
+        json!({ "when": "<conversation>", "answers": [[{ "text": summary }]] }),
+        json!({ "when": "", "answers": [[words, read], [words]] }),
+    ])
+    .file("long.txt", &lines);
+    let mut agent = home.start("", &[]);
+    for n in 0..20 {
+        ask(&mut agent, &format!("prompt {n}: {}", "and more. ".repeat(20))).await;
+        ask(&mut agent, "/compress").await;
+    }
+    end(agent).await;
+    let id = home.id().await;
+    let events = stored(&*home.store(), &id).await;
+    let log = fs::metadata(home.sessions().join(&id).join("log.jsonl")).unwrap().len();
+    let log = usize::try_from(log).unwrap();
+    let said: usize = events.iter().map(|(_, event)| said(event)).sum();
+    let chunks = events.iter().filter(|(_, event)| matches!(event, Event::Text(_))).count();
+    let most = said * MOST / 100 + chunks * BOUNDARY;
+    assert!(log <= most, "{log} bytes for {said} in {chunks} chunks");
+    let compressed = events.iter().filter(|(_, event)| matches!(event, Event::Compressed(_)));
+    let sizes: Vec<_> =
+        compressed.map(|(_, event)| serde_json::to_string(event).unwrap().len()).collect();
+    assert_eq!(sizes.len(), 20);
+    assert!(sizes.iter().sum::<usize>() <= log * COMPRESSIONS / 100, "{sizes:?} of {log}");
+}
