@@ -1,6 +1,7 @@
 //! The command line.
 
 mod absent;
+mod sessions;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
+
+pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 
 /// A coding agent for your editor and your terminal.
 ///
@@ -63,6 +66,8 @@ pub(crate) enum Command {
     /// Attach this terminal to a session of another tandem on this machine: one started with
     /// --a2a-port, or `tandem serve`
     Attach(AttachArgs),
+    /// List, show, search, export, copy and delete stored sessions
+    Sessions(SessionsArgs),
     /// Show all settings and their origins
     Config(ConfigArgs),
     /// Replay a recorded conversation against an agent, and report where its answers differ
@@ -161,8 +166,8 @@ pub(crate) struct AgentArgs {
     pub(crate) r#continue: bool,
     /// Go on with a stored conversation: its id or the beginning of it, its number in `tandem sessions`,
     /// or words of its title
-    #[arg(short, long, value_name = "SESSION", group = "wanted_session")]
-    pub(crate) resume: Option<String>,
+    #[arg(short, long, value_name = "SESSION", num_args = 0..=1, group = "wanted_session")]
+    pub(crate) resume: Option<Option<String>>,
     /// Output format of -p: text, json (one object at the end), stream-json (one object a line, as
     /// events happen)
     #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
@@ -278,6 +283,8 @@ Examples:
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
   git diff | tandem -p 'review this' --output-format json | jq -r .response
+  tandem -c                             go on with the newest session of this directory
+  tandem sessions                       list the stored sessions of this directory
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
   tandem replay --show FILE             replay a record of --record, and compare
@@ -305,6 +312,9 @@ Environment:
   TANDEM_STATE_DIR                      directory of file versions for /restore and of long
                                         output, while the session lives
                                         [~/.local/state/tandem]
+  TANDEM_SESSIONS                       directory of the stored sessions; empty: none is stored
+                                        [$XDG_DATA_HOME/tandem/sessions, which is
+                                        ~/.local/share/tandem/sessions]
   TANDEM_LOG, RUST_LOG                  log level: error, warn (default), info, debug, trace, or
                                         that of a part of the program: tandem::rpc=trace
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]
@@ -349,7 +359,8 @@ impl AgentArgs {
     /// Returns the session to go on with, if one is asked for.
     pub(crate) fn wanted_session(&self) -> WantedSession {
         match &self.resume {
-            Some(text) => WantedSession::Named(text.clone()),
+            Some(Some(text)) => WantedSession::Named(text.clone()),
+            Some(None) => WantedSession::Pick,
             None if self.r#continue => WantedSession::Newest,
             None => WantedSession::New,
         }

@@ -63,6 +63,10 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
             return end;
         }
         Some(Command::Replay(replay)) => return runtime.block_on(run::replay(replay)),
+        Some(Command::Sessions(sessions)) => {
+            let done = runtime.block_on(run::sessions(&sessions.command()));
+            return done.map(|()| ExitReason::Done);
+        }
         Some(Command::Config(config)) => return run::config(config).map(|()| ExitReason::Done),
         None => {}
     }

@@ -12,6 +12,7 @@ mod parts;
 mod replay;
 mod search;
 mod servers;
+mod sessions;
 mod terminal;
 
 use std::fs;
@@ -29,6 +30,7 @@ pub(crate) use self::headless::headless;
 pub(crate) use self::keys::{login, logout};
 use self::making::{env, set_up};
 pub(crate) use self::replay::replay;
+pub(crate) use self::sessions::sessions;
 pub(crate) use self::terminal::terminal;
 use crate::cli::ConfigArgs;
 use tandem_settings::show;

@@ -1,7 +1,10 @@
 //! The registry of all sessions of the process: every front end creates, opens, lists and ends
 //! sessions here.
 
+mod export;
 mod find;
+mod fork;
+mod search;
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -14,7 +17,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+pub use self::export::{CallBody, CallPassage, Conversation, Passage};
 pub use self::find::{FindError, WantedSession, find};
+pub use self::fork::fork;
+pub use self::search::{SearchHit, search};
 use crate::session::{Millis, Session, Storage, Store, StoreError, StoredSession};
 use tandem_tools::preimages::ContentId;
 

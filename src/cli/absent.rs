@@ -6,12 +6,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Flags, and the answer to them.
 const FLAGS: &[(&[&str], &str)] = &[
     (
-        &["--resume", "-r", "--continue", "-c", "--session-id", "--session-file"],
-        "tandem cannot resume a session yet: each start begins a new one.",
+        &["--session-id", "--session-file"],
+        "tandem names sessions itself: `--resume SESSION` goes on with one, and `tandem sessions` lists \
+         them.",
     ),
     (
         &["--list-sessions", "--delete-session"],
-        "tandem does not store sessions yet, so there are none to list or to delete.",
+        "use `tandem sessions` and `tandem sessions delete SESSION`.",
     ),
     (
         &["--sandbox", "-s"],

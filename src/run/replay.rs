@@ -94,6 +94,8 @@ impl Player {
         if let Some(home) = &home {
             command.current_dir(workspace(home.path()));
         }
+        // What is only played is no conversation of the user's.
+        command.env("TANDEM_SESSIONS", "");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut agent = command.spawn().context("the agent cannot be started")?;
         let stdin = agent.stdin.take();

@@ -12,12 +12,13 @@ use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
 use super::making::Making;
 use super::models;
+use super::sessions::below_home;
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::{Origin, PromptPart};
 use tandem_model::ollama;
 use tandem_model::provider::Provider;
-use tandem_settings::{self as config, Credentials, Env, Settings};
+use tandem_settings::{self as config, Credentials, Settings};
 use tandem_tui as tui;
 
 /// Maximum time for an Ollama of this machine to say which models it has.
@@ -149,15 +150,5 @@ fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> 
                 ask.boxed()
             }),
         }
-    }
-}
-
-/// A directory as people write it.
-fn below_home(directory: &Path, env: &Env) -> String {
-    let home = env.var("HOME").and_then(|home| directory.strip_prefix(home).ok());
-    match home {
-        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-        Some(rest) => format!("~/{}", rest.display()),
-        None => directory.display().to_string(),
     }
 }

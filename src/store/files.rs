@@ -45,6 +45,12 @@ impl FileStore {
         Self { root }
     }
 
+    /// Opens the log of a session as it is, up to what it has now: JSON Lines, the head first. A last
+    /// line that is not whole is part of it.
+    pub fn log(&self, id: &str) -> Result<impl io::Read + use<>, StoreError> {
+        open(&self.session(id)?, id)
+    }
+
     /// Returns the directory of a session. Only UUIDs are ids: nothing else becomes a path.
     fn session(&self, id: &str) -> Result<PathBuf, StoreError> {
         match uuid::Uuid::try_parse(id) {
@@ -88,6 +94,19 @@ impl Store for FileStore {
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
         let (root, query) = (self.root.clone(), query.clone());
         blocking(move || list::list(&root, &query)).await
+    }
+
+    async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
+        let (dir, id, lower) = (self.session(id)?, id.to_owned(), lines::escaped(lower));
+        blocking(move || {
+            let (mut log, mut line, mut said) = (open(&dir, &id)?, Vec::new(), Vec::new());
+            while log.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)? > 0 {
+                lines::add_said(&line, &mut said);
+                line.clear();
+            }
+            Ok(String::from_utf8_lossy(&said).to_lowercase().contains(&lower))
+        })
+        .await
     }
 
     async fn delete(&self, id: &str) -> Result<(), StoreError> {

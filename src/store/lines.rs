@@ -108,6 +108,46 @@ pub(crate) fn batch_summary(line: &[u8]) -> Option<BatchSummary> {
     line.s
 }
 
+/// Beginnings of the JSON of what is said: prompts, the model's words, a command's output.
+const SAID: [&[u8]; 5] =
+    [b"{\"Text\":\"", b"{\"Input\":\"", b"{\"Path\":\"", b"{\"Shell\":\"", b"{\"Output\":\""];
+
+/// Adds the texts of a line that may have been said, as they are on the disk: JSON's escapes and all,
+/// and one behind the other, because an answer comes in pieces.
+pub(crate) fn add_said(line: &[u8], said: &mut Vec<u8>) {
+    let mut rest = line;
+    while let Some(at) = memchr::memmem::find(rest, b"{\"") {
+        rest = &rest[at..];
+        let Some(begin) = SAID.iter().find(|begin| rest.starts_with(begin)) else {
+            rest = &rest[2..];
+            continue;
+        };
+        rest = &rest[begin.len()..];
+        let end = end_of_string(rest);
+        said.extend_from_slice(&rest[..end]);
+        rest = &rest[end..];
+    }
+}
+
+/// Returns where a JSON string ends: at its quotation mark.
+fn end_of_string(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at;
+        }
+        at = (at + 2).min(bytes.len());
+    }
+    bytes.len()
+}
+
+/// Returns a text as it is inside a string of a line.
+pub(crate) fn escaped(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json[1..json.len() - 1].to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +188,20 @@ mod tests {
         assert_eq!(batch_summary(line).unwrap().turns, 3);
         let head = b"\xef\xbb\xbf{\"tandem\":2,\"id\":\"x\",\"t\":1,\"new\":[]}\r";
         assert_eq!(read_head(head).unwrap().0, 2);
+    }
+
+    #[test]
+    fn what_was_said_is_found_in_the_bytes_of_a_line() {
+        let said = |line: &str| {
+            let mut said = Vec::new();
+            add_said(line.as_bytes(), &mut said);
+            String::from_utf8(said).unwrap()
+        };
+        let chunks = r#"{"i":1,"t":2,"e":[{"Text":"He"},{"Text":"llo"},{"Thought":"no"}]}"#;
+        assert_eq!(said(chunks), "Hello");
+        let quoted = r#"{"i":1,"t":2,"e":[{"Text":"say \"x\" {\"Text\":\"y\"}\\"},{"Text":"!"}]}"#;
+        assert_eq!(said(quoted), r#"say \"x\" {\"Text\":\"y\"}\\!"#);
+        assert_eq!(said(r#"{"i":1,"e":[{"Text":"cut"#), "cut");
+        assert_eq!(escaped("a \"b\"\n"), r#"a \"b\"\n"#);
     }
 }

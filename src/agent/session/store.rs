@@ -190,6 +190,13 @@ pub trait Store: Send + Sync {
     /// Lists sessions, the last changed first. A session that cannot be listed is left out.
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError>;
 
+    /// Returns `false` if a text, in lower case, is certainly in no prompt and no answer of a session.
+    /// May be wrong the other way, and must be cheaper than reading the log. Needs no claim.
+    async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
+        let _ = (id, lower);
+        Ok(true)
+    }
+
     /// Deletes a session that nobody has open, with its files.
     async fn delete(&self, id: &str) -> Result<(), StoreError>;
 

@@ -15,6 +15,8 @@ pub enum WantedSession {
     /// The stored one with this id, a beginning of it, this number in the list of the directory, or
     /// these words in its title.
     Named(String),
+    /// The stored one that the person picks when asked.
+    Pick,
 }
 
 /// Reason why no session is found.
@@ -22,6 +24,8 @@ pub enum WantedSession {
 pub enum FindError {
     /// There is none in the directory.
     NoneHere,
+    /// A person would have to be asked, and nobody can be.
+    Unnamed,
     /// None is called so.
     Unknown(String),
     /// Several are; their ids and titles.
@@ -39,13 +43,17 @@ impl fmt::Display for FindError {
             Self::NoneHere => {
                 write!(
                     f,
-                    "there is no stored session of this directory; `tandem sessions list --all` shows those of others"
+                    "there is no stored session of this directory; `tandem sessions --all` lists those of others"
                 )
             }
+            Self::Unnamed => f.write_str(
+                "which session is not said; `tandem sessions` lists those of this directory, \
+                 `--resume NUMBER` goes on with one of them, and `--continue` with the newest",
+            ),
             Self::Unknown(name) => {
                 write!(
                     f,
-                    "there is no stored session `{name}`; `tandem sessions list --all` shows all"
+                    "there is no stored session `{name}`; `tandem sessions --all` lists all"
                 )
             }
             Self::Several(name, sessions) => {
@@ -71,6 +79,7 @@ pub async fn find(
     let here = Query { directory: Some(directory.to_owned()), ..Query::default() };
     let name = match wanted {
         WantedSession::New => return Err(FindError::NoneHere),
+        WantedSession::Pick => return Err(FindError::Unnamed),
         WantedSession::Newest => {
             let newest = store.list(&Query { most: Some(1), ..here }).await;
             return newest.map_err(FindError::Store)?.pop().ok_or(FindError::NoneHere);

@@ -1,0 +1,107 @@
+//! `tandem sessions`: its subcommands and flags.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `tandem sessions`, which lists if no subcommand is given.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct SessionsArgs {
+    /// Subcommand.
+    #[command(subcommand)]
+    command: Option<SessionsCommand>,
+    /// Options of the list.
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+impl SessionsArgs {
+    /// Returns what is to be done.
+    pub(crate) fn command(&self) -> SessionsCommand {
+        self.command.clone().unwrap_or_else(|| SessionsCommand::List(self.list.clone()))
+    }
+}
+
+/// Subcommand of `tandem sessions`. SESSION is an id or the beginning of one, a number in the list of
+/// this directory, or words of a title.
+#[derive(Subcommand, Clone)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions of this directory, the last changed first
+    List(ListArgs),
+    /// Print a session as plain text
+    Show {
+        /// The id or its beginning, the number in the list, or words of the title
+        session: String,
+    },
+    /// List the sessions in whose prompts or answers a text is, in any case
+    Search {
+        /// The text
+        #[arg(required = true)]
+        text: Vec<String>,
+        /// Search the sessions of all directories
+        #[arg(short, long)]
+        all: bool,
+    },
+    /// Write a session as a document
+    Export {
+        /// The id or its beginning, the number in the list, or words of the title
+        session: String,
+        /// The format: md (Markdown), html (one page that loads nothing), jsonl (the log as it is)
+        #[arg(short, long, value_name = "FORMAT", default_value = "md")]
+        format: ExportFormat,
+        /// The file to write, which must not exist [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Copy a session, so that the copy can go another way; prints the copy's id
+    Fork {
+        /// The id or its beginning, the number in the list, or words of the title
+        session: String,
+    },
+    /// Delete sessions, after a question
+    Delete {
+        /// The ids or their beginnings, the numbers in the list, or words of the titles
+        #[arg(value_name = "SESSION", required = true)]
+        sessions: Vec<String>,
+        /// Delete without a question
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+/// Options of the list.
+#[derive(Args, Clone)]
+pub(crate) struct ListArgs {
+    /// List the sessions of all directories
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Write one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Maximum number of sessions
+    #[arg(short = 'n', value_name = "N")]
+    pub(crate) most: Option<usize>,
+}
+
+/// Format of an exported session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExportFormat {
+    Markdown,
+    Html,
+    Jsonl,
+}
+
+impl FromStr for ExportFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "md" | "markdown" => Ok(Self::Markdown),
+            "html" => Ok(Self::Html),
+            "jsonl" => Ok(Self::Jsonl),
+            _ => Err("must be one of md, html, jsonl".to_owned()),
+        }
+    }
+}

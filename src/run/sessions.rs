@@ -1,0 +1,323 @@
+//! `tandem sessions`: the stored sessions, for people and scripts.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use serde_json::{Value, json};
+
+use super::making::env;
+use crate::cli::{ExportFormat, ListArgs, SessionsCommand};
+use tandem_agent::session::{Listed, Millis, Query, Store as _};
+use tandem_agent::sessions::{Conversation, SearchHit, WantedSession, find, fork, search};
+use tandem_content::visible::{escaped_json, visible_line, visible_prose};
+use tandem_settings::Env;
+use tandem_store::FileStore;
+
+/// Characters of a title in a list.
+const TITLE: usize = 60;
+
+/// The stored sessions, as a person in a directory sees them.
+struct StoredSessions {
+    store: FileStore,
+    env: Env,
+}
+
+/// Does what `tandem sessions` was asked for.
+pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
+    let env = env()?;
+    let dir = env.sessions_dir().context(
+        "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory",
+    )?;
+    let sessions = StoredSessions { store: FileStore::new(dir), env };
+    match command {
+        SessionsCommand::List(args) => sessions.list(args).await,
+        SessionsCommand::Show { session } => {
+            let conversation = sessions.read(session).await?;
+            print(&visible_prose(&conversation.text()))
+        }
+        SessionsCommand::Search { text, all } => sessions.search(&text.join(" "), *all).await,
+        SessionsCommand::Export { session, format, output } => {
+            sessions.export(session, *format, output.as_deref()).await
+        }
+        SessionsCommand::Fork { session } => {
+            let listed = sessions.find(session).await?;
+            let fork = fork(&sessions.store, &listed.head.id).await;
+            let fork = fork.with_context(|| called(&listed, "cannot be copied"))?;
+            print(&format!("{}\n", fork.id))
+        }
+        SessionsCommand::Delete { sessions: names, yes } => sessions.delete(names, *yes).await,
+    }
+}
+
+impl StoredSessions {
+    async fn find(&self, name: &str) -> anyhow::Result<Listed> {
+        let wanted = WantedSession::Named(name.to_owned());
+        let found = find(&self.store, self.env.directory(), &wanted).await;
+        found.map_err(|error| anyhow!(error.to_string()))
+    }
+
+    async fn read(&self, name: &str) -> anyhow::Result<Conversation> {
+        Ok(Conversation::read(&self.store, self.find(name).await?).await?)
+    }
+
+    fn query(&self, all: bool) -> Query {
+        let directory = (!all).then(|| self.env.directory().to_owned());
+        Query { directory, ..Query::default() }
+    }
+
+    async fn list(&self, args: &ListArgs) -> anyhow::Result<()> {
+        let query = Query { most: args.most, ..self.query(args.all) };
+        let list = self.store.list(&query).await?;
+        let numbered = (1..).zip(&list);
+        if args.json {
+            let list: Vec<_> =
+                numbered.map(|(number, it)| as_json(it, (!args.all).then_some(number))).collect();
+            return print(&escaped_json(&format!("{:#}\n", Value::from(list))));
+        }
+        if list.is_empty() {
+            return say(none(args.all));
+        }
+        let rows: Vec<_> =
+            numbered.map(|(number, it)| self.row(it, (!args.all).then_some(number))).collect();
+        print(&table(&rows))
+    }
+
+    /// Returns the cells of a session in a list: of all directories, its directory is in the place of
+    /// its number, which counts only in its own.
+    fn row(&self, listed: &Listed, number: Option<usize>) -> [String; 5] {
+        let turns = if listed.turns == 1 { "turn" } else { "turns" };
+        let place = || below_home(&listed.head.directory, &self.env);
+        [
+            number.map_or_else(place, |number| number.to_string()),
+            age(now(), listed.changed),
+            format!("{} {turns}", listed.turns),
+            shortened(&visible_line(&listed.title)),
+            listed.head.id.clone(),
+        ]
+    }
+
+    async fn search(&self, text: &str, all: bool) -> anyhow::Result<()> {
+        ensure!(!text.trim().is_empty(), "there is nothing to search for: the text is empty");
+        let hits = search(&self.store, &self.query(all), text).await?;
+        if hits.is_empty() {
+            let place = if all { "any stored session" } else { "the sessions of this directory" };
+            return say(&format!("`{text}` is not in {place}"));
+        }
+        let row = |hit: &SearchHit| self.row(&hit.listed, (!all).then_some(hit.number));
+        let rows: Vec<_> = hits.iter().map(row).collect();
+        let mut out = String::new();
+        for (row, hit) in table(&rows).lines().zip(&hits) {
+            let _ = writeln!(out, "{row}\n    {}", visible_line(&hit.line));
+        }
+        print(&out)
+    }
+
+    async fn export(
+        &self,
+        name: &str,
+        format: ExportFormat,
+        output: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let listed = self.find(name).await?;
+        let id = listed.head.id.clone();
+        let mut log = None;
+        let mut text = String::new();
+        match format {
+            ExportFormat::Jsonl => {
+                log = Some(self.store.log(&id)?);
+            }
+            ExportFormat::Markdown => {
+                text = Conversation::read(&self.store, listed).await?.markdown();
+            }
+            ExportFormat::Html => text = Conversation::read(&self.store, listed).await?.html(),
+        }
+        let write = |to: &mut dyn io::Write| match log {
+            Some(mut log) => io::copy(&mut log, to).map(|_| ()),
+            None => to.write_all(visible_prose(&text).as_bytes()),
+        };
+        let Some(path) = output else { return printed(write(&mut io::stdout())) };
+        let mut file = new_file(path)?;
+        write(&mut file).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    async fn delete(&self, names: &[String], yes: bool) -> anyhow::Result<()> {
+        let mut wanted = Vec::new();
+        // All of them first: numbers change with each that is deleted.
+        for name in names {
+            let listed = self.find(name).await?;
+            if !wanted.contains(&listed) {
+                wanted.push(listed);
+            }
+        }
+        ensure!(
+            yes || (io::stdin().is_terminal() && io::stderr().is_terminal()),
+            "nobody can be asked whether to delete; `--yes` deletes without a question"
+        );
+        let rows: Vec<_> = wanted.iter().map(|listed| self.row(listed, None)).collect();
+        if !yes && !confirmed(&table(&rows))? {
+            return say("Nothing is deleted.");
+        }
+        let mut failed = false;
+        for listed in &wanted {
+            match self.store.delete(&listed.head.id).await {
+                Ok(()) => print(&format!("{}\n", called(listed, "is deleted")))?,
+                Err(error) => {
+                    failed = true;
+                    say(&format!("tandem: {}: {error}", called(listed, "is not deleted")))?;
+                }
+            }
+        }
+        if failed {
+            bail!("not all sessions are deleted");
+        }
+        Ok(())
+    }
+}
+
+/// Makes a file that only its owner may read; what is there already stays.
+fn new_file(path: &Path) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|err| match err.kind() {
+        ErrorKind::AlreadyExists => {
+            anyhow!("{} exists already; delete it, or name another file", path.display())
+        }
+        _ => anyhow!("cannot write {}: {err}", path.display()),
+    })
+}
+
+/// Names a session in a sentence.
+fn called(listed: &Listed, does: &str) -> String {
+    format!("{} ({}) {does}", listed.head.id, shortened(&visible_line(&listed.title)))
+}
+
+fn none(all: bool) -> &'static str {
+    if all {
+        "There is no stored session."
+    } else {
+        "There is no stored session of this directory; `tandem sessions --all` lists those of others."
+    }
+}
+
+/// Asks the person at the terminal.
+fn confirmed(list: &str) -> anyhow::Result<bool> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{list}Delete for ever? [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("the answer cannot be read")?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn as_json(listed: &Listed, number: Option<usize>) -> Value {
+    let Listed { head, title, turns, changed, bytes } = listed;
+    let mut json = json!({
+        "id": head.id,
+        "title": title,
+        "turns": turns,
+        "directory": head.directory,
+        "created": head.created,
+        "changed": changed,
+        "bytes": bytes,
+        "by": head.by,
+    });
+    if let Some(number) = number {
+        json["number"] = number.into();
+    }
+    if let Some(from) = &head.from {
+        json["from"] = json!({ "id": from.id, "index": from.index });
+    }
+    json
+}
+
+/// Returns rows whose columns are below each other; the first three begin at the right.
+fn table(rows: &[[String; 5]]) -> String {
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    };
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let [first, second, third, fourth, _] = widths;
+    let mut out = String::new();
+    for [place, age, turns, title, id] in rows {
+        let _ = writeln!(
+            out,
+            "{place:>first$}  {age:>second$}  {turns:>third$}  {title:<fourth$}  {id}"
+        );
+    }
+    out
+}
+
+fn shortened(title: &str) -> String {
+    match title.char_indices().nth(TITLE) {
+        Some((at, _)) => format!("{}…", title[..at].trim_end()),
+        None => title.to_owned(),
+    }
+}
+
+/// Returns how long ago something was, in the unit that fits. What is later than now, by a clock that
+/// was set back, was just now.
+fn age(now: Millis, at: Millis) -> String {
+    let minutes = (now - at) / 60_000;
+    match minutes {
+        ..1 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..1440 => format!("{} h ago", minutes / 60),
+        1440..2880 => "1 day ago".to_owned(),
+        _ => format!("{} days ago", minutes / 1440),
+    }
+}
+
+fn now() -> Millis {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// A directory as people write it.
+pub(super) fn below_home(directory: &Path, env: &Env) -> String {
+    let home = env.var("HOME").and_then(|home| directory.strip_prefix(home).ok());
+    match home {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => directory.display().to_string(),
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    printed(io::stdout().write_all(text.as_bytes()))
+}
+
+/// Whoever reads no further, as `head` does, has what they wanted.
+fn printed(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(err) if err.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("standard output cannot be written"),
+    }
+}
+
+/// Says something to people that is no result.
+fn say(line: &str) -> anyhow::Result<()> {
+    writeln!(io::stderr(), "{}", visible_prose(line)).context("standard error cannot be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_in_the_unit_that_fits() {
+        let check = |minutes: Millis, expected: &str| {
+            assert_eq!(age(1_000_000_000_000, 1_000_000_000_000 - minutes * 60_000), expected);
+        };
+        check(-500, "just now");
+        check(0, "just now");
+        check(3, "3 min ago");
+        check(60, "1 h ago");
+        check(1439, "23 h ago");
+        check(1440, "1 day ago");
+        check(2880, "2 days ago");
+        check(400 * 1440, "400 days ago");
+    }
+}
