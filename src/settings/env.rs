@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 pub(super) const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
 
 /// The variables that may hold paths relative to the working directory.
-const PATHS: [&str; 4] = [
+const PATHS: [&str; 5] = [
     "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
     "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
     "TANDEM_CONFIG_DIR",
+    "TANDEM_SESSIONS",
     "TANDEM_STATE_DIR",
 ];
 
@@ -99,7 +100,8 @@ impl Env {
     /// Returns the directory of the stored sessions; `None` if sessions are not to be stored, because
     /// `TANDEM_SESSIONS` is set and empty, or because there is no home directory.
     pub fn sessions_dir(&self) -> Option<PathBuf> {
-        match self.var("TANDEM_SESSIONS") {
+        // Set and empty says something here.
+        match self.vars.get("TANDEM_SESSIONS").map(String::as_str) {
             Some("") => None,
             Some(dir) => Some(self.directory.join(dir)),
             None => {
